@@ -1,0 +1,1 @@
+"""Durable workflows and reliability state in the database you already run."""

@@ -1,0 +1,1 @@
+"""Decisions, with no I/O and no clock: pure functions and state tables."""

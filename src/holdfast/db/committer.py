@@ -1,0 +1,180 @@
+"""Writes what gathers in the mailbox, batch by batch, until every operation has its outcome.
+
+It runs on a lane and is driven either by the event loop or, on SQLite, straight through on the writer's thread; so it
+waits for nothing but statements and the lane's own pauses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from holdfast import faults
+from holdfast.db.session import Transaction
+from holdfast.errors import PipelineClosed, Retryable, UnknownCommit
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.db.lane import Lane
+    from holdfast.db.mailbox import Mailbox
+    from holdfast.db.operation import Kind, Operation
+    from holdfast.db.session import Session
+    from holdfast.db.url import DialectName
+
+logger = logging.getLogger("holdfast.pipeline")
+
+_MOST_IN_BATCH = 1_000
+_BATCH_BYTES = 4 * 1024 * 1024  # well below MariaDB's default max_allowed_packet of 16 MiB
+
+
+@dataclass(slots=True)
+class Part:
+    """Operations that are tried together; *asks* once the outcome of their commit is unknown."""
+
+    operations: list[Operation]
+    asks: bool = False
+    failures: int = 0
+
+    def halves(self) -> tuple[Part, Part]:
+        """Split in the middle; order is kept."""
+        middle = len(self.operations) // 2
+        return Part(self.operations[:middle], self.asks), Part(self.operations[middle:], self.asks)
+
+
+class Committer:
+    """Takes batches out of *mailbox* and settles every operation in them."""
+
+    def __init__(self, mailbox: Mailbox, lane: Lane, dialect: DialectName) -> None:
+        self._mailbox = mailbox
+        self._lane = lane
+        self._dialect = dialect
+        self._parts: deque[Part] = deque()
+        self._giving_up = False
+        self.commits = 0
+
+    async def drain(self) -> bool:
+        """Write one batch to its end; return whether more is waiting."""
+        operations = self._mailbox.take(_MOST_IN_BATCH, _BATCH_BYTES)
+        if operations:
+            faults.point("pipeline.taken")
+            self._parts.append(Part(operations))
+        while self._parts and not self._giving_up:
+            await self._try(self._parts[0])
+        return self._mailbox.waiting > 0 and not self._giving_up
+
+    async def stop(self) -> None:
+        """Stop the lane, then fail everything that has no outcome yet."""
+        self._giving_up = True
+        await self._lane.stop()
+        self._parts.append(Part(self._mailbox.take(self._mailbox.unsettled or 1, 1 << 62)))
+        while self._parts:
+            part = self._parts.popleft()
+            unknown = "it may or may not be written" if part.asks else "it was not confirmed"
+            error = PipelineClosed(f"The pipeline was closed while the database was away; {unknown}.")
+            self._settle(part, [error] * len(part.operations))
+
+    async def _try(self, part: Part) -> None:
+        """Try the first part once: it is settled, split, or stays first for another try."""
+        try:
+            outcomes = await self._write(part)
+        except UnknownCommit as error:
+            part.asks = True
+            await self._pause(part, error)
+        except Retryable as error:
+            await self._pause(part, error)
+        except Exception as error:  # noqa: BLE001 -- the service loop: the fault is told to whoever handed the row over
+            self._parts.popleft()
+            if len(part.operations) == 1:
+                self._settle(part, [error])
+            else:
+                self._parts.extendleft(reversed(part.halves()))
+        else:
+            self._parts.popleft()
+            self._settle(part, outcomes)
+
+    async def _pause(self, part: Part, error: Exception) -> None:
+        part.failures += 1
+        if part.failures == 1 or part.failures % 20 == 0:
+            logger.warning("A batch of %s durable writes is tried again: %s", len(part.operations), error)
+        await self._lane.pause(part.failures)
+
+    async def _write(self, part: Part) -> Sequence[Any]:
+        """Write *part* in one transaction and return the outcomes in order."""
+        session = await self._lane.session()
+        first = part.operations[0].kind
+        alone = all(operation.kind is first for operation in part.operations)
+        if alone and first.one_statement and self._lane.lone_statement_commits and not part.asks:
+            faults.point("pipeline.before_commit")
+            rows = [operation.row for operation in part.operations]
+            outcomes = await first.apply(Transaction(session, self._dialect), rows)
+        else:
+            outcomes = await self._write_in_transaction(session, part)
+        self.commits += 1
+        faults.point("pipeline.after_commit")
+        return outcomes
+
+    async def _write_in_transaction(self, session: Session, part: Part) -> Sequence[Any]:
+        await session.begin()
+        try:
+            outcomes = await self._apply_all(Transaction(session, self._dialect), part)
+            faults.point("pipeline.before_commit")
+            await session.commit()
+        except BaseException:
+            await session.rollback()
+            raise
+        return outcomes
+
+    async def _apply_all(self, transaction: Transaction, part: Part) -> Sequence[Any]:
+        groups: dict[Kind[Any], list[int]] = {}
+        for place, operation in enumerate(part.operations):
+            groups.setdefault(operation.kind, []).append(place)
+        outcomes: list[Any] = [None] * len(part.operations)
+        for kind, places in groups.items():
+            rows = [part.operations[place].row for place in places]
+            results = await (_ask_then_apply if part.asks else _apply)(transaction, kind, rows)
+            for place, result in zip(places, results, strict=True):
+                outcomes[place] = result
+        return outcomes
+
+    def _settle(self, part: Part, outcomes: Sequence[Any]) -> None:
+        """Tell everybody who waits, then make room."""
+        told: list[tuple[asyncio.Future[Any], Any]] = []
+        for operation, outcome in zip(part.operations, outcomes, strict=True):
+            waiter = operation.waiter
+            if isinstance(waiter, asyncio.Future):
+                told.append((waiter, outcome))
+            else:
+                waiter.settle(outcome)
+        if told:
+            self._lane.on_loop(lambda: _tell(told))
+        faults.point("pipeline.acknowledged")
+        self._mailbox.settled(part.operations)
+
+
+async def _apply(transaction: Transaction, kind: Kind[Any], rows: Sequence[tuple[Any, ...]]) -> Sequence[Any]:
+    return await kind.apply(transaction, rows)
+
+
+async def _ask_then_apply(transaction: Transaction, kind: Kind[Any], rows: Sequence[tuple[Any, ...]]) -> Sequence[Any]:
+    """Keep what an earlier commit has stored after all; write the rest."""
+    outcomes = list(await kind.recall(transaction, rows))
+    missing = [place for place, outcome in enumerate(outcomes) if outcome is None]
+    if missing:
+        results = await kind.apply(transaction, [rows[place] for place in missing])
+        for place, result in zip(missing, results, strict=True):
+            outcomes[place] = result
+    return outcomes
+
+
+def _tell(told: list[tuple[asyncio.Future[Any], Any]]) -> None:
+    for future, outcome in told:
+        if future.done():  # its task was cancelled meanwhile
+            continue
+        if isinstance(outcome, BaseException):
+            future.set_exception(outcome)
+        else:
+            future.set_result(outcome)

@@ -1,0 +1,153 @@
+"""The two ways a pipeline's batches reach the database: on the loop with a connection of their own, or on the thread
+of SQLite's writer. A lane decides where and when ``drain`` runs; what it does is the pipeline's business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Protocol
+
+from holdfast.core.backoff import backoff
+from holdfast.db.session import Session, run_sync
+from holdfast.db.sqlite import SqliteSession
+from holdfast.errors import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine
+
+    from holdfast.db.sqlite import SqliteConnection
+    from holdfast.db.sqlite_threads import SqliteThreads
+    from holdfast.model.world import World
+
+    Drain = Callable[[], Coroutine[Any, Any, bool]]
+
+logger = logging.getLogger("holdfast.pipeline")
+
+
+class Lane(Protocol):
+    """Where batches are written. ``drain`` returns whether more is waiting."""
+
+    @property
+    def lone_statement_commits(self) -> bool:
+        """Whether one statement writes a whole batch, so that it needs no BEGIN and COMMIT around it."""
+
+    def start(self, drain: Drain) -> None:
+        """Be ready to run *drain*; called on the loop."""
+
+    def wake(self) -> None:
+        """Have ``drain`` run soon; from any thread."""
+
+    async def session(self) -> Session:
+        """Return a usable session, replacing a broken one; waits for as long as the database is away."""
+
+    async def pause(self, failures: int) -> None:
+        """Wait a little after the given number of failures in a row."""
+
+    def on_loop(self, call: Callable[[], None]) -> None:
+        """Run *call* on the loop; called from inside ``drain``."""
+
+    async def stop(self) -> None:
+        """Stop, at once if a drain is stuck. Nothing is drained afterwards."""
+
+
+class LoopLane:
+    """A task on the loop that owns a connection of its own (PostgreSQL, MariaDB/MySQL)."""
+
+    lone_statement_commits = True
+
+    def __init__(self, connect: Callable[[], Awaitable[Session]], world: World) -> None:
+        self._connect = connect
+        self._world = world
+        self._work = asyncio.Event()
+        self._session: Session | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self, drain: Drain) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        self._task = self._loop.create_task(self._run(drain), name="holdfast-pipeline")
+
+    def wake(self) -> None:
+        if threading.get_ident() == self._thread:
+            self._work.set()
+        else:
+            with suppress(RuntimeError):  # the loop was closed under a thread that still writes: its wait will end
+                self._loop.call_soon_threadsafe(self._work.set)
+
+    async def session(self) -> Session:
+        failures = 0
+        while self._session is None or not self._session.usable:
+            if self._session is not None:
+                broken, self._session = self._session, None
+                await broken.close()
+            try:
+                self._session = await self._connect()
+            except Unavailable as error:
+                failures += 1
+                if failures == 1 or failures % 20 == 0:
+                    logger.warning("Durable writes wait for the database (attempt %s): %s", failures, error)
+                await self.pause(failures)
+        return self._session
+
+    async def pause(self, failures: int) -> None:
+        await self._world.sleep(backoff(failures, base=0.01, cap=1.0, draw=self._world.random.random()))
+
+    def on_loop(self, call: Callable[[], None]) -> None:
+        call()
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+        if self._session is not None:
+            await self._session.close()
+
+    async def _run(self, drain: Drain) -> None:
+        while True:
+            await self._work.wait()
+            self._work.clear()
+            while await drain():
+                pass
+
+
+class ThreadLane:
+    """Jobs on the thread of SQLite's writer: one hop in, one hop out for a whole batch, none for a waiting thread."""
+
+    lone_statement_commits = False
+
+    def __init__(self, writer: SqliteThreads) -> None:
+        self._writer = writer
+        self._stopped = False
+
+    def start(self, drain: Drain) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._drain = drain
+
+    def wake(self) -> None:
+        self._writer.post(self._job)
+
+    async def session(self) -> Session:
+        return self._session
+
+    async def pause(self, failures: int) -> None:
+        time.sleep(min(0.1, 0.001 * failures))  # noqa: ASYNC251 -- on the writer's thread, where nothing else can run
+
+    def on_loop(self, call: Callable[[], None]) -> None:
+        with suppress(RuntimeError):  # the loop was closed: nobody is left to be told
+            self._loop.call_soon_threadsafe(call)
+
+    async def stop(self) -> None:
+        self._stopped = True
+        await self._writer.call(lambda _: None)  # a drain under way has seen that it is over
+
+    def _job(self, connection: SqliteConnection) -> None:
+        if self._stopped:
+            return
+        self._session = SqliteSession(connection)
+        if run_sync(self._drain()):
+            self.wake()  # at the end of the writer's queue, so that others get their turn between batches

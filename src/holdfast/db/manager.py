@@ -1,0 +1,241 @@
+"""``ConnectionManager``: the public door to a database, safe for any number of tasks on one loop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import AsyncExitStack
+from contextvars import ContextVar, Token
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from holdfast.core.backoff import backoff
+from holdfast.db.backend import backend_for
+from holdfast.db.session import Row, Transaction, native
+from holdfast.db.settings import Settings
+from holdfast.db.url import DatabaseURL, DialectName
+from holdfast.errors import ConfigurationError, NestedTransaction, NotInitialized, Retryable, WrongLoop
+from holdfast.model.world import RealWorld, World
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine
+    from types import TracebackType
+    from typing import Self
+
+    from holdfast.db.backend import PooledBackend, SqliteBackend
+
+    Entered = tuple[tuple["ConnectionManager", Transaction], ...]
+
+T = TypeVar("T")
+
+_ISOLATION = {"READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"}
+_ATTEMPTS = 8
+
+# The transactions this task is inside of, innermost last. A second way to the database taken there would wait for
+# the first for ever on SQLite, which has one writer, and on a pool that is used up.
+_entered: ContextVar[Entered] = ContextVar("holdfast_transactions", default=())
+
+
+class ConnectionManager:
+    """A database reached by URL: PostgreSQL, MariaDB/MySQL or SQLite, with one set of verbs and one placeholder, ``?``.
+
+    Rows are dicts and counts are true on every database. Calls from many tasks never share a transaction. A lost
+    connection is replaced; a call that can safely be made again is made again. Errors are ``DatabaseError``s whose
+    ``kind`` says what they mean, with the driver's error as the cause.
+
+    *pooled=False* opens a connection for each use (serverless, external poolers); *prepared=False* keeps no prepared
+    statements (PgBouncer in transaction mode); *synchronous* relaxes SQLite's durability when that is wanted.
+    """
+
+    def __init__(
+        self,
+        url: str | os.PathLike[str],
+        *,
+        pool_size: int = 20,
+        pool_timeout: float = 30.0,
+        connect_timeout: float = 10.0,
+        command_timeout: float | None = None,
+        busy_timeout: float = 30.0,
+        pooled: bool = True,
+        prepared: bool = True,
+        synchronous: str = "FULL",
+        application_name: str = "holdfast",
+        world: World | None = None,
+    ) -> None:
+        self.settings = Settings(
+            url=DatabaseURL.parse(url),
+            pool_size=pool_size,
+            pool_timeout=pool_timeout,
+            connect_timeout=connect_timeout,
+            command_timeout=command_timeout,
+            busy_timeout=busy_timeout,
+            pooled=pooled,
+            prepared=prepared,
+            synchronous=synchronous,
+            application_name=application_name,
+        )
+        self.world: World = world or RealWorld()
+        self._backend: PooledBackend | SqliteBackend | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._pid = 0
+        self._opening = asyncio.Lock()
+
+    @property
+    def url(self) -> DatabaseURL:
+        """Where this manager connects to; its text shows no password."""
+        return self.settings.url
+
+    @property
+    def dialect(self) -> DialectName:
+        """Which of the three SQL dialects the database speaks."""
+        return self.settings.url.dialect
+
+    async def initialize(self) -> None:
+        """Open the first connection; a second call changes nothing. A closed manager may be opened again."""
+        async with self._opening:
+            if self._backend is not None:
+                return
+            backend = backend_for(self.settings)
+            await backend.open()
+            self._backend = backend
+            self._loop = asyncio.get_running_loop()
+            self._pid = os.getpid()
+
+    async def close(self) -> None:
+        """End all connections after what is under way; a second call changes nothing."""
+        async with self._opening:
+            backend, self._backend = self._backend, None
+            if backend is not None:
+                await backend.close()
+
+    async def __aenter__(self) -> Self:
+        await self.initialize()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def execute(self, sql: str, *args: Any) -> int:
+        """Run one statement in a transaction of its own; return how many rows it touched."""
+        backend = self.backend()
+        self.refuse_inside_transaction("execute")
+        text = native(sql, self.dialect, args)
+        return await self._persevere(lambda: backend.execute(text, args))
+
+    async def fetch(self, sql: str, *args: Any) -> list[Row]:
+        """Run one statement in a transaction of its own; return its rows."""
+        backend = self.backend()
+        self.refuse_inside_transaction("fetch")
+        text = native(sql, self.dialect, args)
+        return await self._persevere(lambda: backend.fetch(text, args))
+
+    async def fetchone(self, sql: str, *args: Any) -> Row | None:
+        """Run one statement in a transaction of its own; return its first row, or None."""
+        rows = await self.fetch(sql, *args)
+        return rows[0] if rows else None
+
+    def transaction(self, *, isolation: str | None = None) -> TransactionBlock:
+        """Open a transaction for an ``async with`` block: committed when it ends, rolled back when it raises."""
+        return TransactionBlock(self, isolation)
+
+    async def run(self, work: Callable[[Transaction], Coroutine[Any, Any, T]], *, isolation: str | None = None) -> T:
+        """Run *work* in one transaction, again from the start if the database asks for that, and return its result.
+
+        *work* may be run several times, so it must change nothing outside the transaction; and it may wait for
+        nothing but its own statements: on SQLite all of it runs on the writer's thread in one go.
+        """
+        backend = self.backend()
+        self.refuse_inside_transaction("run")
+        level = checked_isolation(isolation)
+        return await self._persevere(lambda: backend.run(work, level))
+
+    def backend(self) -> PooledBackend | SqliteBackend:
+        """Return what carries the statements out, for the rooms that build on it; refuse use in the wrong place."""
+        backend = self._backend
+        if backend is None:
+            raise NotInitialized(f"The connection to {self.url.safe} is not open; await initialize() first.")
+        if asyncio.get_running_loop() is not self._loop:
+            forked = "This process was forked from the one that opened" if os.getpid() != self._pid else "Another event loop opened"
+            raise WrongLoop(f"{forked} the connection to {self.url.safe}; make a ConnectionManager here and initialize it.")
+        return backend
+
+    def refuse_inside_transaction(self, verb: str) -> None:
+        """Raise if the calling task or thread is inside a transaction of this manager."""
+        entered = _entered.get()
+        if entered and any(manager is self and transaction.is_open for manager, transaction in entered):
+            raise NestedTransaction(
+                f"{verb}() was called on the connection manager inside one of its own transactions, where it could wait "
+                "for itself for ever; use the transaction's execute() and fetch()."
+            )
+
+    async def _persevere(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        """Make the call again while the database says that nothing was written and that it may succeed."""
+        for failures in range(1, _ATTEMPTS):
+            try:
+                return await attempt()
+            except Retryable:
+                await self.world.sleep(backoff(failures, base=0.005, cap=1.0, draw=self.world.random.random()))
+        return await attempt()
+
+
+class TransactionBlock:
+    """A transaction as a block of code. Sync code drives ``begin`` and ``end`` itself, from another thread."""
+
+    def __init__(self, manager: ConnectionManager, isolation: str | None) -> None:
+        self._manager = manager
+        self._isolation = checked_isolation(isolation)
+        self._lent = AsyncExitStack()
+
+    async def begin(self) -> Transaction:
+        """Take a session of one's own and open a transaction on it."""
+        backend = self._manager.backend()
+        self._manager.refuse_inside_transaction("transaction")
+        self._session = await self._lent.enter_async_context(backend.exclusive())
+        try:
+            await self._session.begin(self._isolation)
+        except BaseException:
+            await self._lent.aclose()
+            raise
+        self._transaction = Transaction(self._session, self._manager.dialect)
+        return self._transaction
+
+    async def end(self, *, commit: bool) -> None:
+        """Commit, or roll back if that fails or is not wanted; give the session back."""
+        self._transaction.is_open = False
+        try:
+            if commit:
+                await self._session.commit()
+        finally:
+            try:
+                await self._session.rollback()
+            finally:
+                await self._lent.aclose()
+
+    def mark(self) -> Token[Entered]:
+        """Note in the calling task's or thread's context that it is inside; ``unmark`` with what is returned."""
+        return _entered.set((*_entered.get(), (self._manager, self._transaction)))
+
+    def unmark(self, mark: Token[Entered]) -> None:
+        _entered.reset(mark)
+
+    async def __aenter__(self) -> Transaction:
+        transaction = await self.begin()
+        self._mark = self.mark()
+        return transaction
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.unmark(self._mark)
+        await self.end(commit=error is None)
+
+
+def checked_isolation(isolation: str | None) -> str | None:
+    """Return the level in capitals; refuse any that not all databases have."""
+    if isolation is None:
+        return None
+    level = " ".join(isolation.upper().split())
+    if level not in _ISOLATION:
+        raise ConfigurationError(f"There is no isolation level {isolation!r}; choose one of {', '.join(sorted(_ISOLATION))}.")
+    return level

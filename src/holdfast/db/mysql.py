@@ -1,0 +1,218 @@
+"""MariaDB and MySQL through asyncmy: one session, and what its errors mean to us.
+
+A session runs at READ COMMITTED in autocommit with strict SQL mode, in UTC, and counts found rows. After any error
+inside a transaction the whole of it must be rolled back: after a lock timeout the server would go on with the rest,
+after a deadlock it would commit the rest alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from holdfast.db.placeholders import is_read
+from holdfast.errors import (
+    Conflict,
+    ConnectionLost,
+    DatabaseError,
+    DriverMissing,
+    QueryFailed,
+    Retryable,
+    TooLong,
+    Unavailable,
+    UnknownCommit,
+)
+
+try:
+    import asyncmy
+    from asyncmy.constants import CLIENT
+    from asyncmy.errors import Error as DriverError
+except ImportError:
+    asyncmy = None
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.db.session import Row
+    from holdfast.db.settings import Settings
+
+_BROKEN = (ConnectionError, OSError, TimeoutError, RuntimeError)
+
+_CONFLICTS = {1062, 1586}
+_RETRIES = {1205, 1213, 1020, 3572, 1290, 1836}
+_TOO_LONG = {1406, 1071, 1153, 1301}
+_GONE = {1053, 1077, 1079, 1080, 1152, 1927, 2006, 2013, 2014, 2055, 4031}
+_REFUSED = {1044, 1045, 1698}
+_NO_DATABASE = 1049
+_TOO_MANY = {1040, 1203, 1226}
+
+
+class MySQLSession:
+    """One asyncmy connection."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        self._in_transaction = False
+        self._broken = False
+
+    @property
+    def usable(self) -> bool:
+        connection = self._connection
+        return not self._broken and connection.connected and not connection._stream_broken  # noqa: SLF001 -- the only way to see a closed peer without a round trip
+
+    async def execute(self, sql: str, args: Sequence[Any]) -> int:
+        cursor = await self._run(sql, args)
+        return max(int(cursor.rowcount), 0)
+
+    async def fetch(self, sql: str, args: Sequence[Any]) -> list[Row]:
+        cursor = await self._run(sql, args)
+        if cursor.description is None:
+            return []
+        names = [column[0] for column in cursor.description]
+        return [dict(zip(names, row, strict=True)) for row in await cursor.fetchall()]
+
+    async def begin(self, isolation: str | None = None) -> None:
+        if isolation is not None:
+            await self._run(f"SET TRANSACTION ISOLATION LEVEL {isolation}", (), sends_commit=False)
+        await self._run("START TRANSACTION", (), sends_commit=False)
+        self._in_transaction = True
+
+    async def commit(self) -> None:
+        try:
+            await self._connection.commit()
+        except asyncio.CancelledError:
+            self._broken = True
+            raise
+        except Exception as error:  # noqa: BLE001 -- every driver error is given a meaning and raised again
+            if self._lost(error) is not None:
+                raise UnknownCommit(
+                    "The connection to MariaDB/MySQL broke during COMMIT: the writes may or may not be there."
+                ) from error
+            raise meaning(error, "COMMIT") from error
+        finally:
+            self._in_transaction = False
+
+    async def rollback(self) -> None:
+        self._in_transaction = False
+        if not self.usable:
+            return
+        try:
+            await self._connection.rollback()
+        except asyncio.CancelledError:
+            self._broken = True
+            raise
+        except Exception as error:  # noqa: BLE001 -- a connection lost here has rolled back by itself
+            if self._lost(error) is None:
+                raise meaning(error, "ROLLBACK") from error
+
+    async def close(self) -> None:
+        if self._broken:
+            self._connection.close()
+            return
+        try:
+            await asyncio.wait_for(self._connection.ensure_closed(), timeout=2)
+        except (*_BROKEN, DriverError):
+            self._connection.close()
+
+    async def _run(self, sql: str, args: Sequence[Any], *, sends_commit: bool = True) -> Any:
+        cursor = self._connection.cursor()
+        try:
+            await cursor.execute(sql, [_outgoing(value) for value in args])
+        except asyncio.CancelledError:
+            self._broken = True  # the reply is still on its way: this conversation cannot be picked up again
+            raise
+        except Exception as error:  # noqa: BLE001 -- every driver error is given a meaning and raised again
+            lost = self._lost(error)
+            if lost is None:
+                raise meaning(error, sql) from error
+            if self._in_transaction or not sends_commit or is_read(sql):
+                raise lost from error
+            raise UnknownCommit(
+                "The connection to MariaDB/MySQL broke during a statement outside a transaction: it may or may not "
+                f"have been carried out: {_brief(sql)}"
+            ) from error
+        return cursor
+
+    def _lost(self, error: Exception) -> ConnectionLost | None:
+        """Return the error to raise if *error* says that the connection is gone, and remember that it is."""
+        gone = isinstance(error, _BROKEN) or _number(error) in _GONE or not self._connection.connected
+        if not gone:
+            return None
+        self._broken = True
+        return ConnectionLost(f"The connection to MariaDB/MySQL was lost before a commit; nothing was written: {error}")
+
+
+def meaning(error: Exception, sql: str) -> DatabaseError:
+    """Classify an error that the server or asyncmy raised for a statement on a living connection."""
+    number = _number(error)
+    text = f"{error}: {_brief(sql)}"
+    if number in _CONFLICTS:
+        return Conflict(f"A row with this key is already there ({number}): {_brief(sql)}")
+    if number in _TOO_LONG:
+        return TooLong(f"A value is longer than its column or packet holds; it was refused, not cut: {text}")
+    if number in _RETRIES:
+        return Retryable(f"MariaDB/MySQL asks to try again ({number}): {text}")
+    return QueryFailed(f"MariaDB/MySQL refused the statement{f' ({number})' if number else ''}: {text}")
+
+
+def _number(error: Exception) -> int:
+    first = error.args[0] if error.args else 0
+    return first if isinstance(first, int) else 0
+
+
+def _brief(sql: str) -> str:
+    return " ".join(sql.split())[:200]
+
+
+def _outgoing(value: Any) -> Any:
+    # The driver drops the offset of a datetime; the session is in UTC, so that is where it must be.
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        return value.astimezone(UTC).replace(tzinfo=None)
+    return value
+
+
+async def connect(settings: Settings) -> MySQLSession:
+    """Open a session, or say in one sentence why not and what to do."""
+    if asyncmy is None:
+        raise DriverMissing("MariaDB/MySQL needs the driver asyncmy: pip install 'holdfast[mysql]'.")
+    url = settings.url
+    where = url.safe
+    try:
+        connection = await asyncmy.connect(
+            host=url.host or "127.0.0.1",
+            port=url.port or 3306,
+            user=url.user or "",
+            password=url.password or "",
+            database=url.database or None,
+            unix_socket=url.options.get("unix_socket"),
+            charset="utf8mb4",
+            client_flag=CLIENT.FOUND_ROWS,
+            autocommit=True,
+            connect_timeout=max(1, round(settings.connect_timeout)),
+            read_timeout=settings.command_timeout,
+            program_name=settings.application_name,
+        )
+    except DriverError as error:
+        raise _unavailable(error, where, url.database) from error
+    except (asyncio.TimeoutError, TimeoutError) as error:
+        raise Unavailable(
+            f"MariaDB/MySQL at {where} did not answer within {settings.connect_timeout:g} s: check host, port and firewall."
+        ) from error
+    session = MySQLSession(connection)
+    await session.execute(
+        "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', time_zone = '+00:00'", ()
+    )
+    await session.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", ())
+    return session
+
+
+def _unavailable(error: Exception, where: str, database: str | None) -> Unavailable:
+    number = _number(error)
+    if number in _REFUSED:
+        return Unavailable(f"MariaDB/MySQL refused the login at {where}: check the user and the password.")
+    if number == _NO_DATABASE:
+        return Unavailable(f"MariaDB/MySQL at {where} has no database {database!r}: create it first.")
+    if number in _TOO_MANY:
+        return Unavailable(f"MariaDB/MySQL at {where} has no free connection: lower pool_size or raise max_connections.")
+    return Unavailable(f"MariaDB/MySQL at {where} cannot be reached: check that it runs and listens there.")

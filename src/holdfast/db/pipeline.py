@@ -1,0 +1,145 @@
+"""The commit pipeline: durable writes of many tasks and threads, one commit for many, told only after it.
+
+While one commit is in flight the next batch gathers, so nothing is delayed by a timer and nothing commits alone that
+could commit together. A batch is one transaction. What becomes of it:
+
+- committed: every waiter is told its own result, or the error of a row that failed alone;
+- refused as a whole: it is split in two and each half is tried again, until the operation to blame stands alone;
+- to be tried again (deadlock, lost connection before the commit): the whole batch again, for as long as it takes;
+- of unknown outcome (connection lost during the commit): the database is asked for each operation's key; what is there
+  is acknowledged, what is not there is written.
+
+Operations handed over one after the other, each awaited, keep their order. Of those handed over together, one kind's
+keep their order; between kinds there is none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from typing import TYPE_CHECKING, TypeVar, cast
+
+from holdfast.db.backend import SqliteBackend
+from holdfast.db.committer import Committer
+from holdfast.db.lane import Lane, LoopLane, ThreadLane
+from holdfast.db.mailbox import Mailbox
+from holdfast.db.operation import Kind, Operation, ThreadWaiter, Values, weight
+from holdfast.errors import MisuseError, PipelineClosed, WrongLoop
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+    from holdfast.db.manager import ConnectionManager
+
+R = TypeVar("R")
+
+logger = logging.getLogger("holdfast.pipeline")
+
+
+class Pipeline:
+    """The one way durable facts are written. Open it on a loop with ``async with``, after its manager.
+
+    At most *max_pending* operations and *max_pending_bytes* are held; callers beyond that wait. A pipeline that was
+    closed stays closed.
+    """
+
+    def __init__(
+        self, manager: ConnectionManager, *, max_pending: int = 10_000, max_pending_bytes: int = 64 * 1024 * 1024
+    ) -> None:
+        self._manager = manager
+        self._mailbox = Mailbox(most_operations=max_pending, most_bytes=max_pending_bytes)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = 0
+        self._lane: Lane | None = None
+        self._committer: Committer | None = None
+
+    @property
+    def commits(self) -> int:
+        """How many transactions have been committed."""
+        return self._committer.commits if self._committer else 0
+
+    async def open(self) -> None:
+        """Begin to take operations."""
+        if self._lane is not None:
+            return
+        backend = self._manager.backend()
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        lane: Lane
+        if isinstance(backend, SqliteBackend):
+            lane = ThreadLane(backend.writer)
+        else:
+            lane = LoopLane(backend.connect, self._manager.world)
+        self._committer = Committer(self._mailbox, lane, self._manager.dialect)
+        lane.start(self._committer.drain)
+        self._lane = lane
+
+    async def close(self, timeout: float = 30.0) -> None:  # noqa: ASYNC109 -- the time to flush before giving up
+        """Refuse new operations and write those at hand; what is not written in time fails with ``PipelineClosed``."""
+        self._mailbox.close()
+        if self._lane is None or self._committer is None:
+            return
+        try:
+            async with asyncio.timeout(timeout):
+                while self._mailbox.unsettled:
+                    await self._change()
+        except TimeoutError:
+            logger.warning("The pipeline is closed with %s operations not confirmed.", self._mailbox.unsettled)
+        await self._committer.stop()
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def write(self, kind: Kind[R], row: Values) -> R:
+        """Have *row* written; return its result after the commit.
+
+        Once handed over it is carried out even if this task is cancelled.
+        """
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop and self._loop is not None:
+            raise WrongLoop("The pipeline belongs to another event loop; use write_blocking() from a thread.")
+        future: asyncio.Future[R] = loop.create_future()
+        operation = Operation(kind, row, future, weight(row))
+        while not self._hand_over(operation):
+            await self._change()
+        return await future
+
+    def write_blocking(self, kind: Kind[R], row: Values, *, timeout: float | None = None) -> R:
+        """Do as ``write`` from a thread that may wait; ``TimeoutError`` leaves the operation under way."""
+        if threading.get_ident() == self._thread:
+            raise MisuseError("write_blocking() on the event loop's own thread would wait for itself; await write().")
+        waiter = ThreadWaiter()
+        operation = Operation(kind, row, waiter, weight(row))
+        while not self._hand_over(operation):
+            room = threading.Event()
+            if self._mailbox.watch(room.set) and not room.wait(timeout):
+                raise TimeoutError(f"The pipeline was full for {timeout:g} s; this operation was not handed over.")
+        return cast("R", waiter.wait(timeout))
+
+    def _hand_over(self, operation: Operation) -> bool:
+        """Put *operation* into the mailbox; False when there is no room."""
+        if self._lane is None:
+            raise PipelineClosed("The pipeline is not open; this operation was not written.")
+        was_empty = self._mailbox.put(operation)
+        if was_empty:
+            self._lane.wake()
+        return was_empty is not None
+
+    async def _change(self) -> None:
+        """Wait until something has been settled."""
+        loop = asyncio.get_running_loop()
+        changed: asyncio.Future[None] = loop.create_future()
+
+        def tell() -> None:
+            loop.call_soon_threadsafe(lambda: None if changed.done() else changed.set_result(None))
+
+        if self._mailbox.watch(tell):
+            await changed

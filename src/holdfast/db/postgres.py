@@ -1,0 +1,188 @@
+"""PostgreSQL through asyncpg: one session, and what its errors mean to us."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from holdfast.db.placeholders import is_read
+from holdfast.errors import (
+    Conflict,
+    ConnectionLost,
+    DatabaseError,
+    DriverMissing,
+    QueryFailed,
+    Retryable,
+    TooLong,
+    Unavailable,
+    UnknownCommit,
+)
+
+try:
+    import asyncpg
+except ImportError:
+    asyncpg = None
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.db.session import Row
+    from holdfast.db.settings import Settings
+
+_BROKEN = (ConnectionError, OSError, TimeoutError)
+
+_CONFLICTS = {"23505", "23P01"}
+_RETRIES = {"40001", "40P01", "40003", "55P03", "25006"}
+_TOO_LONG = {"22001", "54000"}
+_GONE = {"57P01", "57P02", "57P03", "57P05", "25P03"}
+
+
+class PostgresSession:
+    """One asyncpg connection."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        self._in_transaction = False
+        self._broken = False
+
+    @property
+    def usable(self) -> bool:
+        return not (self._broken or self._connection.is_closed())
+
+    async def execute(self, sql: str, args: Sequence[Any]) -> int:
+        try:
+            status: str = await self._connection.execute(sql, *args)
+        except Exception as error:  # noqa: BLE001 -- every driver error is given a meaning and raised again
+            raise self._meaning(error, sql) from error
+        return int(last) if (last := status.rpartition(" ")[2]).isdigit() else 0
+
+    async def fetch(self, sql: str, args: Sequence[Any]) -> list[Row]:
+        try:
+            records = await self._connection.fetch(sql, *args)
+        except Exception as error:  # noqa: BLE001 -- every driver error is given a meaning and raised again
+            raise self._meaning(error, sql) from error
+        return [dict(record) for record in records]
+
+    async def begin(self, isolation: str | None = None) -> None:
+        text = "BEGIN" if isolation is None else f"BEGIN ISOLATION LEVEL {isolation}"
+        try:
+            await self._connection.execute(text)
+        except asyncio.CancelledError:
+            self._broken = True  # whether BEGIN took place is not known: do not hand this connection on
+            raise
+        except Exception as error:  # noqa: BLE001 -- every driver error is given a meaning and raised again
+            raise self._lost(error) or self._meaning(error, text) from error
+        self._in_transaction = True
+
+    async def commit(self) -> None:
+        try:
+            status = await self._connection.execute("COMMIT")
+        except asyncio.CancelledError:
+            self._broken = True
+            raise
+        except Exception as error:  # noqa: BLE001 -- every driver error is given a meaning and raised again
+            if self._lost(error) is not None:
+                raise UnknownCommit(
+                    "The connection to PostgreSQL broke during COMMIT: the writes may or may not be there."
+                ) from error
+            raise self._meaning(error, "COMMIT") from error
+        finally:
+            self._in_transaction = False
+        if status == "ROLLBACK":  # PostgreSQL answers COMMIT so after a failed statement: nothing was written
+            raise QueryFailed(
+                "The transaction was rolled back, because one of its statements had failed before. Nothing was written."
+            )
+
+    async def rollback(self) -> None:
+        self._in_transaction = False
+        if not self.usable:
+            return
+        try:
+            await self._connection.execute("ROLLBACK")
+        except asyncio.CancelledError:
+            self._broken = True
+            raise
+        except Exception as error:  # noqa: BLE001 -- a connection lost here has rolled back by itself
+            if self._lost(error) is None:
+                raise self._meaning(error, "ROLLBACK") from error
+
+    async def close(self) -> None:
+        if self._connection.is_closed():
+            return
+        try:
+            await self._connection.close(timeout=2)
+        except (*_BROKEN, asyncpg.PostgresError, asyncpg.InterfaceError):
+            self._connection.terminate()
+
+    def _lost(self, error: Exception) -> ConnectionLost | None:
+        """Return the error to raise if *error* says that the connection is gone, and remember that it is."""
+        state = getattr(error, "sqlstate", None) or ""
+        gone = isinstance(error, _BROKEN) or state in _GONE or state.startswith("08") or self._connection.is_closed()
+        if not gone:
+            return None
+        self._broken = True
+        return ConnectionLost(f"The connection to PostgreSQL was lost before a commit; nothing was written: {error}")
+
+    def _meaning(self, error: Exception, sql: str) -> DatabaseError:
+        lost = self._lost(error)
+        if lost is not None:
+            if self._in_transaction or is_read(sql):
+                return lost
+            return UnknownCommit(
+                "The connection to PostgreSQL broke during a statement outside a transaction: it may or may not have "
+                f"been carried out: {_brief(sql)}"
+            )
+        return meaning(error, sql)
+
+
+def meaning(error: Exception, sql: str) -> DatabaseError:
+    """Classify an error that PostgreSQL or asyncpg raised for a statement on a living connection."""
+    state = getattr(error, "sqlstate", None) or ""
+    text = f"{error}: {_brief(sql)}"
+    if state in _CONFLICTS:
+        detail = getattr(error, "constraint_name", None)
+        return Conflict(f"A row with this key is already there ({detail or state}): {_brief(sql)}")
+    if state in _TOO_LONG:
+        return TooLong(f"A value is longer than its column or index holds; it was refused, not cut: {text}")
+    if state in _RETRIES:
+        return Retryable(f"PostgreSQL asks to try again ({state}): {text}")
+    return QueryFailed(f"PostgreSQL refused the statement{f' ({state})' if state else ''}: {text}")
+
+
+def _brief(sql: str) -> str:
+    return " ".join(sql.split())[:200]
+
+
+async def connect(settings: Settings) -> PostgresSession:
+    """Open a session, or say in one sentence why not and what to do."""
+    if asyncpg is None:
+        raise DriverMissing("PostgreSQL needs the driver asyncpg: pip install 'holdfast[postgres]'.")
+    url = settings.url
+    where = url.safe
+    try:
+        connection = await asyncpg.connect(
+            dsn=url.secret_text(),
+            timeout=settings.connect_timeout,
+            command_timeout=settings.command_timeout,
+            statement_cache_size=settings.statement_cache_size,
+            server_settings={"application_name": settings.application_name},
+        )
+    except asyncpg.InvalidAuthorizationSpecificationError as error:
+        raise Unavailable(f"PostgreSQL refused the login at {where}: check the user and the password.") from error
+    except asyncpg.InvalidCatalogNameError as error:
+        raise Unavailable(
+            f"PostgreSQL at {where} has no database {url.database!r}: create it, or run `holdfast migrate`."
+        ) from error
+    except asyncpg.TooManyConnectionsError as error:
+        raise Unavailable(f"PostgreSQL at {where} has no free connection: lower pool_size or raise max_connections.") from error
+    except asyncpg.PostgresError as error:
+        raise Unavailable(f"PostgreSQL at {where} refused the connection: {error}") from error
+    except (asyncio.TimeoutError, TimeoutError) as error:
+        raise Unavailable(
+            f"PostgreSQL at {where} did not answer within {settings.connect_timeout:g} s: check host, port and firewall."
+        ) from error
+    except OSError as error:
+        raise Unavailable(f"PostgreSQL at {where} cannot be reached: check that it runs and listens there.") from error
+    except (asyncpg.InterfaceError, ValueError) as error:
+        raise Unavailable(f"The options in the URL {where} do not suit PostgreSQL: {error}") from error
+    return PostgresSession(connection)

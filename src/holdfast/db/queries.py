@@ -1,0 +1,303 @@
+"""Named SQL: read from ``.sql`` files, put into the words of one dialect once, bound to values many times.
+
+``common.sql`` holds what all dialects share; ``sqlite.sql``, ``postgres.sql`` and ``mysql.sql`` hold, under
+the same names, what must differ. A file says::
+
+    -- name: record_steps
+    -- What it does, for the reader.
+    -- rows: workflow_id text, step int, output text
+    INSERT INTO @operation_outputs (workflow_uuid, function_id, output, written_by, written_at)
+    SELECT r.workflow_id, r.step, r.output, :executor, {now_ms} FROM {rows} AS r;
+
+``:name`` is a parameter, ``@name`` one of our tables, ``"name"`` a quoted name in every dialect, ``{name}``
+a fragment (``{now_ms}`` and ``{now_iso}`` are the database's clock), ``;`` ends a statement. ``-- rows:``
+makes a batch query: ``{rows} AS r`` is a table with those columns and ``n``, the row's place in the batch
+from 0. ``-- only: postgres`` marks what the other dialects do not have.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import lru_cache
+from itertools import chain
+from operator import itemgetter
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from holdfast.db import query_source
+from holdfast.db.identifiers import check_identifier
+from holdfast.db.query_clock import clock
+from holdfast.db.query_source import Column, Source
+from holdfast.db.query_text import Statement, rows_table, statements
+from holdfast.db.url import DialectName
+from holdfast.errors import ConfigurationError, MisuseError, QueryFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+Call: TypeAlias = "tuple[str, tuple[Any, ...]]"
+_Take: TypeAlias = "Callable[[Any], tuple[Any, ...]]"
+_Spread: TypeAlias = "Callable[[Sequence[Sequence[Any]], tuple[Any, ...]], list[Call]]"
+
+_FOLDER = Path(__file__).with_name("sql")
+_NO_VALUES: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One named query in the words of one dialect; its statements run in order, the last one answers."""
+
+    name: str
+    doc: str
+    parameters: tuple[str, ...]
+    rows: tuple[Column, ...] | None
+    statements: tuple[Statement, ...]
+    dialect: DialectName
+    _wanted: int = field(init=False, repr=False, compare=False)
+    _takes: tuple[tuple[str, _Take], ...] = field(init=False, repr=False, compare=False)
+    _spread: _Spread | None = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Prepare what ``bind`` and ``batch`` would otherwise work out at every call."""
+        spread = (
+            None if self.rows is None else _SPREADS[self.dialect](self.statements, self.rows, self.parameters)
+        )
+        object.__setattr__(self, "_wanted", len(self.parameters) if self.rows is None else -1)
+        object.__setattr__(self, "_takes", tuple((each.text, _take(each.order)) for each in self.statements))
+        object.__setattr__(self, "_spread", spread)
+
+    def bind(self, values: Mapping[str, Any]) -> tuple[Call, ...]:
+        """Return the calls to make. Raises QueryFailed unless exactly its parameters are given."""
+        # The statements together take every parameter: if none is missing and the number is right, all fit.
+        if len(values) == self._wanted:
+            try:
+                return tuple([(text, take(values)) for text, take in self._takes])
+            except KeyError:
+                pass
+        raise self._misfit(values, batch=False)
+
+    def batch(self, rows: Sequence[Sequence[Any]], values: Mapping[str, Any] = _NO_VALUES) -> list[Call]:
+        """Return the calls that run this batch query over *rows*; none for no rows.
+
+        *values* are for its parameters, the same for all rows. PostgreSQL and MySQL take one call for each
+        statement; SQLite one for each row and statement, all statements of a row before the next row. Raises
+        QueryFailed if values or rows do not fit.
+        """
+        if self._spread is None or self.rows is None or values.keys() != set(self.parameters):
+            raise self._misfit(values, batch=True)
+        if not rows:
+            return []
+        if set(map(len, rows)) != {len(self.rows)}:
+            raise QueryFailed(
+                f"The query {self.name} takes rows of {len(self.rows)} values"
+                f" ({', '.join(column.name for column in self.rows)}), but one has another number of them."
+            )
+        return self._spread(rows, tuple([values[name] for name in self.parameters]))
+
+    def _misfit(self, values: Mapping[str, Any], *, batch: bool) -> QueryFailed:
+        if batch is not (self.rows is not None):
+            kind, verb = ("takes no rows", "bind") if batch else ("takes rows", "batch")
+            return QueryFailed(f"The query {self.name} {kind}: call its {verb}() instead.")
+        wanted = set(self.parameters)
+        missing, unknown = wanted - values.keys(), values.keys() - wanted
+        told = [f"lacks {', '.join(sorted(missing))}"] if missing else []
+        told += [f"has no parameter {', '.join(sorted(unknown))}"] if unknown else []
+        those = ", ".join(self.parameters) or "none"
+        return QueryFailed(f"The query {self.name} {' and '.join(told)}; its parameters are: {those}.")
+
+
+class Queries:
+    """All named queries for one dialect. A query is translated when it is first asked for, then kept."""
+
+    def __init__(
+        self,
+        dialect: DialectName,
+        sources: Mapping[str, Source],
+        schema: str | None,
+        fragments: Mapping[str, str],
+    ) -> None:
+        self.dialect = dialect
+        self.sources = MappingProxyType(dict(sources))
+        self._schema = schema
+        self._fragments = fragments
+        self._ready: dict[str, Query] = {}
+
+    @classmethod
+    def load(
+        cls,
+        dialect: DialectName,
+        schema: str | None = None,
+        *,
+        folder: Path | None = None,
+        fragments: Mapping[str, str] | None = None,
+        clock_offset_ms: str | None = None,
+    ) -> Queries:
+        """Read the queries of *dialect* from *folder*; a dialect's own query stands before the common one.
+
+        *schema* is where PostgreSQL's tables are; the others ignore it. *fragments* are further ``{name}``
+        texts. *clock_offset_ms* is an SQL expression added to the database's clock, for tests. Raises
+        QueryFailed for a file that is not in the grammar, ConfigurationError for a folder without files.
+        """
+        place = _FOLDER if folder is None else folder
+        paths = [place / "common.sql", place / f"{dialect}.sql"]
+        if not any(path.exists() for path in paths):
+            raise ConfigurationError(
+                f"There are no queries in {place}: it needs common.sql or {dialect}.sql."
+            )
+        if schema is not None:
+            check_identifier(schema, dialect, "schema")
+        if fragments is not None and not fragments.keys().isdisjoint({"rows", "now_ms", "now_iso"}):
+            raise ConfigurationError(
+                "The fragments rows, now_ms and now_iso are built in: give yours other names."
+            )
+        common, own = (query_source.read(path) for path in paths)
+        for source in own.values():
+            if source.only and dialect not in source.only:
+                raise QueryFailed(
+                    f"{source.place}: the query {source.name} is in the file of a dialect it excludes."
+                )
+        shared = {
+            name: source for name, source in common.items() if not source.only or dialect in source.only
+        }
+        return cls(dialect, shared | own, schema, {**clock(dialect, clock_offset_ms), **(fragments or {})})
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names of all queries, sorted."""
+        return tuple(sorted(self.sources))
+
+    def __getitem__(self, name: str) -> Query:
+        """Return the query *name*; raises MisuseError if there is none, QueryFailed if its text is wrong."""
+        query = self._ready.get(name)
+        if query is None:
+            query = self._ready[name] = self._translated(name)
+        return query
+
+    def __iter__(self) -> Iterator[Query]:
+        return (self[name] for name in self.names())
+
+    def _translated(self, name: str) -> Query:
+        source = self.sources.get(name)
+        if source is None:
+            near = get_close_matches(name, self.sources, n=3)
+            hint = f"did you mean {' or '.join(near)}?" if near else "see names() for those there are."
+            raise MisuseError(f"There is no query {name!r} for {self.dialect}: {hint}")
+        written = statements(source, self.dialect, self._schema, self._fragments)
+        parameters = {
+            each for statement in written for each in statement.order if not each.startswith("rows.")
+        }
+        return Query(name, source.doc, tuple(sorted(parameters)), source.rows, written, self.dialect)
+
+
+def compare(*loaded: Queries) -> list[str]:
+    """Tell where dialects do not offer the same queries, parameters and rows; an empty list is good news."""
+    differences: list[str] = []
+    for name in sorted({name for queries in loaded for name in queries.sources}):
+        having = [queries for queries in loaded if name in queries.sources]
+        only = frozenset(chain.from_iterable(queries.sources[name].only for queries in having))
+        differences += [
+            f"{name}: {queries.dialect} does not have it, {having[0].dialect} does"
+            for queries in loaded
+            if name not in queries.sources and (not only or queries.dialect in only)
+        ]
+        first, *others = having
+        for other in others:
+            differences += _differences(first[name], other[name])
+    return differences
+
+
+def _differences(one: Query, other: Query) -> Iterable[str]:
+    sides = f"{one.dialect} and {other.dialect}"
+    if one.parameters != other.parameters:
+        names = _listed(one.parameters), _listed(other.parameters)
+        yield f"{one.name}: {sides} differ in parameters: {names[0]} / {names[1]}"
+    if one.rows != other.rows:
+        rows = [
+            None if each.rows is None else [" ".join(column) for column in each.rows] for each in (one, other)
+        ]
+        yield f"{one.name}: {sides} differ in rows: {_listed(rows[0])} / {_listed(rows[1])}"
+
+
+def _listed(names: Iterable[str] | None) -> str:
+    return "no rows" if names is None else f"({', '.join(names)})"
+
+
+def _take(keys: Sequence[Any]) -> _Take:
+    """Return what fetches *keys*, always as a tuple, out of a mapping or a sequence."""
+    if not keys:
+        return lambda _: ()
+    if len(keys) == 1:
+        only = keys[0]
+        return lambda values: (values[only],)
+    return itemgetter(*keys)
+
+
+def _positions(
+    written: tuple[Statement, ...], columns: tuple[Column, ...], parameters: tuple[str, ...]
+) -> list[tuple[str, _Take]]:
+    """Prepare each statement to take its arguments out of one sequence: n, the columns, the parameters."""
+    names = ["rows.n", *(f"rows.{column.name}" for column in columns), *parameters]
+    place = {name: at for at, name in enumerate(names)}
+    return [(each.text, _take([place[name] for name in each.order])) for each in written]
+
+
+def _spread_arrays(
+    written: tuple[Statement, ...], columns: tuple[Column, ...], parameters: tuple[str, ...]
+) -> _Spread:
+    """PostgreSQL: each statement once, a column of the batch being one array."""
+    takes = _positions(written, columns, parameters)
+
+    def spread(rows: Sequence[Sequence[Any]], values: tuple[Any, ...]) -> list[Call]:
+        together = (range(len(rows)), *zip(*rows, strict=True), *values)
+        return [(text, take(together)) for text, take in takes]
+
+    return spread
+
+
+def _spread_rows(
+    written: tuple[Statement, ...], columns: tuple[Column, ...], parameters: tuple[str, ...]
+) -> _Spread:
+    """SQLite: a call costs no round trip, so each row is a call."""
+    takes = _positions(written, columns, parameters)
+
+    def spread(rows: Sequence[Sequence[Any]], values: tuple[Any, ...]) -> list[Call]:
+        if len(takes) == 1:
+            [(text, take)] = takes
+            return [(text, take((n, *row, *values))) for n, row in enumerate(rows)]
+        return [(text, take((n, *row, *values))) for n, row in enumerate(rows) for text, take in takes]
+
+    return spread
+
+
+def _spread_union(
+    written: tuple[Statement, ...], columns: tuple[Column, ...], parameters: tuple[str, ...]
+) -> _Spread:
+    """MySQL: each statement once, in a text for that number of rows."""
+    place = {name: at for at, name in enumerate(parameters)}
+    cuts = [each.cut or ((each.text, each.order),) for each in written]
+    takes = [[_take([place[name] for name in order]) for _, order in cut] for cut in cuts]
+
+    # Sizes of batches repeat; a text is about as long as the rows it is for.
+    @lru_cache(maxsize=64)
+    def texts(count: int) -> tuple[str, ...]:
+        table = rows_table(columns, count)
+        return tuple(table.join(text for text, _ in cut) for cut in cuts)
+
+    def spread(rows: Sequence[Sequence[Any]], values: tuple[Any, ...]) -> list[Call]:
+        flat = tuple(chain.from_iterable(rows))
+        return [
+            (text, sum([flat + take(values) for take in rest], first(values)))
+            for text, (first, *rest) in zip(texts(len(rows)), takes, strict=True)
+        ]
+
+    return spread
+
+
+_SPREADS = {
+    DialectName.SQLITE: _spread_rows,
+    DialectName.POSTGRES: _spread_arrays,
+    DialectName.MYSQL: _spread_union,
+}
+
+__all__ = ["Call", "Column", "Queries", "Query", "Statement", "compare"]

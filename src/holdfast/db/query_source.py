@@ -1,0 +1,118 @@
+"""What is written in a file of named queries, before any dialect has a say.
+
+``-- name: lower_snake_name`` begins a query. The comment lines up to its first line of SQL are its
+documentation, save those that speak to us: ``-- rows: column type, column type`` (a second such line goes on
+where the first ends) and ``-- only: dialect``.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from holdfast.db.url import DialectName
+from holdfast.errors import QueryFailed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_NAME = re.compile(r"^--[ \t]*name:[ \t]*(.*?)[ \t]*$", re.MULTILINE)
+_LOWER_SNAKE = re.compile(r"[a-z][a-z0-9_]*")
+_DIRECTIVE = re.compile(r"(rows|only):\s*(.*)")
+TYPES = frozenset({"text", "int", "bigint", "float", "bool", "bytes", "json"})
+
+
+class Column(NamedTuple):
+    """A column of the rows that a batch query takes."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A query as its author wrote it. ``only`` is empty when every dialect must have it."""
+
+    name: str
+    place: str
+    doc: str
+    rows: tuple[Column, ...] | None
+    only: frozenset[DialectName]
+    text: str
+
+
+def read(path: Path) -> dict[str, Source]:
+    """Read the queries of one file by name; a file that is not there holds none.
+
+    Raises QueryFailed, with file and line, for what is not in the grammar and for a name given twice.
+    """
+    if not path.exists():
+        return {}
+    text = path.read_text(encoding="utf-8")
+    headings = list(_NAME.finditer(text))
+    before = text[: headings[0].start()] if headings else text
+    if any(line.strip() and not line.startswith("--") for line in before.splitlines()):
+        raise QueryFailed(
+            f"{path.name}: there is SQL before the first query: begin it with `-- name: some_name`."
+        )
+    sources: dict[str, Source] = {}
+    ends = [heading.start() for heading in headings[1:]] + [len(text)]
+    for heading, end in zip(headings, ends, strict=True):
+        place = f"{path.name}:{text.count(chr(10), 0, heading.start()) + 1}"
+        source = _source(heading[1], text[heading.end() : end], place)
+        if source.name in sources:
+            raise QueryFailed(f"{place}: the query {source.name} is there twice: rename or remove one.")
+        sources[source.name] = source
+    return sources
+
+
+def _source(name: str, body: str, place: str) -> Source:
+    if _LOWER_SNAKE.fullmatch(name) is None:
+        raise QueryFailed(
+            f"{place}: the name of a query is lower_snake_case, nothing else may stand in its line."
+        )
+    lines = body.strip().splitlines()
+    head = 0
+    while head < len(lines) and (lines[head].startswith("--") or not lines[head].strip()):
+        head += 1
+    doc: list[str] = []
+    told: dict[str, list[str]] = {"rows": [], "only": []}
+    for line in lines[:head]:
+        said = line.removeprefix("--").strip()
+        if (directive := _DIRECTIVE.fullmatch(said)) is not None:
+            told[directive[1]].append(directive[2])
+        else:
+            doc.append(said)
+    text = "\n".join(lines[head:])
+    if not text:
+        raise QueryFailed(f"{place}: the query {name} has no SQL: write it, or remove its heading.")
+    rows = _columns(told["rows"], place) if told["rows"] else None
+    return Source(name, place, "\n".join(doc).strip(), rows, _only(told["only"], place), text)
+
+
+def _columns(texts: list[str], place: str) -> tuple[Column, ...]:
+    columns: list[Column] = []
+    for part in ",".join(text.rstrip(", ") for text in texts).split(","):
+        words = part.split()
+        if len(words) != 2 or _LOWER_SNAKE.fullmatch(words[0]) is None or words[1] not in TYPES:
+            raise QueryFailed(
+                f"{place}: `rows:` is a list of `column type`, the types are {', '.join(sorted(TYPES))}."
+            )
+        if words[0] == "n" or words[0] in {column.name for column in columns}:
+            raise QueryFailed(
+                f"{place}: the column {words[0]} is there twice (n is the row's place): rename it."
+            )
+        columns.append(Column(words[0], words[1]))
+    return tuple(columns)
+
+
+def _only(texts: list[str], place: str) -> frozenset[DialectName]:
+    names = {name for text in texts for name in re.split(r"[\s,]+", text) if name}
+    known = {dialect for dialect in DialectName if dialect.value in names}
+    if len(known) != len(names) or (texts and not names):
+        raise QueryFailed(f"{place}: `only:` is a list of dialects, which are {', '.join(DialectName)}.")
+    return frozenset(known)
+
+
+__all__ = ["TYPES", "Column", "Source", "read"]

@@ -1,0 +1,219 @@
+"""From the text of a named query to the statements that one dialect's driver is handed.
+
+First the fragments are put in (they may hold parameters, tables and other fragments), then the whole is cut
+into statements and every mark of ours is replaced. Comments are left out, save MySQL's hints, and white space
+is drawn together. Inside a string literal nothing is ever touched, but for MySQL's percent signs.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from holdfast.db.identifiers import qualified, quote
+from holdfast.db.placeholders import Part, pieces, placeholder
+from holdfast.db.url import DialectName
+from holdfast.errors import InvalidIdentifier, QueryFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from holdfast.db.query_source import Column, Source
+
+# ``json`` is checked by the server but kept letter by letter, and goes into text, json and jsonb columns.
+_ARRAYS = {
+    "text": "text[]",
+    "int": "integer[]",
+    "bigint": "bigint[]",
+    "float": "double precision[]",
+    "bool": "boolean[]",
+    "bytes": "bytea[]",
+    "json": "json[]",
+}
+# Where MySQL's rows will go, in a text that cannot hold a NUL character otherwise.
+_GAP = "\x00rows"
+_FRAGMENT = re.compile(r"\{([a-z_][a-z0-9_]*)\}")
+_DEEPEST = 8
+_TOKEN = re.compile(
+    r"""
+      (?P<space>     \s+ )
+    | (?<![:\w]) :   (?P<parameter> [A-Za-z_]\w* )
+    | (?<![\w@<]) @  (?P<table> [A-Za-z_]\w* )
+    | \{rows\} \s+ AS \s+ (?P<alias> \w+ )
+    | (?P<end>       ; )
+    | (?P<percent>   % )
+    | (?P<refused>   \{rows\} | \? | (?<![\w$])\$[0-9] )
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One statement in a driver's own placeholders; ``order`` names the parameter for each of them.
+
+    A column of the rows is named ``rows.column``. MySQL's batch statement is shown for one row; ``cut`` is
+    the same without the rows, as the parts (text, order) between which they go.
+    """
+
+    text: str
+    order: tuple[str, ...]
+    cut: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+
+def statements(
+    source: Source, dialect: DialectName, schema: str | None, fragments: Mapping[str, str]
+) -> tuple[Statement, ...]:
+    """Write *source* for *dialect*. Raises QueryFailed, with its place in the file, if it cannot be done."""
+    try:
+        text = expand(source.text, dialect, fragments)
+        writer = _Writer(dialect, schema if dialect is DialectName.POSTGRES else None, source.rows)
+        done = writer.write(text)
+    except (QueryFailed, InvalidIdentifier) as error:
+        raise QueryFailed(f"{source.place}, query {source.name}: {error}") from error
+    if source.rows is not None and not writer.took_rows:
+        raise QueryFailed(
+            f"{source.place}, query {source.name}: it declares rows but never reads {{rows}} AS r."
+        )
+    return done
+
+
+def expand(text: str, dialect: DialectName, fragments: Mapping[str, str]) -> str:
+    """Put *fragments* in for every ``{name}`` outside of literals, also in one another; ``{rows}`` stays."""
+
+    def fragment(match: re.Match[str]) -> str:
+        if match[1] == "rows":
+            return match[0]
+        if match[1] not in fragments:
+            raise QueryFailed(
+                f"there is no fragment {match[0]}; the known ones are {', '.join(sorted(fragments))}."
+            )
+        return fragments[match[1]]
+
+    for _ in range(_DEEPEST):
+        expanded = "".join(
+            _FRAGMENT.sub(fragment, piece) if part is Part.CODE else piece
+            for part, piece in pieces(text, dialect)
+        )
+        if expanded == text:
+            return text
+        text = expanded
+    raise QueryFailed(f"its fragments stand in one another more than {_DEEPEST} deep.")
+
+
+def rows_table(columns: tuple[Column, ...], count: int) -> str:
+    """Return *count* rows as a table of MySQL, which has neither arrays nor a VALUES that MariaDB shares."""
+    names = "".join(f", %s AS {quote(column.name, DialectName.MYSQL)}" for column in columns)
+    others = ", %s" * len(columns)
+    return f"(SELECT 0 AS `n`{names}{''.join(f' UNION ALL SELECT {n}{others}' for n in range(1, count))})"
+
+
+class _Writer:
+    """Writes one query; holds the statement that is being written."""
+
+    def __init__(self, dialect: DialectName, schema: str | None, rows: tuple[Column, ...] | None) -> None:
+        self._dialect = dialect
+        self._schema = schema
+        self._rows = rows
+        self._done: list[Statement] = []
+        self.took_rows = False
+        self._begin()
+
+    def _begin(self) -> None:
+        self._text: list[str] = []
+        self._order: list[str] = []
+
+    def write(self, text: str) -> tuple[Statement, ...]:
+        for part, piece in pieces(text, self._dialect):
+            if part is Part.CODE:
+                self._code(piece)
+            elif part is Part.COMMENT:
+                self._text.append(piece if piece.startswith("/*+") else " ")
+            elif self._dialect is DialectName.MYSQL:
+                is_name = piece.startswith('"')
+                self._text.append(
+                    quote(piece[1:-1], self._dialect, "name") if is_name else piece.replace("%", "%%")
+                )
+            else:
+                self._text.append(piece)
+        self._end()
+        return tuple(self._done)
+
+    def _code(self, code: str) -> None:
+        at = 0
+        for match in _TOKEN.finditer(code):
+            self._text.append(code[at : match.start()])
+            at = match.end()
+            self._token(str(match.lastgroup), match[match.lastgroup or 0])
+        self._text.append(code[at:])
+
+    def _token(self, kind: str, value: str) -> None:
+        if kind == "space":
+            self._text.append(" ")
+        elif kind == "parameter":
+            self._text.append(self._parameter(value))
+        elif kind == "table":
+            self._text.append(qualified(self._schema, value, self._dialect))
+        elif kind == "alias":
+            self._table_of_rows(value)
+        elif kind == "end":
+            self._end()
+        elif kind == "percent":
+            self._text.append("%%" if self._dialect is DialectName.MYSQL else "%")
+        elif value == "?" and self._dialect is DialectName.POSTGRES:
+            self._text.append(value)
+        else:
+            remedy = "write {rows} AS alias" if value.startswith("{") else "name the parameter, as in :name"
+            raise QueryFailed(f"{value} cannot stand here: {remedy}.")
+
+    def _parameter(self, name: str) -> str:
+        if self._dialect is DialectName.POSTGRES and name in self._order:
+            return placeholder(self._dialect, self._order.index(name) + 1)
+        self._order.append(name)
+        return placeholder(self._dialect, len(self._order))
+
+    def _table_of_rows(self, alias: str) -> None:
+        if self._rows is None:
+            raise QueryFailed("it reads {rows} but has no `-- rows:` line: say which columns they have.")
+        self.took_rows = True
+        named = quote(alias, self._dialect, "alias")
+        if self._dialect is DialectName.MYSQL:
+            self._text.append(f"{_GAP} AS {named}")
+            self._order.append(_GAP)
+            return
+        marks = [("n", "integer[]"), *((column.name, _ARRAYS[column.type]) for column in self._rows)]
+        names = [quote(name, self._dialect, "column") for name, _ in marks]
+        if self._dialect is DialectName.POSTGRES:
+            arrays = ", ".join(f"{self._parameter(f'rows.{name}')}::{array}" for name, array in marks)
+            self._text.append(f"unnest({arrays}) AS {named}({', '.join(names)})")
+        else:
+            fields = ", ".join(
+                f"{self._parameter(f'rows.{name}')} AS {quoted}"
+                for (name, _), quoted in zip(marks, names, strict=True)
+            )
+            self._text.append(f"(SELECT {fields}) AS {named}")
+
+    def _end(self) -> None:
+        text = "".join(self._text).strip()
+        if _GAP in self._order and self._rows is not None:
+            self._done.append(_with_gaps(text, self._order, self._rows))
+        elif text:
+            self._done.append(Statement(text, tuple(self._order)))
+        self._begin()
+
+
+def _with_gaps(text: str, order: list[str], rows: tuple[Column, ...]) -> Statement:
+    groups: list[list[str]] = [[]]
+    for name in order:
+        if name == _GAP:
+            groups.append([])
+        else:
+            groups[-1].append(name)
+    cut = tuple((part, tuple(group)) for part, group in zip(text.split(_GAP), groups, strict=True))
+    columns = [f"rows.{column.name}" for column in rows]
+    one_row = [name for at, group in enumerate(groups) for name in ([] if at == 0 else columns) + group]
+    return Statement(text.replace(_GAP, rows_table(rows, 1)), tuple(one_row), cut)
+
+
+__all__ = ["Statement", "expand", "rows_table", "statements"]

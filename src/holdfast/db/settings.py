@@ -1,0 +1,43 @@
+"""How to reach a database: everything a driver needs to know, checked once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from holdfast.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from holdfast.db.url import DatabaseURL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The options of a ``ConnectionManager``; seconds throughout."""
+
+    url: DatabaseURL
+    pool_size: int = 20
+    pool_timeout: float = 30.0
+    connect_timeout: float = 10.0
+    command_timeout: float | None = None
+    busy_timeout: float = 30.0
+    pooled: bool = True
+    prepared: bool = True
+    synchronous: str = "FULL"
+    application_name: str = "holdfast"
+
+    def __post_init__(self) -> None:
+        if self.pool_size < 1:
+            raise ConfigurationError(f"pool_size must be at least 1, not {self.pool_size}.")
+        for name in ("pool_timeout", "connect_timeout", "busy_timeout"):
+            if getattr(self, name) <= 0:
+                raise ConfigurationError(f"{name} must be more than 0 seconds, not {getattr(self, name)}.")
+        if self.synchronous not in {"FULL", "NORMAL", "OFF", "EXTRA"}:
+            raise ConfigurationError(
+                f"synchronous must be FULL (durable), EXTRA, NORMAL or OFF, not {self.synchronous!r}."
+            )
+
+    @property
+    def statement_cache_size(self) -> int:
+        """How many prepared statements a connection keeps: none where a pooler hands connections around."""
+        return 256 if self.prepared else 0

@@ -1,0 +1,1 @@
+-- Queries that every dialect runs as they are. The grammar is in queries.py.

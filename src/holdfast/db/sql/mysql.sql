@@ -1,0 +1,1 @@
+-- Queries that must differ on mysql, under the names they have elsewhere; `-- only: mysql` marks those that are nowhere else.

@@ -1,0 +1,1 @@
+-- Queries that must differ on postgres, under the names they have elsewhere; `-- only: postgres` marks those that are nowhere else.

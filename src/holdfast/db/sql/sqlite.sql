@@ -1,0 +1,1 @@
+-- Queries that must differ on sqlite, under the names they have elsewhere; `-- only: sqlite` marks those that are nowhere else.

@@ -1,0 +1,210 @@
+"""SQLite through the interpreter's own ``sqlite3``: one connection, and what its errors mean to us.
+
+WAL with one writer and many readers; ``synchronous=FULL`` unless asked otherwise, so that a commit that returned is on
+the disk. Locks are waited for here, by looking again every millisecond: SQLite's own busy handler sleeps up to 100 ms
+between looks and can starve beside a busy writer.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import time
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from holdfast.errors import Conflict, DatabaseError, QueryFailed, Retryable, TooLong, Unavailable, UnknownCommit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from holdfast.db.checkpoint import Checkpointer
+    from holdfast.db.session import Row
+    from holdfast.db.settings import Settings
+
+logger = logging.getLogger("holdfast.db")
+
+_CONFLICTS = {sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, sqlite3.SQLITE_CONSTRAINT_ROWID}
+_BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+_LOOK_AGAIN = 0.001
+_NATIVE = {str, int, float, bytes, bool, type(None)}
+_CHECKPOINT_RACE_MENDED = (3, 51, 3)
+
+
+class SqliteConnection:
+    """One connection, used by the thread that opened it; a writer's has a *checkpointer*."""
+
+    def __init__(self, raw: sqlite3.Connection, busy_timeout: float, checkpointer: Checkpointer | None = None) -> None:
+        self._raw = raw
+        self._busy_timeout = busy_timeout
+        self._checkpointer = checkpointer
+
+    @property
+    def in_transaction(self) -> bool:
+        return self._raw.in_transaction
+
+    def execute(self, sql: str, args: Sequence[Any]) -> int:
+        count = max(self._run(sql, args).rowcount, 0)
+        self._keep_log_short()
+        return count
+
+    def fetch(self, sql: str, args: Sequence[Any]) -> list[Row]:
+        cursor = self._run(sql, args)
+        if cursor.description is None:
+            return []
+        names = [column[0] for column in cursor.description]
+        try:
+            rows = [dict(zip(names, row, strict=True)) for row in cursor]
+        except sqlite3.Error as error:
+            raise meaning(error, sql) from error
+        self._keep_log_short()
+        return rows
+
+    def begin(self) -> None:
+        self._run("BEGIN IMMEDIATE", ())
+
+    def commit(self) -> None:
+        try:
+            self._run("COMMIT", ())
+        except QueryFailed as error:
+            # An I/O error or a full disk at COMMIT: whether the last frame reached the file is for the file to say.
+            raise UnknownCommit(f"SQLite could not finish the commit; it may or may not be there: {error}") from error
+        self._keep_log_short()
+
+    def rollback(self) -> None:
+        if self._raw.in_transaction:
+            self._run("ROLLBACK", ())
+
+    def close(self) -> None:
+        self._raw.close()
+
+    def _keep_log_short(self) -> None:
+        if self._checkpointer is not None and not self._raw.in_transaction:
+            self._checkpointer.after_commit(self._raw)
+
+    def _run(self, sql: str, args: Sequence[Any]) -> sqlite3.Cursor:
+        values = args if all(type(value) in _NATIVE for value in args) else [_outgoing(value) for value in args]
+        deadline = 0.0
+        while True:
+            try:
+                return self._raw.execute(sql, values)
+            except sqlite3.OperationalError as error:
+                if (error.sqlite_errorcode & 0xFF) not in _BUSY or self._raw.in_transaction and sql != "COMMIT":
+                    raise meaning(error, sql) from error
+                now = time.monotonic()
+                deadline = deadline or now + self._busy_timeout
+                if now >= deadline:
+                    raise Retryable(
+                        f"The SQLite file was locked by another process for {self._busy_timeout:g} s: {_brief(sql)}"
+                    ) from error
+                time.sleep(_LOOK_AGAIN)
+            except (sqlite3.Error, OverflowError, ValueError) as error:
+                raise meaning(error, sql) from error
+
+
+class SqliteSession:
+    """The asynchronous face of a connection for code that runs on its thread: it never waits."""
+
+    usable = True
+
+    def __init__(self, connection: SqliteConnection) -> None:
+        self._connection = connection
+
+    async def execute(self, sql: str, args: Sequence[Any]) -> int:
+        return self._connection.execute(sql, args)
+
+    async def fetch(self, sql: str, args: Sequence[Any]) -> list[Row]:
+        return self._connection.fetch(sql, args)
+
+    async def begin(self, isolation: str | None = None) -> None:  # noqa: ARG002 -- SQLite is always serializable
+        self._connection.begin()
+
+    async def commit(self) -> None:
+        self._connection.commit()
+
+    async def rollback(self) -> None:
+        self._connection.rollback()
+
+    async def close(self) -> None:
+        self._connection.close()
+
+
+def meaning(error: Exception, sql: str) -> DatabaseError:
+    """Classify an error that SQLite raised for a statement."""
+    code = getattr(error, "sqlite_errorcode", 0)
+    text = f"{error}: {_brief(sql)}"
+    if code in _CONFLICTS:
+        return Conflict(f"A row with this key is already there ({error}): {_brief(sql)}")
+    if code == sqlite3.SQLITE_CONSTRAINT_CHECK and str(error).endswith("_too_long"):
+        return TooLong(f"A value is longer than its column holds; it was refused, not cut: {text}")
+    if code & 0xFF == sqlite3.SQLITE_TOOBIG or isinstance(error, sqlite3.DataError):
+        return TooLong(f"A value is longer than SQLite holds; it was refused, not cut: {text}")
+    if code & 0xFF in _BUSY:
+        return Retryable(f"SQLite asks to try again: {text}")
+    if code & 0xFF == sqlite3.SQLITE_FULL:
+        return QueryFailed(f"The disk is full; nothing was written. Free some space and try again: {text}")
+    return QueryFailed(f"SQLite refused the statement: {text}")
+
+
+def _brief(sql: str) -> str:
+    return " ".join(sql.split())[:200]
+
+
+def _outgoing(value: Any) -> Any:
+    """Store times as ISO-8601 text in UTC, and what else SQLite has no type for as its exact text."""
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat() if value.tzinfo else value.isoformat()
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, Decimal | UUID):
+        return str(value)
+    return value
+
+
+def opener(settings: Settings, checkpointer: Checkpointer | None = None) -> Callable[[], SqliteConnection]:
+    """Return the function that opens a connection on the calling thread."""
+    path = settings.url.path or ":memory:"
+
+    def connect() -> SqliteConnection:
+        try:
+            raw = sqlite3.connect(path, timeout=0, isolation_level=None, cached_statements=256)
+        except sqlite3.OperationalError as error:
+            folder = Path(path).parent
+            remedy = "check its permissions" if folder.is_dir() else f"the folder {folder} does not exist, create it"
+            raise Unavailable(f"SQLite cannot open {path}: {remedy}.") from error
+        connection = SqliteConnection(raw, settings.busy_timeout, checkpointer)
+        try:
+            _prepare(connection, settings)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    return connect
+
+
+def _prepare(connection: SqliteConnection, settings: Settings) -> None:
+    try:
+        if settings.url.path is not None:
+            connection.fetch("PRAGMA journal_mode = WAL", ())
+        connection.execute(f"PRAGMA synchronous = {settings.synchronous}", ())
+        connection.execute("PRAGMA foreign_keys = ON", ())
+        connection.execute("PRAGMA mmap_size = 0", ())
+        connection.execute("PRAGMA wal_autocheckpoint = 0", ())
+        connection.execute("PRAGMA journal_size_limit = 1048576", ())  # so that the log's size tells its length
+    except QueryFailed as error:
+        raise Unavailable(f"{settings.url.safe} cannot be used as a SQLite database: {error}") from error
+
+
+def warn_of_old_library(path: str) -> None:
+    """Say once at the start that this SQLite can damage a WAL file if another program checkpoints it meanwhile."""
+    if sqlite3.sqlite_version_info < _CHECKPOINT_RACE_MENDED:
+        logger.warning(
+            "SQLite %s can damage a WAL database when two programs checkpoint it at once (mended in 3.51.3). "
+            "Holdfast processes take turns; do not let other programs write to %s.",
+            sqlite3.sqlite_version,
+            path,
+        )

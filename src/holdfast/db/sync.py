@@ -1,0 +1,121 @@
+"""The sync colour of the database door: the same names, one line each, over the same core on a background loop."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from holdfast.db.manager import ConnectionManager
+from holdfast.db.portal import Portal
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Coroutine, Iterator, Sequence
+    from types import TracebackType
+    from typing import Self
+
+    from holdfast.db.queries import Query
+    from holdfast.db.session import Row, Transaction
+    from holdfast.db.url import DatabaseURL, DialectName
+
+T = TypeVar("T")
+
+
+class SyncTransaction:
+    """Statements that commit together or not at all, for code without an event loop; see ``Transaction``."""
+
+    def __init__(self, transaction: Transaction, portal: Portal) -> None:
+        self._transaction = transaction
+        self._portal = portal
+
+    def execute(self, sql: str | Query, *args: Any, **named: Any) -> int:
+        """Run a statement; return how many rows it touched."""
+        return self._portal.call(self._transaction.execute(sql, *args, **named))
+
+    def fetch(self, sql: str | Query, *args: Any, **named: Any) -> list[Row]:
+        """Run a statement; return its rows, each a dict."""
+        return self._portal.call(self._transaction.fetch(sql, *args, **named))
+
+    def fetchone(self, sql: str | Query, *args: Any, **named: Any) -> Row | None:
+        """Run a statement; return its first row, or None."""
+        return self._portal.call(self._transaction.fetchone(sql, *args, **named))
+
+    def execute_batch(self, query: Query, rows: Sequence[tuple[Any, ...]], **named: Any) -> int:
+        """Run a batch query over *rows*; return how many rows it touched in all."""
+        return self._portal.call(self._transaction.execute_batch(query, rows, **named))
+
+    def fetch_batch(self, query: Query, rows: Sequence[tuple[Any, ...]], **named: Any) -> list[Row]:
+        """Run a batch query over *rows*; return what its statements returned, in order."""
+        return self._portal.call(self._transaction.fetch_batch(query, rows, **named))
+
+
+class SyncConnectionManager:
+    """A database reached by URL, for code without an event loop; takes the options of ``ConnectionManager``.
+
+    Safe for any number of threads.
+    """
+
+    def __init__(self, url: str | os.PathLike[str], **options: Any) -> None:
+        self._portal = Portal("holdfast-db")
+        self._manager = ConnectionManager(url, **options)
+
+    @property
+    def url(self) -> DatabaseURL:
+        """Where this manager connects to; its text shows no password."""
+        return self._manager.url
+
+    @property
+    def dialect(self) -> DialectName:
+        """Which of the three SQL dialects the database speaks."""
+        return self._manager.dialect
+
+    def initialize(self) -> None:
+        """Open the first connection; a second call changes nothing. A closed manager may be opened again."""
+        self._portal.start()
+        self._portal.call(self._manager.initialize())
+
+    def close(self) -> None:
+        """End all connections after what is under way; a second call changes nothing."""
+        if self._portal.is_running:
+            self._portal.call(self._manager.close())
+            self._portal.stop()
+
+    def __enter__(self) -> Self:
+        self.initialize()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def execute(self, sql: str, *args: Any) -> int:
+        """Run one statement in a transaction of its own; return how many rows it touched."""
+        return self._portal.call(self._manager.execute(sql, *args))
+
+    def fetch(self, sql: str, *args: Any) -> list[Row]:
+        """Run one statement in a transaction of its own; return its rows."""
+        return self._portal.call(self._manager.fetch(sql, *args))
+
+    def fetchone(self, sql: str, *args: Any) -> Row | None:
+        """Run one statement in a transaction of its own; return its first row, or None."""
+        return self._portal.call(self._manager.fetchone(sql, *args))
+
+    @contextmanager
+    def transaction(self, *, isolation: str | None = None) -> Iterator[SyncTransaction]:
+        """Open a transaction for a ``with`` block: committed when it ends, rolled back when it raises."""
+        block = self._manager.transaction(isolation=isolation)
+        transaction = self._portal.call(block.begin())
+        mark = block.mark()
+        try:
+            yield SyncTransaction(transaction, self._portal)
+        except BaseException:
+            block.unmark(mark)
+            self._portal.call(block.end(commit=False))
+            raise
+        block.unmark(mark)
+        self._portal.call(block.end(commit=True))
+
+    def run(self, work: Callable[[Transaction], Coroutine[Any, Any, T]], *, isolation: str | None = None) -> T:
+        """Run *work*, an ``async def`` of a transaction, in one transaction; see ``ConnectionManager.run``."""
+        return self._portal.call(self._manager.run(work, isolation=isolation))

@@ -1,0 +1,171 @@
+"""Every error Holdfast raises, as one tree.
+
+::
+
+    HoldfastError
+    ├── ConfigurationError          what was asked for cannot be set up as written
+    │   ├── InvalidURL              a database URL that names no database
+    │   ├── DriverMissing           the extra with the driver is not installed
+    │   ├── InvalidIdentifier       a table, schema or column name that is not allowed
+    │   └── FaultPointUnknown       a test armed a fault point that does not exist
+    ├── DatabaseError               the database refused, or could not be reached
+    │   ├── Unavailable             no connection could be made: unreachable, refused login, pool exhausted
+    │   ├── Conflict                the write collides with a row that is there
+    │   ├── TooLong                 a value is longer than its column holds
+    │   ├── Retryable               nothing was written; the same call may succeed
+    │   │   └── ConnectionLost      the connection broke before the commit was sent
+    │   ├── UnknownCommit           the connection broke while the commit was under way
+    │   └── QueryFailed             the statement is wrong; trying again will not help
+    ├── SchemaError                 the tables do not fit this code
+    │   ├── SchemaTooNew            a newer release has migrated the database
+    │   └── SchemaTooOld            migrations are waiting to be applied
+    ├── MisuseError                 the library was called in a way that cannot work
+    │   ├── NotInitialized          used before ``initialize`` or after ``close``
+    │   ├── WrongLoop               used on another event loop than the one it was opened on
+    │   └── NestedTransaction       a second way to the database inside an open transaction
+    ├── PipelineError               the commit pipeline did not carry an operation out
+    │   └── PipelineClosed          handed over after, or given up during, the close
+    └── SerializationError          a value cannot be stored or read back
+        ├── CannotSerialize         names the path of the value that does not fit
+        ├── CannotDeserialize       names the path of the value that does not fit the annotation
+        ├── FormatRefused           stored in a format this application has not opted in to
+        └── CodecError              a compressed or encrypted payload that cannot be opened
+
+The four kinds a caller can act on are *conflict*, *retry*, *unknown commit* and *fatal*; ``DatabaseError.kind``
+says which. The driver's own error is always kept as ``__cause__``.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class FailureKind(StrEnum):
+    """What a database failure means to the one who made the call."""
+
+    CONFLICT = "conflict"
+    RETRY = "retry"
+    UNKNOWN_COMMIT = "unknown commit"
+    FATAL = "fatal"
+
+
+class HoldfastError(Exception):
+    """Base of every error of this library."""
+
+
+class ConfigurationError(HoldfastError):
+    """What was asked for cannot be set up as written."""
+
+
+class InvalidURL(ConfigurationError, ValueError):
+    """A database URL that names no database we know."""
+
+
+class DriverMissing(ConfigurationError, ImportError):
+    """The database driver is an extra that is not installed."""
+
+
+class InvalidIdentifier(ConfigurationError, ValueError):
+    """A table, schema or column name that is not allowed."""
+
+
+class FaultPointUnknown(ConfigurationError, LookupError):
+    """A fault point was armed whose name no code announces."""
+
+
+class DatabaseError(HoldfastError):
+    """The database refused a call, or could not be reached."""
+
+    kind = FailureKind.FATAL
+
+
+class Unavailable(DatabaseError, ConnectionError):
+    """No connection could be made; nothing was sent."""
+
+    kind = FailureKind.RETRY
+
+
+class Conflict(DatabaseError):
+    """The write collides with a row that is there; nothing was written."""
+
+    kind = FailureKind.CONFLICT
+
+
+class TooLong(DatabaseError, ValueError):
+    """A value is longer than its column holds; it was refused, not cut."""
+
+
+class Retryable(DatabaseError):
+    """Nothing was written; the same call may succeed when tried again."""
+
+    kind = FailureKind.RETRY
+
+
+class ConnectionLost(Retryable, ConnectionError):
+    """The connection broke before the commit was sent; nothing was written."""
+
+
+class UnknownCommit(DatabaseError):
+    """The connection broke while the commit was under way: it may or may not have happened."""
+
+    kind = FailureKind.UNKNOWN_COMMIT
+
+
+class QueryFailed(DatabaseError):
+    """The statement is wrong for this database; trying again will not help."""
+
+
+class SchemaError(HoldfastError):
+    """The tables in the database do not fit this code."""
+
+
+class SchemaTooNew(SchemaError):
+    """A newer release has migrated the database; nothing was touched."""
+
+
+class SchemaTooOld(SchemaError):
+    """Migrations are waiting; run ``holdfast migrate``."""
+
+
+class MisuseError(HoldfastError, RuntimeError):
+    """The library was called in a way that cannot work."""
+
+
+class NotInitialized(MisuseError):
+    """Used before ``initialize`` or after ``close``."""
+
+
+class WrongLoop(MisuseError):
+    """Used on another event loop than the one it was opened on."""
+
+
+class NestedTransaction(MisuseError):
+    """A second way to the same database was taken inside an open transaction."""
+
+
+class PipelineError(HoldfastError):
+    """The commit pipeline did not carry an operation out."""
+
+
+class PipelineClosed(PipelineError):
+    """The operation came after the close, or was given up because the database stayed away."""
+
+
+class SerializationError(HoldfastError):
+    """A value cannot be stored, or cannot be read back."""
+
+
+class CannotSerialize(SerializationError, TypeError):
+    """A value does not fit the format; the message names its path."""
+
+
+class CannotDeserialize(SerializationError, ValueError):
+    """A stored value does not fit what is expected of it; the message names its path."""
+
+
+class FormatRefused(SerializationError):
+    """A stored value is in a format this application has not opted in to."""
+
+
+class CodecError(SerializationError):
+    """A compressed or encrypted payload cannot be opened."""

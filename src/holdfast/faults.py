@@ -1,0 +1,60 @@
+"""Named places where a test may kill the process, or make it fail.
+
+Code announces a place with ``point("pipeline.before_commit")``. Nothing happens there unless a test has armed that
+name in the same process, so the cost in production is one comparison. Every name must stand in ``POINTS``: a test
+that arms a name nobody announces would prove nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING
+
+from holdfast.errors import FaultPointUnknown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+POINTS = {
+    "pipeline.taken": "a batch has been taken out of the mailbox, nothing is written",
+    "pipeline.before_commit": "the batch is written in an open transaction",
+    "pipeline.after_commit": "the commit has returned, nobody has been told",
+    "pipeline.acknowledged": "the waiters have been told",
+    "migration.before": "a migration is about to begin",
+    "migration.before_commit": "a migration's statements have run, its version is not committed",
+    "migration.after_commit": "a migration is committed",
+}
+
+_armed: dict[str, Callable[[], None]] = {}
+
+
+def point(name: str) -> None:
+    """Announce that the program has come to the place *name*."""
+    if _armed and (action := _armed.get(name)) is not None:
+        action()
+
+
+def arm(name: str, action: Callable[[], None] | None = None, *, at: int = 1) -> None:
+    """Run *action* (by default: SIGKILL to this process) the *at*-th time the program comes to *name*."""
+    if name not in POINTS:
+        raise FaultPointUnknown(f"There is no fault point {name!r}; the known ones are: {', '.join(sorted(POINTS))}.")
+    wanted = action if action is not None else _die
+    passed = 0
+
+    def act() -> None:
+        nonlocal passed
+        passed += 1
+        if passed == at:
+            wanted()
+
+    _armed[name] = act
+
+
+def disarm() -> None:
+    """Make all points inert again."""
+    _armed.clear()
+
+
+def _die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)

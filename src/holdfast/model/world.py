@@ -1,0 +1,93 @@
+"""Time, sleep, ids and randomness as the program sees them: one injected object, so that a test can own all four.
+
+Nothing else in the package reads a clock, makes an id or draws a random number. ``holdfast.testing.VirtualWorld``
+stands in for tests: its time moves only when told to, and a seed makes every id and draw repeat.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import threading
+import time
+from typing import Protocol
+
+
+class World(Protocol):
+    """What surrounds the program."""
+
+    @property
+    def random(self) -> random.Random:
+        """Randomness for jitter and sampling; never for secrets."""
+
+    def now(self) -> float:
+        """Wall-clock time in seconds since the epoch, with at least microsecond digits."""
+
+    def monotonic(self) -> float:
+        """Seconds that never go back, for measuring spans."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Let *seconds* of this world's time pass."""
+
+    def new_id(self) -> str:
+        """Return a fresh UUIDv7 as text. Order must never be read from it."""
+
+
+class RealWorld:
+    """The clock, the ids and the randomness of the machine."""
+
+    def __init__(self) -> None:
+        self.random = random.Random()  # noqa: S311 -- jitter, not secrets
+
+    def now(self) -> float:
+        return time.time()
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    def new_id(self) -> str:
+        return _entropy.uuid7(time.time_ns() // 1_000_000)
+
+
+def uuid7(milliseconds: int, entropy: bytes) -> str:
+    """Lay out *milliseconds* and ten bytes of *entropy* as a UUID of version 7."""
+    bits = milliseconds << 80 | int.from_bytes(entropy, "big")
+    bits = bits & ~(0xF000 << 64) | 0x7000 << 64
+    bits = bits & ~(0xC000 << 48) | 0x8000 << 48
+    text = f"{bits:032x}"
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+class _Entropy:
+    """A store of operating-system randomness, refilled in one call for many ids, and never shared with a fork."""
+
+    _DRAW = 10
+    _IDS = 256
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._forget()
+        os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
+        self._lock = threading.Lock()
+        self._pool = b""
+        self._at = 0
+
+    def uuid7(self, milliseconds: int) -> str:
+        with self._lock:
+            if self._at >= len(self._pool):
+                self._pool = os.urandom(self._DRAW * self._IDS)
+                self._at = 0
+            draw = self._pool[self._at : self._at + self._DRAW]
+            self._at += self._DRAW
+        return uuid7(milliseconds, draw)
+
+
+_entropy = _Entropy()
+
+__all__ = ["RealWorld", "World", "uuid7"]

@@ -1,0 +1,13 @@
+-- name: ledger_create
+CREATE TABLE IF NOT EXISTS @holdfast_ledger (
+    entry_key VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL PRIMARY KEY,
+    note LONGTEXT CHARACTER SET utf8mb4 NOT NULL,
+    amount BIGINT NOT NULL CHECK (amount >= 0)
+) ENGINE = InnoDB;
+
+-- name: ledger_insert
+-- rows: entry_key text, note text, amount bigint
+INSERT INTO @holdfast_ledger (entry_key, note, amount)
+SELECT r.entry_key, r.note, r.amount FROM {rows} AS r ORDER BY r.entry_key
+ON DUPLICATE KEY UPDATE entry_key = @holdfast_ledger.entry_key;
+SELECT l.entry_key, l.note FROM @holdfast_ledger AS l JOIN {rows} AS r ON r.entry_key = l.entry_key;
