@@ -25,11 +25,19 @@
     │   └── NestedTransaction       a second way to the database inside an open transaction
     ├── PipelineError               the commit pipeline did not carry an operation out
     │   └── PipelineClosed          handed over after, or given up during, the close
-    └── SerializationError          a value cannot be stored or read back
-        ├── CannotSerialize         names the path of the value that does not fit
-        ├── CannotDeserialize       names the path of the value that does not fit the annotation
-        ├── FormatRefused           stored in a format this application has not opted in to
-        └── CodecError              a compressed or encrypted payload that cannot be opened
+    ├── WorkflowError               a durable run cannot be started, found or finished
+    │   ├── WorkflowConflict        the id belongs to a run of another function or with other arguments
+    │   ├── WorkflowNotFound        there is no run of this id
+    │   ├── WorkflowCancelled       the run was cancelled, or its deadline passed
+    │   ├── RecoveryExhausted       the run's executor died too often without progress
+    │   ├── DeterminismError        the workflow did something else than its record says
+    │   └── StepTimeout             a step took longer than it may
+    ├── SerializationError          a value cannot be stored or read back
+    │   ├── CannotSerialize         names the path of the value that does not fit
+    │   ├── CannotDeserialize       names the path of the value that does not fit the annotation
+    │   ├── FormatRefused           stored in a format this application has not opted in to
+    │   └── CodecError              a compressed or encrypted payload that cannot be opened
+    └── RecordedError               stands in for a recorded error whose class is not known here
 
 The four kinds a caller can act on are *conflict*, *retry*, *unknown commit* and *fatal*; ``DatabaseError.kind``
 says which. The driver's own error is always kept as ``__cause__``.
@@ -151,6 +159,38 @@ class PipelineClosed(PipelineError):
     """The operation came after the close, or was given up because the database stayed away."""
 
 
+class WorkflowError(HoldfastError):
+    """A durable run cannot be started, found or finished."""
+
+
+class WorkflowConflict(WorkflowError):
+    """The workflow id belongs to a run of another function or with other arguments."""
+
+
+class WorkflowNotFound(WorkflowError, LookupError):
+    """There is no run of this id."""
+
+
+class WorkflowCancelled(WorkflowError):
+    """The run was cancelled, or its deadline passed."""
+
+
+class RecoveryExhausted(WorkflowError):
+    """The run's executor died too often without progress; it will not be tried again by itself."""
+
+
+class DeterminismError(WorkflowError):
+    """The workflow did something else than its record says; the message shows both."""
+
+
+class StepTimeout(WorkflowError, TimeoutError):
+    """A step took longer than it may."""
+
+
+class Superseded(BaseException):
+    """Another execution owns the run: this one must stop. Not an ``Exception``, so that no workflow swallows it."""
+
+
 class SerializationError(HoldfastError):
     """A value cannot be stored, or cannot be read back."""
 
@@ -169,3 +209,21 @@ class FormatRefused(SerializationError):
 
 class CodecError(SerializationError):
     """A compressed or encrypted payload cannot be opened."""
+
+
+class RecordedError(HoldfastError):
+    """Stands in for a recorded error whose class is not known here; it carries the whole record.
+
+    *name* is the class as it was recorded, *code* and *data* are what its writer added. Recording a stand-in
+    writes the same record again, so an error keeps its identity on its way through several processes.
+    """
+
+    def __init__(self, name: str, message: str, code: object = None, data: object = None) -> None:
+        super().__init__(name, message, code, data)
+        self.name = name
+        self.message = message
+        self.code = code
+        self.data = data
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.message}" if self.message else self.name

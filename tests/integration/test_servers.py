@@ -107,7 +107,7 @@ def test_server_restarted_keeps_its_port_and_data(
     assert read(url) == "before the stop"
 
 
-def test_postgres_of_the_wheel_is_newer_than_fourteen(own_server: Callable[..., Server]) -> None:
+def test_postgres_of_the_wheel_is_eighteen_or_newer(own_server: Callable[..., Server]) -> None:
     binaries = newest_postgres()
     if binaries is None:
         skip(SkipReason.NO_NEWEST_POSTGRES)
@@ -192,9 +192,13 @@ asyncio.run(main(sys.argv[1]))
 """
 
 
-def test_database_that_was_not_made_for_a_test_is_not_dropped(postgres_url: str) -> None:
+@EVERY_KIND
+def test_database_that_was_not_made_for_a_test_is_not_dropped(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
+    url: str = request.getfixturevalue(f"{kind}_url")
     with pytest.raises(InvalidURL, match="not dropped"):
-        databases_of(postgres_url).drop(postgres_url)
+        databases_of(url).drop(url)
 
 
 def test_databases_of_an_unknown_scheme_names_the_known_ones() -> None:
@@ -205,10 +209,9 @@ def test_databases_of_an_unknown_scheme_names_the_known_ones() -> None:
 def test_start_takes_another_port_when_the_first_is_taken(
     own_server: Callable[..., Server], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen()
-        taken = listener.getsockname()[1]
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        taken = holder.getsockname()[1]
         offers = iter([taken, free_port()])
         monkeypatch.setattr(server_module, "free_port", lambda: next(offers))
         assert own_server("redis").port != taken

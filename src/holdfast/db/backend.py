@@ -8,7 +8,7 @@ from holdfast.db import mysql, postgres, sqlite
 from holdfast.db.checkpoint import Checkpointer
 from holdfast.db.placeholders import is_read
 from holdfast.db.pool import Pool
-from holdfast.db.session import Row, Session, Transaction, run_sync
+from holdfast.db.session import Row, Session, Transaction, commit, run_sync
 from holdfast.db.sqlite_threads import SqliteThreads
 from holdfast.db.url import DialectName
 
@@ -57,8 +57,7 @@ async def in_transaction(
     transaction = Transaction(session, dialect)
     try:
         result = await work(transaction)
-        transaction.is_open = False
-        await session.commit()
+        await commit(session, transaction)
     except BaseException:
         transaction.is_open = False
         await session.rollback()
@@ -121,7 +120,11 @@ class SqliteBackend:
     async def open(self) -> None:
         await self.writer.start()
         if self._readers is not self.writer:
-            await self._readers.start()
+            try:
+                await self._readers.start()
+            except BaseException:
+                await self.writer.stop()
+                raise
         if self._path is not None:
             sqlite.warn_of_old_library(self._path)
 
@@ -143,7 +146,10 @@ class SqliteBackend:
     async def run(self, work: Callable[[Transaction], Coroutine[Any, Any, T]], isolation: str | None) -> T:
         def job(connection: SqliteConnection) -> T:
             session = sqlite.SqliteSession(connection)
-            return run_sync(in_transaction(session, DialectName.SQLITE, work, isolation))
+            try:
+                return run_sync(in_transaction(session, DialectName.SQLITE, work, isolation))
+            finally:
+                connection.rollback()  # work that waits even while it is being closed never comes to its own rollback
 
         return await self.writer.call(job)
 

@@ -6,18 +6,17 @@ and the writer checkpoints here, after a commit, under a lock file that all Hold
 
 from __future__ import annotations
 
+import logging
 import os
-from typing import TYPE_CHECKING
+import sqlite3
 
 try:
     import fcntl
 except ImportError:  # not a POSIX system
     fcntl = None  # type: ignore[assignment]
 
-if TYPE_CHECKING:
-    import sqlite3
+logger = logging.getLogger("holdfast.db")
 
-_EVERY_COMMITS = 64
 _WAL_BYTES = 4 * 1024 * 1024
 
 
@@ -26,13 +25,19 @@ class Checkpointer:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._commits = 0
+        self._due = _WAL_BYTES
 
     def after_commit(self, connection: sqlite3.Connection) -> None:
-        """Checkpoint if the log has grown and no other process is doing so."""
-        self._commits += 1
-        if self._commits % _EVERY_COMMITS == 0 and self._log_size() > _WAL_BYTES:
-            self.run(connection)
+        """Checkpoint if the log has grown and no other process is doing so. Never raises: the commit stands."""
+        size = self._log_size()
+        if size <= _WAL_BYTES:
+            self._due = _WAL_BYTES
+        elif size >= self._due:
+            self._due = size + _WAL_BYTES  # a log held by a reader is not looked at again before it has grown
+            try:
+                self.run(connection)
+            except (OSError, sqlite3.Error) as error:
+                logger.warning("The write-ahead log of %s could not be moved into it: %s", self._path, error)
 
     def run(self, connection: sqlite3.Connection) -> bool:
         """Checkpoint now; False when another process has the turn."""

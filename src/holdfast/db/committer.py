@@ -13,17 +13,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from holdfast import faults
-from holdfast.db.session import Transaction
-from holdfast.errors import PipelineClosed, Retryable, UnknownCommit
+from holdfast.db.session import Transaction, commit
+from holdfast.errors import PipelineClosed, PipelineError, Retryable, UnknownCommit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.db.lane import Lane
     from holdfast.db.mailbox import Mailbox
-    from holdfast.db.operation import Kind, Operation
+    from holdfast.db.operation import Kind, Operation, Values
     from holdfast.db.session import Session
     from holdfast.db.url import DialectName
+    from holdfast.model.world import World
 
 logger = logging.getLogger("holdfast.pipeline")
 
@@ -48,10 +49,12 @@ class Part:
 class Committer:
     """Takes batches out of *mailbox* and settles every operation in them."""
 
-    def __init__(self, mailbox: Mailbox, lane: Lane, dialect: DialectName) -> None:
+    def __init__(self, mailbox: Mailbox, lane: Lane, dialect: DialectName, world: World) -> None:
         self._mailbox = mailbox
         self._lane = lane
         self._dialect = dialect
+        self._world = world
+        self._busy_since: float | None = None
         self._parts: deque[Part] = deque()
         self._giving_up = False
         self.commits = 0
@@ -61,15 +64,28 @@ class Committer:
         operations = self._mailbox.take(_MOST_IN_BATCH, _BATCH_BYTES)
         if operations:
             faults.point("pipeline.taken")
+            self._busy_since = self._world.monotonic()
             self._parts.append(Part(operations))
         while self._parts and not self._giving_up:
             await self._try(self._parts[0])
+        self._busy_since = None
         return self._mailbox.waiting > 0 and not self._giving_up
+
+    def busy_for(self) -> float:
+        """Return for how many seconds the batch in flight has been under way; 0 if there is none."""
+        since = self._busy_since
+        return 0.0 if since is None else self._world.monotonic() - since
 
     async def stop(self) -> None:
         """Stop the lane, then fail everything that has no outcome yet."""
         self._giving_up = True
         await self._lane.stop()
+        self.give_up()
+
+    def give_up(self) -> None:
+        """Fail everything that has no outcome yet; nothing is being written."""
+        self._giving_up = True
+        self._mailbox.close()
         self._parts.append(Part(self._mailbox.take(self._mailbox.unsettled or 1, 1 << 62)))
         while self._parts:
             part = self._parts.popleft()
@@ -110,7 +126,7 @@ class Committer:
         if alone and first.one_statement and self._lane.lone_statement_commits and not part.asks:
             faults.point("pipeline.before_commit")
             rows = [operation.row for operation in part.operations]
-            outcomes = await first.apply(Transaction(session, self._dialect), rows)
+            outcomes = await self._apply(Transaction(session, self._dialect), first, rows)
         else:
             outcomes = await self._write_in_transaction(session, part)
         self.commits += 1
@@ -119,10 +135,11 @@ class Committer:
 
     async def _write_in_transaction(self, session: Session, part: Part) -> Sequence[Any]:
         await session.begin()
+        transaction = Transaction(session, self._dialect)
         try:
-            outcomes = await self._apply_all(Transaction(session, self._dialect), part)
+            outcomes = await self._apply_all(transaction, part)
             faults.point("pipeline.before_commit")
-            await session.commit()
+            await commit(session, transaction)
         except BaseException:
             await session.rollback()
             raise
@@ -135,8 +152,24 @@ class Committer:
         outcomes: list[Any] = [None] * len(part.operations)
         for kind, places in groups.items():
             rows = [part.operations[place].row for place in places]
-            results = await (_ask_then_apply if part.asks else _apply)(transaction, kind, rows)
+            results = await (self._ask_then_apply if part.asks else self._apply)(transaction, kind, rows)
             for place, result in zip(places, results, strict=True):
+                outcomes[place] = result
+        return outcomes
+
+    async def _apply(self, transaction: Transaction, kind: Kind[Any], rows: Sequence[Values]) -> Sequence[Any]:
+        return _one_each(kind, rows, await self._lane.finish(kind.apply(transaction, rows)))
+
+    async def _ask_then_apply(
+        self, transaction: Transaction, kind: Kind[Any], rows: Sequence[Values]
+    ) -> Sequence[Any]:
+        """Keep what an earlier commit has stored after all; write the rest."""
+        found = await self._lane.finish(kind.recall(transaction, rows))
+        outcomes = list(_one_each(kind, rows, found))
+        missing = [place for place, outcome in enumerate(outcomes) if outcome is None]
+        if missing:
+            results = await self._apply(transaction, kind, [rows[place] for place in missing])
+            for place, result in zip(missing, results, strict=True):
                 outcomes[place] = result
         return outcomes
 
@@ -155,18 +188,11 @@ class Committer:
         self._mailbox.settled(part.operations)
 
 
-async def _apply(transaction: Transaction, kind: Kind[Any], rows: Sequence[tuple[Any, ...]]) -> Sequence[Any]:
-    return await kind.apply(transaction, rows)
-
-
-async def _ask_then_apply(transaction: Transaction, kind: Kind[Any], rows: Sequence[tuple[Any, ...]]) -> Sequence[Any]:
-    """Keep what an earlier commit has stored after all; write the rest."""
-    outcomes = list(await kind.recall(transaction, rows))
-    missing = [place for place, outcome in enumerate(outcomes) if outcome is None]
-    if missing:
-        results = await kind.apply(transaction, [rows[place] for place in missing])
-        for place, result in zip(missing, results, strict=True):
-            outcomes[place] = result
+def _one_each(kind: Kind[Any], rows: Sequence[Values], outcomes: Sequence[Any]) -> Sequence[Any]:
+    if len(outcomes) != len(rows):
+        raise PipelineError(
+            f"The kind {kind.name!r} gave {len(outcomes)} outcomes for {len(rows)} rows; it must give one for each."
+        )
     return outcomes
 
 

@@ -9,7 +9,7 @@ import logging
 import threading
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from holdfast.core.backoff import backoff
 from holdfast.db.session import Session, run_sync
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     Drain = Callable[[], Coroutine[Any, Any, bool]]
 
+T = TypeVar("T")
+
 logger = logging.getLogger("holdfast.pipeline")
 
 
@@ -35,8 +37,8 @@ class Lane(Protocol):
     def lone_statement_commits(self) -> bool:
         """Whether one statement writes a whole batch, so that it needs no BEGIN and COMMIT around it."""
 
-    def start(self, drain: Drain) -> None:
-        """Be ready to run *drain*; called on the loop."""
+    def start(self, drain: Drain, give_up: Callable[[], None]) -> None:
+        """Be ready to run *drain*; called on the loop. *give_up* is for a lane whose loop ends under it."""
 
     def wake(self) -> None:
         """Have ``drain`` run soon; from any thread."""
@@ -46,6 +48,9 @@ class Lane(Protocol):
 
     async def pause(self, failures: int) -> None:
         """Wait a little after the given number of failures in a row."""
+
+    async def finish(self, work: Coroutine[Any, Any, T]) -> T:
+        """Carry out *work*, a kind's own code; ``MisuseError`` if it waits where nothing may."""
 
     def on_loop(self, call: Callable[[], None]) -> None:
         """Run *call* on the loop; called from inside ``drain``."""
@@ -66,10 +71,10 @@ class LoopLane:
         self._session: Session | None = None
         self._task: asyncio.Task[None] | None = None
 
-    def start(self, drain: Drain) -> None:
+    def start(self, drain: Drain, give_up: Callable[[], None]) -> None:
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
-        self._task = self._loop.create_task(self._run(drain), name="holdfast-pipeline")
+        self._task = self._loop.create_task(self._run(drain, give_up), name="holdfast-pipeline")
 
     def wake(self) -> None:
         if threading.get_ident() == self._thread:
@@ -96,6 +101,9 @@ class LoopLane:
     async def pause(self, failures: int) -> None:
         await self._world.sleep(backoff(failures, base=0.01, cap=1.0, draw=self._world.random.random()))
 
+    async def finish(self, work: Coroutine[Any, Any, T]) -> T:
+        return await work
+
     def on_loop(self, call: Callable[[], None]) -> None:
         call()
 
@@ -107,12 +115,15 @@ class LoopLane:
         if self._session is not None:
             await self._session.close()
 
-    async def _run(self, drain: Drain) -> None:
-        while True:
-            await self._work.wait()
-            self._work.clear()
-            while await drain():
-                pass
+    async def _run(self, drain: Drain, give_up: Callable[[], None]) -> None:
+        try:
+            while True:
+                await self._work.wait()
+                self._work.clear()
+                while await drain():
+                    pass
+        finally:  # stopped, or cancelled by a loop that ends: nobody may wait here for ever
+            give_up()
 
 
 class ThreadLane:
@@ -122,9 +133,11 @@ class ThreadLane:
 
     def __init__(self, writer: SqliteThreads) -> None:
         self._writer = writer
+        self._turn = threading.Lock()
         self._stopped = False
+        self._draining = False
 
-    def start(self, drain: Drain) -> None:
+    def start(self, drain: Drain, give_up: Callable[[], None]) -> None:  # noqa: ARG002 -- the writer outlives the loop
         self._loop = asyncio.get_running_loop()
         self._drain = drain
 
@@ -137,17 +150,29 @@ class ThreadLane:
     async def pause(self, failures: int) -> None:
         time.sleep(min(0.1, 0.001 * failures))  # noqa: ASYNC251 -- on the writer's thread, where nothing else can run
 
+    async def finish(self, work: Coroutine[Any, Any, T]) -> T:
+        return run_sync(work)
+
     def on_loop(self, call: Callable[[], None]) -> None:
         with suppress(RuntimeError):  # the loop was closed: nobody is left to be told
             self._loop.call_soon_threadsafe(call)
 
     async def stop(self) -> None:
-        self._stopped = True
-        await self._writer.call(lambda _: None)  # a drain under way has seen that it is over
+        with self._turn:
+            self._stopped = True
+            draining = self._draining
+        if draining:  # what only stands in the writer's queue, behind somebody's transaction, finds that it is over
+            await self._writer.call(lambda _: None)
 
     def _job(self, connection: SqliteConnection) -> None:
-        if self._stopped:
-            return
+        with self._turn:
+            if self._stopped:
+                return
+            self._draining = True
         self._session = SqliteSession(connection)
-        if run_sync(self._drain()):
+        try:
+            more = run_sync(self._drain())
+        finally:
+            self._draining = False
+        if more:
             self.wake()  # at the end of the writer's queue, so that others get their turn between batches

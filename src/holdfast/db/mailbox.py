@@ -73,6 +73,12 @@ class Mailbox:
             self._watchers.append(tell)
             return True
 
+    def unwatch(self, tell: Callable[[], None]) -> None:
+        """Take back a ``watch``, so that callers who come and go while nothing moves leave nothing behind."""
+        with self._lock:
+            if tell in self._watchers:
+                self._watchers.remove(tell)
+
     def close(self) -> None:
         """Refuse what comes from now on."""
         with self._lock:

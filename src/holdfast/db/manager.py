@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.core.backoff import backoff
 from holdfast.db.backend import backend_for
-from holdfast.db.session import Row, Transaction, native
+from holdfast.db.queries import Query
+from holdfast.db.session import Row, Transaction, commit, native
 from holdfast.db.settings import Settings
 from holdfast.db.url import DatabaseURL, DialectName
 from holdfast.errors import ConfigurationError, NestedTransaction, NotInitialized, Retryable, WrongLoop
@@ -78,6 +79,7 @@ class ConnectionManager:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pid = 0
         self._opening = asyncio.Lock()
+        self._first_to_close: list[Callable[[], Awaitable[None]]] = []
 
     @property
     def url(self) -> DatabaseURL:
@@ -88,6 +90,11 @@ class ConnectionManager:
     def dialect(self) -> DialectName:
         """Which of the three SQL dialects the database speaks."""
         return self.settings.url.dialect
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has been initialized and not closed."""
+        return self._backend is not None
 
     async def initialize(self) -> None:
         """Open the first connection; a second call changes nothing. A closed manager may be opened again."""
@@ -101,11 +108,23 @@ class ConnectionManager:
             self._pid = os.getpid()
 
     async def close(self) -> None:
-        """End all connections after what is under way; a second call changes nothing."""
+        """End all connections after what is under way; a second call changes nothing.
+
+        Pipelines that stand on this manager are closed first. In a forked child it only forgets its parent's.
+        """
+        self.refuse_inside_transaction("close")
+        forked = self._backend is not None and os.getpid() != self._pid
         async with self._opening:
+            while self._first_to_close and not forked:
+                await self._first_to_close[-1]()
             backend, self._backend = self._backend, None
-            if backend is not None:
+            if backend is not None and not forked:  # a child's goodbye would end the parent's conversation
                 await backend.close()
+
+    def close_first(self, close: Callable[[], Awaitable[None]]) -> Callable[[], None]:
+        """Have *close* called before the connections end; return what takes that back, which *close* must call."""
+        self._first_to_close.append(close)
+        return lambda: self._first_to_close.remove(close)
 
     async def __aenter__(self) -> Self:
         await self.initialize()
@@ -116,23 +135,27 @@ class ConnectionManager:
     ) -> None:
         await self.close()
 
-    async def execute(self, sql: str, *args: Any) -> int:
-        """Run one statement in a transaction of its own; return how many rows it touched."""
+    async def execute(self, sql: str | Query, *args: Any, **named: Any) -> int:
+        """Run one statement, or a named query, in a transaction of its own; return how many rows it touched."""
+        call = self._single(sql, args, named)
+        if call is None:
+            return await self.run(lambda transaction: transaction.execute(sql, **named))
         backend = self.backend()
         self.refuse_inside_transaction("execute")
-        text = native(sql, self.dialect, args)
-        return await self._persevere(lambda: backend.execute(text, args))
+        return await self._persevere(lambda: backend.execute(*call))
 
-    async def fetch(self, sql: str, *args: Any) -> list[Row]:
-        """Run one statement in a transaction of its own; return its rows."""
+    async def fetch(self, sql: str | Query, *args: Any, **named: Any) -> list[Row]:
+        """Run one statement, or a named query, in a transaction of its own; return its rows."""
+        call = self._single(sql, args, named)
+        if call is None:
+            return await self.run(lambda transaction: transaction.fetch(sql, **named))
         backend = self.backend()
         self.refuse_inside_transaction("fetch")
-        text = native(sql, self.dialect, args)
-        return await self._persevere(lambda: backend.fetch(text, args))
+        return await self._persevere(lambda: backend.fetch(*call))
 
-    async def fetchone(self, sql: str, *args: Any) -> Row | None:
-        """Run one statement in a transaction of its own; return its first row, or None."""
-        rows = await self.fetch(sql, *args)
+    async def fetchone(self, sql: str | Query, *args: Any, **named: Any) -> Row | None:
+        """Run one statement, or a named query, in a transaction of its own; return its first row, or None."""
+        rows = await self.fetch(sql, *args, **named)
         return rows[0] if rows else None
 
     def transaction(self, *, isolation: str | None = None) -> TransactionBlock:
@@ -145,17 +168,34 @@ class ConnectionManager:
         *work* may be run several times, so it must change nothing outside the transaction; and it may wait for
         nothing but its own statements: on SQLite all of it runs on the writer's thread in one go.
         """
-        backend = self.backend()
         self.refuse_inside_transaction("run")
+        backend = self.backend()
         level = checked_isolation(isolation)
-        return await self._persevere(lambda: backend.run(work, level))
+
+        async def marked(transaction: Transaction) -> T:
+            mark = _entered.set((*_entered.get(), (self, transaction)))
+            try:
+                return await work(transaction)
+            finally:
+                _entered.reset(mark)
+
+        return await self._persevere(lambda: backend.run(marked, level))
+
+    def _single(
+        self, sql: str | Query, args: tuple[Any, ...], named: dict[str, Any]
+    ) -> tuple[str, tuple[Any, ...]] | None:
+        """Return the one call to make, or None for a query of several statements."""
+        if isinstance(sql, Query):
+            calls = sql.bind(named)
+            return calls[0] if len(calls) == 1 else None
+        return native(sql, self.dialect, args), args
 
     def backend(self) -> PooledBackend | SqliteBackend:
         """Return what carries the statements out, for the rooms that build on it; refuse use in the wrong place."""
         backend = self._backend
         if backend is None:
             raise NotInitialized(f"The connection to {self.url.safe} is not open; await initialize() first.")
-        if asyncio.get_running_loop() is not self._loop:
+        if _running_loop() is not self._loop or os.getpid() != self._pid:
             forked = "This process was forked from the one that opened" if os.getpid() != self._pid else "Another event loop opened"
             raise WrongLoop(f"{forked} the connection to {self.url.safe}; make a ConnectionManager here and initialize it.")
         return backend
@@ -189,8 +229,8 @@ class TransactionBlock:
 
     async def begin(self) -> Transaction:
         """Take a session of one's own and open a transaction on it."""
-        backend = self._manager.backend()
         self._manager.refuse_inside_transaction("transaction")
+        backend = self._manager.backend()
         self._session = await self._lent.enter_async_context(backend.exclusive())
         try:
             await self._session.begin(self._isolation)
@@ -200,12 +240,12 @@ class TransactionBlock:
         self._transaction = Transaction(self._session, self._manager.dialect)
         return self._transaction
 
-    async def end(self, *, commit: bool) -> None:
+    async def end(self, *, keep: bool) -> None:
         """Commit, or roll back if that fails or is not wanted; give the session back."""
         self._transaction.is_open = False
         try:
-            if commit:
-                await self._session.commit()
+            if keep:
+                await commit(self._session, self._transaction)
         finally:
             try:
                 await self._session.rollback()
@@ -228,7 +268,14 @@ class TransactionBlock:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.unmark(self._mark)
-        await self.end(commit=error is None)
+        await self.end(keep=error is None)
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:  # a thread without a loop, or a child forked out of one
+        return None
 
 
 def checked_isolation(isolation: str | None) -> str | None:

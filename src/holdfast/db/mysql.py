@@ -46,6 +46,7 @@ _GONE = {1053, 1077, 1079, 1080, 1152, 1927, 2006, 2013, 2014, 2055, 4031}
 _REFUSED = {1044, 1045, 1698}
 _NO_DATABASE = 1049
 _TOO_MANY = {1040, 1203, 1226}
+_READ_ONLY = {1290, 1836}
 
 
 class MySQLSession:
@@ -55,6 +56,16 @@ class MySQLSession:
         self._connection = connection
         self._in_transaction = False
         self._broken = False
+        self._largest: float = float("inf")
+
+    async def settle_in(self) -> None:
+        """Set what every session has set, and learn how large a statement the server takes."""
+        await self.execute(
+            "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', time_zone = '+00:00'", ()
+        )
+        await self.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", ())
+        [answer] = await self.fetch("SELECT @@max_allowed_packet AS largest", ())
+        self._largest = int(answer["largest"])
 
     @property
     def usable(self) -> bool:
@@ -79,6 +90,8 @@ class MySQLSession:
         self._in_transaction = True
 
     async def commit(self) -> None:
+        if not self.usable:
+            raise ConnectionLost("The connection to MariaDB/MySQL was lost before the commit; nothing was written.")
         try:
             await self._connection.commit()
         except asyncio.CancelledError:
@@ -104,6 +117,7 @@ class MySQLSession:
             raise
         except Exception as error:  # noqa: BLE001 -- a connection lost here has rolled back by itself
             if self._lost(error) is None:
+                self._broken = True  # the transaction is still open: do not hand this connection on
                 raise meaning(error, "ROLLBACK") from error
 
     async def close(self) -> None:
@@ -118,13 +132,19 @@ class MySQLSession:
     async def _run(self, sql: str, args: Sequence[Any], *, sends_commit: bool = True) -> Any:
         cursor = self._connection.cursor()
         try:
-            await cursor.execute(sql, [_outgoing(value) for value in args])
+            text = cursor.mogrify(sql, [_outgoing(value) for value in args])
+        except Exception as error:  # noqa: BLE001 -- whatever a value of a foreign type makes of being escaped
+            raise QueryFailed(f"A value does not fit MariaDB/MySQL ({error}): {_brief(sql)}") from error
+        self._refuse_too_large(text, sql)
+        try:
+            await cursor.execute(text)
         except asyncio.CancelledError:
             self._broken = True  # the reply is still on its way: this conversation cannot be picked up again
             raise
         except Exception as error:  # noqa: BLE001 -- every driver error is given a meaning and raised again
             lost = self._lost(error)
             if lost is None:
+                self._broken = _number(error) in _READ_ONLY  # demoted: the next connection may reach its successor
                 raise meaning(error, sql) from error
             if self._in_transaction or not sends_commit or is_read(sql):
                 raise lost from error
@@ -133,6 +153,15 @@ class MySQLSession:
                 f"have been carried out: {_brief(sql)}"
             ) from error
         return cursor
+
+    def _refuse_too_large(self, text: str, sql: str) -> None:
+        """Refuse here what the server would answer by ending the connection, so that it is known not to be written."""
+        if len(text) * 4 < self._largest or len(text.encode(errors="surrogateescape")) + 1 < self._largest:
+            return
+        raise TooLong(
+            f"The statement with its values is larger than the server's max_allowed_packet ({self._largest} bytes); "
+            f"it was not sent. Raise that setting, or store less in one go: {_brief(sql)}"
+        )
 
     def _lost(self, error: Exception) -> ConnectionLost | None:
         """Return the error to raise if *error* says that the connection is gone, and remember that it is."""
@@ -200,10 +229,14 @@ async def connect(settings: Settings) -> MySQLSession:
             f"MariaDB/MySQL at {where} did not answer within {settings.connect_timeout:g} s: check host, port and firewall."
         ) from error
     session = MySQLSession(connection)
-    await session.execute(
-        "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', time_zone = '+00:00'", ()
-    )
-    await session.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", ())
+    try:
+        await session.settle_in()
+    except DatabaseError as error:
+        await session.close()
+        raise _unavailable(error, where, url.database) from error
+    except BaseException:
+        await session.close()
+        raise
     return session
 
 

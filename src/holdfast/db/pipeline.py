@@ -17,7 +17,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from holdfast.db.backend import SqliteBackend
@@ -52,13 +54,24 @@ class Pipeline:
         self._mailbox = Mailbox(most_operations=max_pending, most_bytes=max_pending_bytes)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = 0
+        self._pid = 0
         self._lane: Lane | None = None
         self._committer: Committer | None = None
+        self._closed = False
 
     @property
     def commits(self) -> int:
         """How many transactions have been committed."""
         return self._committer.commits if self._committer else 0
+
+    @property
+    def unsettled(self) -> int:
+        """How many operations have been handed over and have no outcome yet."""
+        return self._mailbox.unsettled
+
+    def oldest_age(self) -> float:
+        """Return for how many seconds the batch in flight has been under way; 0 if there is none. From any thread."""
+        return self._committer.busy_for() if self._committer else 0.0
 
     async def open(self) -> None:
         """Begin to take operations."""
@@ -72,15 +85,19 @@ class Pipeline:
             lane = ThreadLane(backend.writer)
         else:
             lane = LoopLane(backend.connect, self._manager.world)
-        self._committer = Committer(self._mailbox, lane, self._manager.dialect)
-        lane.start(self._committer.drain)
+        self._committer = Committer(self._mailbox, lane, self._manager.dialect, self._manager.world)
+        lane.start(self._committer.drain, self._committer.give_up)
         self._lane = lane
+        self._pid = os.getpid()
+        self._stays_open = self._manager.close_first(self.close)
 
     async def close(self, timeout: float = 30.0) -> None:  # noqa: ASYNC109 -- the time to flush before giving up
         """Refuse new operations and write those at hand; what is not written in time fails with ``PipelineClosed``."""
         self._mailbox.close()
-        if self._lane is None or self._committer is None:
+        if self._lane is None or self._committer is None or self._closed:
             return
+        self._closed = True
+        self._stays_open()
         try:
             async with asyncio.timeout(timeout):
                 while self._mailbox.unsettled:
@@ -98,15 +115,16 @@ class Pipeline:
     ) -> None:
         await self.close()
 
-    async def write(self, kind: Kind[R], row: Values) -> R:
+    async def write(self, kind: Kind[R], row: Values, *, to_the_end: bool = False) -> R:
         """Have *row* written; return its result after the commit.
 
-        Once handed over it is carried out even if this task is cancelled.
+        Once handed over it is carried out even if this task is cancelled; with *to_the_end* the task is cancelled
+        only after the outcome is known.
         """
         loop = asyncio.get_running_loop()
         if loop is not self._loop and self._loop is not None:
             raise WrongLoop("The pipeline belongs to another event loop; use write_blocking() from a thread.")
-        future: asyncio.Future[R] = loop.create_future()
+        future: asyncio.Future[R] = _Outlasting(loop=loop) if to_the_end else loop.create_future()
         operation = Operation(kind, row, future, weight(row))
         while not self._hand_over(operation):
             await self._change()
@@ -118,16 +136,23 @@ class Pipeline:
             raise MisuseError("write_blocking() on the event loop's own thread would wait for itself; await write().")
         waiter = ThreadWaiter()
         operation = Operation(kind, row, waiter, weight(row))
+        now = self._manager.world.monotonic
+        deadline = None if timeout is None else now() + timeout
         while not self._hand_over(operation):
             room = threading.Event()
-            if self._mailbox.watch(room.set) and not room.wait(timeout):
+            left = None if deadline is None else max(0.0, deadline - now())
+            if self._mailbox.watch(room.set) and not room.wait(left):
+                self._mailbox.unwatch(room.set)
                 raise TimeoutError(f"The pipeline was full for {timeout:g} s; this operation was not handed over.")
-        return cast("R", waiter.wait(timeout))
+        return cast("R", waiter.wait(None if deadline is None else max(0.0, deadline - now())))
 
     def _hand_over(self, operation: Operation) -> bool:
         """Put *operation* into the mailbox; False when there is no room."""
         if self._lane is None:
             raise PipelineClosed("The pipeline is not open; this operation was not written.")
+        if os.getpid() != self._pid:
+            raise MisuseError("The pipeline was opened before a fork; open one of its own in the child.")
+        self._manager.refuse_inside_transaction("write")
         was_empty = self._mailbox.put(operation)
         if was_empty:
             self._lane.wake()
@@ -139,7 +164,18 @@ class Pipeline:
         changed: asyncio.Future[None] = loop.create_future()
 
         def tell() -> None:
-            loop.call_soon_threadsafe(lambda: None if changed.done() else changed.set_result(None))
+            with suppress(RuntimeError):  # the loop was closed: nobody is left to be told
+                loop.call_soon_threadsafe(lambda: None if changed.done() else changed.set_result(None))
 
         if self._mailbox.watch(tell):
-            await changed
+            try:
+                await changed
+            finally:
+                self._mailbox.unwatch(tell)
+
+
+class _Outlasting(asyncio.Future[R]):
+    """A future that a cancelled task goes on waiting for; the cancellation arrives when it is settled."""
+
+    def cancel(self, msg: object = None) -> bool:  # noqa: ARG002 -- asyncio's signature
+        return False

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
+import os
 import threading
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from holdfast.errors import MisuseError, NotInitialized
+from holdfast.errors import MisuseError, NotInitialized, WrongLoop
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -21,36 +23,55 @@ class Portal:
         self._name = name
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._pid = 0
+        self._starting = threading.Lock()
 
     @property
     def is_running(self) -> bool:
-        """Whether the loop has been started and not stopped."""
-        return self._thread is not None
+        """Whether the loop has been started, in this process, and not stopped."""
+        return self._thread is not None and os.getpid() == self._pid
 
     def start(self) -> None:
         """Start the loop; a second call changes nothing."""
-        if self._thread is not None:
-            return
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, args=(self._loop,), name=self._name, daemon=True)
-        self._thread.start()
+        with self._starting:
+            if self.is_running:
+                return
+            self._pid = os.getpid()
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(target=self._run, args=(self._loop,), name=self._name, daemon=True)
+            self._thread.start()
 
     def stop(self) -> None:
         """Cancel what still runs, end the loop and its thread; a second call changes nothing."""
-        loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
-        if loop is not None and thread is not None:
+        with self._starting:
+            loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
+        if loop is not None and thread is not None and os.getpid() == self._pid:
             loop.call_soon_threadsafe(loop.stop)
             thread.join()
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
         """Run *work* on the loop and return its result; raise at once where waiting would never end."""
-        if self._loop is None:
+        loop = self._loop
+        if loop is None:
             work.close()
             raise NotInitialized("This object is not open; call initialize() first, or use it in a with block.")
+        if os.getpid() != self._pid:
+            work.close()
+            raise WrongLoop("This object was opened before a fork, and its thread is not in the child: make another here.")
         if threading.current_thread() is self._thread:
             work.close()
             raise MisuseError("A blocking call on the library's own event loop would wait for itself; use the async class there.")
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        try:
+            reply = asyncio.run_coroutine_threadsafe(work, loop)
+        except RuntimeError:
+            work.close()
+            raise NotInitialized("This object was closed by another thread; call initialize() to open it again.") from None
+        try:
+            return reply.result()
+        except concurrent.futures.CancelledError:
+            raise NotInitialized("This object was closed by another thread during the call.") from None
+        finally:
+            reply.cancel()  # an interrupt of the waiting thread must not leave the work behind; nothing if it is done
 
     @staticmethod
     def _run(loop: asyncio.AbstractEventLoop) -> None:

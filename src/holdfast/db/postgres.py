@@ -31,8 +31,13 @@ if TYPE_CHECKING:
 
 _BROKEN = (ConnectionError, OSError, TimeoutError)
 
+# A table changed under a prepared statement; the driver has dropped it, so the next try prepares it anew.
+_STALE = () if asyncpg is None else (asyncpg.InvalidCachedStatementError, asyncpg.OutdatedSchemaCacheError)
+
 _CONFLICTS = {"23505", "23P01"}
-_RETRIES = {"40001", "40P01", "40003", "55P03", "25006"}
+_RETRIES = {"40001", "40P01", "55P03", "25006"}
+_UNKNOWN = "40003"
+_READ_ONLY = "25006"
 _TOO_LONG = {"22001", "54000"}
 _GONE = {"57P01", "57P02", "57P03", "57P05", "25P03"}
 
@@ -75,6 +80,8 @@ class PostgresSession:
         self._in_transaction = True
 
     async def commit(self) -> None:
+        if not self.usable:
+            raise ConnectionLost("The connection to PostgreSQL was lost before the commit; nothing was written.")
         try:
             status = await self._connection.execute("COMMIT")
         except asyncio.CancelledError:
@@ -104,6 +111,7 @@ class PostgresSession:
             raise
         except Exception as error:  # noqa: BLE001 -- a connection lost here has rolled back by itself
             if self._lost(error) is None:
+                self._broken = True  # the transaction is still open: do not hand this connection on
                 raise self._meaning(error, "ROLLBACK") from error
 
     async def close(self) -> None:
@@ -124,6 +132,8 @@ class PostgresSession:
         return ConnectionLost(f"The connection to PostgreSQL was lost before a commit; nothing was written: {error}")
 
     def _meaning(self, error: Exception, sql: str) -> DatabaseError:
+        if getattr(error, "sqlstate", None) == _READ_ONLY:
+            self._broken = True  # this server was demoted: the next connection may reach the one that took over
         lost = self._lost(error)
         if lost is not None:
             if self._in_transaction or is_read(sql):
@@ -144,8 +154,10 @@ def meaning(error: Exception, sql: str) -> DatabaseError:
         return Conflict(f"A row with this key is already there ({detail or state}): {_brief(sql)}")
     if state in _TOO_LONG:
         return TooLong(f"A value is longer than its column or index holds; it was refused, not cut: {text}")
-    if state in _RETRIES:
+    if state in _RETRIES or isinstance(error, _STALE):
         return Retryable(f"PostgreSQL asks to try again ({state}): {text}")
+    if state == _UNKNOWN:
+        return UnknownCommit(f"PostgreSQL does not know whether the statement was carried out ({state}): {text}")
     return QueryFailed(f"PostgreSQL refused the statement{f' ({state})' if state else ''}: {text}")
 
 

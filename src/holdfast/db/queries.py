@@ -140,28 +140,14 @@ class Queries:
         texts. *clock_offset_ms* is an SQL expression added to the database's clock, for tests. Raises
         QueryFailed for a file that is not in the grammar, ConfigurationError for a folder without files.
         """
-        place = _FOLDER if folder is None else folder
-        paths = [place / "common.sql", place / f"{dialect}.sql"]
-        if not any(path.exists() for path in paths):
-            raise ConfigurationError(
-                f"There are no queries in {place}: it needs common.sql or {dialect}.sql."
-            )
         if schema is not None:
             check_identifier(schema, dialect, "schema")
         if fragments is not None and not fragments.keys().isdisjoint({"rows", "now_ms", "now_iso"}):
             raise ConfigurationError(
                 "The fragments rows, now_ms and now_iso are built in: give yours other names."
             )
-        common, own = (query_source.read(path) for path in paths)
-        for source in own.values():
-            if source.only and dialect not in source.only:
-                raise QueryFailed(
-                    f"{source.place}: the query {source.name} is in the file of a dialect it excludes."
-                )
-        shared = {
-            name: source for name, source in common.items() if not source.only or dialect in source.only
-        }
-        return cls(dialect, shared | own, schema, {**clock(dialect, clock_offset_ms), **(fragments or {})})
+        sources = _merged(_FOLDER if folder is None else folder, dialect)
+        return cls(dialect, sources, schema, {**clock(dialect, clock_offset_ms), **(fragments or {})})
 
     def names(self) -> tuple[str, ...]:
         """Return the names of all queries, sorted."""
@@ -188,6 +174,21 @@ class Queries:
             each for statement in written for each in statement.order if not each.startswith("rows.")
         }
         return Query(name, source.doc, tuple(sorted(parameters)), source.rows, written, self.dialect)
+
+
+def _merged(folder: Path, dialect: DialectName) -> dict[str, Source]:
+    paths = [folder / "common.sql", folder / f"{dialect}.sql"]
+    if not any(path.exists() for path in paths):
+        raise ConfigurationError(f"There are no queries in {folder}: it needs common.sql or {dialect}.sql.")
+    common, own = (query_source.read(path) for path in paths)
+    for source in own.values():
+        if source.only and dialect not in source.only:
+            raise QueryFailed(
+                f"{source.place}: the query {source.name} is in the file of a dialect it excludes."
+            )
+    return {
+        name: source for name, source in common.items() if not source.only or dialect in source.only
+    } | own
 
 
 def compare(*loaded: Queries) -> list[str]:

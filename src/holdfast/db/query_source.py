@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.db.url import DialectName
@@ -57,8 +58,8 @@ def read(path: Path) -> dict[str, Source]:
             f"{path.name}: there is SQL before the first query: begin it with `-- name: some_name`."
         )
     sources: dict[str, Source] = {}
-    ends = [heading.start() for heading in headings[1:]] + [len(text)]
-    for heading, end in zip(headings, ends, strict=True):
+    for heading, following in zip_longest(headings, headings[1:]):
+        end = len(text) if following is None else following.start()
         place = f"{path.name}:{text.count(chr(10), 0, heading.start()) + 1}"
         source = _source(heading[1], text[heading.end() : end], place)
         if source.name in sources:

@@ -7,6 +7,7 @@ with ``run_sync`` and without a hop per statement.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from holdfast.db.placeholders import translate
@@ -52,33 +53,35 @@ class Transaction:
     """Statements that commit together or not at all, written with the canonical placeholder ``?``.
 
     The same three verbs as ``ConnectionManager``. A named query may be given in place of SQL text, with its
-    parameters by name.
+    parameters by name. After a statement that failed, or was cancelled, the transaction can only be rolled back, on
+    every database: MySQL would go on after a lock timeout, and after a deadlock commit what follows alone.
     """
 
-    __slots__ = ("_dialect", "_session", "is_open")
+    __slots__ = ("_dialect", "_session", "failed", "is_open")
 
     def __init__(self, session: Session, dialect: DialectName) -> None:
         self._session = session
         self._dialect = dialect
         self.is_open = True
+        self.failed = False
 
     async def execute(self, sql: str | Query, *args: Any, **named: Any) -> int:
         """Run a statement; return how many rows it touched."""
         if isinstance(sql, Query):
             count = 0
             for text, values in sql.bind(named):
-                count = await self._live().execute(text, values)
+                count = await self._execute(text, values)
             return count
-        return await self._live().execute(native(sql, self._dialect, args), args)
+        return await self._execute(native(sql, self._dialect, args), args)
 
     async def fetch(self, sql: str | Query, *args: Any, **named: Any) -> list[Row]:
         """Run a statement; return its rows, each a dict."""
         if isinstance(sql, Query):
             rows: list[Row] = []
             for text, values in sql.bind(named):
-                rows = await self._live().fetch(text, values)
+                rows = await self._fetch(text, values)
             return rows
-        return await self._live().fetch(native(sql, self._dialect, args), args)
+        return await self._fetch(native(sql, self._dialect, args), args)
 
     async def fetchone(self, sql: str | Query, *args: Any, **named: Any) -> Row | None:
         """Run a statement; return its first row, or None."""
@@ -87,24 +90,53 @@ class Transaction:
 
     async def execute_batch(self, query: Query, rows: Sequence[tuple[Any, ...]], **named: Any) -> int:
         """Run a batch query over *rows*; return how many rows it touched in all."""
-        session = self._live()
         count = 0
         for text, values in query.batch(rows, named):
-            count += await session.execute(text, values)
+            count += await self._execute(text, values)
         return count
 
     async def fetch_batch(self, query: Query, rows: Sequence[tuple[Any, ...]], **named: Any) -> list[Row]:
         """Run a batch query over *rows*; return what its statements returned, in order."""
-        session = self._live()
         found: list[Row] = []
         for text, values in query.batch(rows, named):
-            found += await session.fetch(text, values)
+            found += await self._fetch(text, values)
         return found
+
+    async def _execute(self, text: str, values: Sequence[Any]) -> int:
+        session = self._live()
+        try:
+            return await session.execute(text, values)
+        except BaseException:
+            self.failed = True
+            raise
+
+    async def _fetch(self, text: str, values: Sequence[Any]) -> list[Row]:
+        session = self._live()
+        try:
+            return await session.fetch(text, values)
+        except BaseException:
+            self.failed = True
+            raise
 
     def _live(self) -> Session:
         if not self.is_open:
             raise MisuseError("This transaction has ended; open another one with transaction().")
+        if self.failed:
+            raise QueryFailed(
+                "An earlier statement of this transaction failed, so none of it will be kept; leave the block and open "
+                "another transaction."
+            )
         return self._session
+
+
+async def commit(session: Session, transaction: Transaction) -> None:
+    """Commit *transaction*, which runs on *session*, unless one of its statements failed; it takes no more of them."""
+    transaction.is_open = False
+    if transaction.failed:
+        raise QueryFailed(
+            "The transaction was rolled back, because one of its statements had failed before. Nothing was written."
+        )
+    await session.commit()
 
 
 def native(sql: str, dialect: DialectName, args: Sequence[Any]) -> str:
@@ -117,15 +149,23 @@ def native(sql: str, dialect: DialectName, args: Sequence[Any]) -> str:
     return translated.text
 
 
+_WAITED = (
+    "Work inside a SQLite transaction tried to wait for something else than its own statements. "
+    "Do that before or after, or use transaction() with statements one by one."
+)
+
+
 def run_sync(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that never has to wait, here and now, without a loop."""
+    """Run a coroutine that never has to wait, here and now, without a loop; ``MisuseError`` if it tries to."""
     try:
         work.send(None)
     except StopIteration as done:
         result: T = done.value
         return result
-    work.close()
-    raise MisuseError(
-        "Work inside a SQLite transaction tried to wait for something else than its own statements. "
-        "Do that before or after, or use transaction() with statements one by one."
-    )
+    except RuntimeError as error:
+        if str(error) != "no running event loop":  # what asyncio says to a sleep or a task begun on this thread
+            raise
+        raise MisuseError(_WAITED) from error
+    with suppress(RuntimeError):  # it waits again while it is being closed; what it left open is the caller's to end
+        work.close()
+    raise MisuseError(_WAITED)

@@ -47,19 +47,18 @@ class SqliteConnection:
         return self._raw.in_transaction
 
     def execute(self, sql: str, args: Sequence[Any]) -> int:
-        count = max(self._run(sql, args).rowcount, 0)
+        cursor = self._run(sql, args)
+        # A statement that returns rows is not over, and has not committed, before the last of them is read.
+        rows = 0 if cursor.description is None else len(self._all(cursor, sql))
         self._keep_log_short()
-        return count
+        return max(cursor.rowcount, rows)
 
     def fetch(self, sql: str, args: Sequence[Any]) -> list[Row]:
         cursor = self._run(sql, args)
         if cursor.description is None:
             return []
         names = [column[0] for column in cursor.description]
-        try:
-            rows = [dict(zip(names, row, strict=True)) for row in cursor]
-        except sqlite3.Error as error:
-            raise meaning(error, sql) from error
+        rows = [dict(zip(names, row, strict=True)) for row in self._all(cursor, sql)]
         self._keep_log_short()
         return rows
 
@@ -84,6 +83,13 @@ class SqliteConnection:
     def _keep_log_short(self) -> None:
         if self._checkpointer is not None and not self._raw.in_transaction:
             self._checkpointer.after_commit(self._raw)
+
+    @staticmethod
+    def _all(cursor: sqlite3.Cursor, sql: str) -> list[Any]:
+        try:
+            return cursor.fetchall()
+        except sqlite3.Error as error:
+            raise meaning(error, sql) from error
 
     def _run(self, sql: str, args: Sequence[Any]) -> sqlite3.Cursor:
         values = args if all(type(value) in _NATIVE for value in args) else [_outgoing(value) for value in args]

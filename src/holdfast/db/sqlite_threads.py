@@ -8,10 +8,13 @@ waits, as SQLite's single writer would have them wait anyway.
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from contextlib import asynccontextmanager, suppress
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from holdfast.errors import NotInitialized
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+logger = logging.getLogger("holdfast.db")
+
 
 class SqliteThreads:
     """*threads* threads that take jobs from one queue; each opens a connection and keeps it to itself."""
@@ -33,6 +38,7 @@ class SqliteThreads:
         self._wanted = threads
         self._threads: list[threading.Thread] = []
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._stopped = False
 
     async def start(self) -> None:
         """Start the threads; raise what opening a connection raised, with no thread left behind."""
@@ -49,6 +55,7 @@ class SqliteThreads:
 
     async def stop(self) -> None:
         """Finish the jobs that were given, close the connections, end the threads."""
+        self._stopped = True
         for _ in self._threads:
             self._jobs.put(None)
         for thread in self._threads:
@@ -56,11 +63,12 @@ class SqliteThreads:
         self._threads.clear()
 
     def post(self, job: Job) -> None:
-        """Have *job* done in its turn; from any thread. It must not raise."""
+        """Have *job* done in its turn; from any thread. What it raises is only logged."""
         self._jobs.put(job)
 
     async def call(self, work: Callable[[SqliteConnection], T]) -> T:
         """Have *work* done in its turn and return what it returns. Once given it is done, even if nobody waits."""
+        self._refuse_if_stopped()
         reply = Reply[T]()
         self._jobs.put(lambda connection: reply.settle(work, connection))
         return await reply.future
@@ -68,6 +76,7 @@ class SqliteThreads:
     @asynccontextmanager
     async def exclusive(self) -> AsyncIterator[TurnSession]:
         """Lend the thread to one task until the block ends; what is left open then is rolled back."""
+        self._refuse_if_stopped()
         turn = _Turn()
         self._jobs.put(turn.serve)
         try:
@@ -85,9 +94,16 @@ class SqliteThreads:
         opened.give(None)
         try:
             while (job := self._jobs.get()) is not None:
-                job(connection)
+                try:
+                    job(connection)
+                except Exception:
+                    logger.exception("A job on the thread of SQLite failed; the thread goes on.")
         finally:
             connection.close()
+
+    def _refuse_if_stopped(self) -> None:
+        if self._stopped:  # a job put in now would lie in the queue for ever
+            raise NotInitialized("The connection manager is closed; call initialize() to open it again.")
 
 
 class Reply(Generic[T]):

@@ -72,7 +72,12 @@ class SyncConnectionManager:
     def initialize(self) -> None:
         """Open the first connection; a second call changes nothing. A closed manager may be opened again."""
         self._portal.start()
-        self._portal.call(self._manager.initialize())
+        try:
+            self._portal.call(self._manager.initialize())
+        except BaseException:
+            if not self._manager.is_open:  # no thread is left behind by a manager that could not be opened
+                self._portal.stop()
+            raise
 
     def close(self) -> None:
         """End all connections after what is under way; a second call changes nothing."""
@@ -89,17 +94,17 @@ class SyncConnectionManager:
     ) -> None:
         self.close()
 
-    def execute(self, sql: str, *args: Any) -> int:
-        """Run one statement in a transaction of its own; return how many rows it touched."""
-        return self._portal.call(self._manager.execute(sql, *args))
+    def execute(self, sql: str | Query, *args: Any, **named: Any) -> int:
+        """Run one statement, or a named query, in a transaction of its own; return how many rows it touched."""
+        return self._portal.call(self._manager.execute(sql, *args, **named))
 
-    def fetch(self, sql: str, *args: Any) -> list[Row]:
-        """Run one statement in a transaction of its own; return its rows."""
-        return self._portal.call(self._manager.fetch(sql, *args))
+    def fetch(self, sql: str | Query, *args: Any, **named: Any) -> list[Row]:
+        """Run one statement, or a named query, in a transaction of its own; return its rows."""
+        return self._portal.call(self._manager.fetch(sql, *args, **named))
 
-    def fetchone(self, sql: str, *args: Any) -> Row | None:
-        """Run one statement in a transaction of its own; return its first row, or None."""
-        return self._portal.call(self._manager.fetchone(sql, *args))
+    def fetchone(self, sql: str | Query, *args: Any, **named: Any) -> Row | None:
+        """Run one statement, or a named query, in a transaction of its own; return its first row, or None."""
+        return self._portal.call(self._manager.fetchone(sql, *args, **named))
 
     @contextmanager
     def transaction(self, *, isolation: str | None = None) -> Iterator[SyncTransaction]:
@@ -111,11 +116,15 @@ class SyncConnectionManager:
             yield SyncTransaction(transaction, self._portal)
         except BaseException:
             block.unmark(mark)
-            self._portal.call(block.end(commit=False))
+            self._portal.call(block.end(keep=False))
             raise
         block.unmark(mark)
-        self._portal.call(block.end(commit=True))
+        self._portal.call(block.end(keep=True))
 
     def run(self, work: Callable[[Transaction], Coroutine[Any, Any, T]], *, isolation: str | None = None) -> T:
-        """Run *work*, an ``async def`` of a transaction, in one transaction; see ``ConnectionManager.run``."""
+        """Run *work* in one transaction, again from the start if the database asks for that, and return its result.
+
+        *work* may be run several times, so it must change nothing outside the transaction; and it may wait for
+        nothing but its own statements: on SQLite all of it runs on the writer's thread in one go.
+        """
         return self._portal.call(self._manager.run(work, isolation=isolation))

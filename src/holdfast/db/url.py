@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import quote, unquote
+from urllib.parse import quote, unquote_to_bytes
 
 from holdfast.errors import InvalidURL
 
@@ -69,16 +69,16 @@ _URL = re.compile(
     r"(?P<name>[A-Za-z][A-Za-z0-9]*)(?:\+(?P<driver>[A-Za-z0-9_]+))?://(?P<rest>[^#\s\x00-\x1f]*)"
 )
 _BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
-_DRIVE = re.compile(r"[A-Za-z]:(?=[\\/])")
+_DRIVE = re.compile(r"\A[A-Za-z]:(?=[\\/])")
+_LOGIN = re.compile(r"//[^/]*:|:.*@|passw(?:or)?d\s*=", re.IGNORECASE | re.DOTALL)
 _HOST = re.compile(r"[\w.-]+")
-_FOLDED = {"host": "host", "port": "port", "user": "user", "password": "password"}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class DatabaseURL:
     """One database. Its text, representation and ``safe`` form never show the password or the options.
 
-    ``host`` is a name, an address, or the absolute path of a unix socket (PostgreSQL: of its folder); None
+    ``host`` is a name, an address, or the absolute path of the folder with PostgreSQL's unix socket; None
     leaves the choice to the driver. ``path`` is SQLite's file; None there means a database in memory. A
     server's ``database`` and ``port`` are always set.
     """
@@ -148,7 +148,11 @@ class DatabaseURL:
     def _text(self, password: str | None) -> str:
         scheme = _SCHEMES[self.dialect].names[0]
         if self.dialect is DialectName.SQLITE:
-            return f"{scheme}://" if self.path is None else f"{scheme}:///{quote(self.path, safe='/')}"
+            return (
+                f"{scheme}://"
+                if self.path is None
+                else f"{scheme}:///{quote(self.path, safe='/', errors='replace')}"
+            )
         login = "" if self.user is None else quote(self.user, safe="")
         if self.password is not None:
             login += f":{password}"
@@ -206,8 +210,7 @@ def _from_sqlite(head: str, options: dict[str, str]) -> DatabaseURL:
 
 
 def _sqlite_file(raw: str, path: str) -> DatabaseURL:
-    colon = _DRIVE.sub("", raw, count=1).partition(":")
-    if "@" in colon[2]:
+    if _LOGIN.search(_DRIVE.sub("", raw, count=1)) is not None:
         raise InvalidURL(
             "The path of the SQLite file looks like a login: if it is one, write sqlite:/// with %40 for @."
         )
@@ -227,13 +230,10 @@ def _from_server(dialect: DialectName, head: str, options: dict[str, str]) -> Da
         "user": _decoded(user) if user else None,
         "password": _decoded(password) if at and colon else None,
     }
-    for option, target in _FOLDED.items():
-        if option in options:
-            if fields[target] is not None:
-                raise InvalidURL(
-                    f"The database URL gives its {target} twice: leave the option {option!r} out."
-                )
-            fields[target] = options.pop(option)
+    for option in fields.keys() & options.keys():
+        if fields[option] is not None:
+            raise InvalidURL(f"The database URL gives its {option} twice: leave the option out.")
+        fields[option] = options.pop(option)
     return DatabaseURL(
         dialect,
         host=fields["host"],
@@ -304,15 +304,19 @@ def _options(query: str) -> dict[str, str]:
 
 
 def _decoded(raw: str) -> str:
-    if _BROKEN_ESCAPE.search(raw) is None:
-        decoded = unquote(raw, errors="replace")
-        if "\x00" not in decoded and (
-            "\ufffd" not in decoded or "\ufffd" in raw or "%EF%BF%BD" in raw.upper()
-        ):
-            return decoded
-    raise InvalidURL(
-        f"The database URL holds a percent sign that encodes no character: write %25 for it; also, {_ENCODE}."
-    )
+    decoded = None if _BROKEN_ESCAPE.search(raw) else _unquoted(raw)
+    if decoded is None or "\x00" in decoded:
+        raise InvalidURL(
+            f"The database URL holds a % that encodes no character: write %25 for it; also, {_ENCODE}."
+        )
+    return decoded
+
+
+def _unquoted(raw: str) -> str | None:
+    try:
+        return unquote_to_bytes(raw).decode()
+    except UnicodeError:
+        return None
 
 
 __all__ = ["DatabaseURL", "DialectName"]

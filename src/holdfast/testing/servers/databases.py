@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _SECONDS = 5.0
-_REDIS_CLAIM_SECONDS = 4 * 3600
+_REDIS_CLAIM_SECONDS = 24 * 3600
 
 
 class Databases(Protocol):
@@ -135,9 +135,12 @@ class RedisDatabases:
         )
 
     def drop(self, url: str) -> None:
-        number = int(urlsplit(url).path.lstrip("/"))
+        """Empty the database and give its number back; one that ``create`` has not claimed stays."""
+        number, directory = int(urlsplit(url).path.lstrip("/") or 0), with_database(url, "0")
+        if not self._run(directory, "EXISTS", self._claim(number)):
+            raise InvalidURL(f"Redis database {number} was not made for a test; it is not dropped.")
         self._run(url, "FLUSHDB")
-        self._run(with_database(url, "0"), "DEL", self._claim(number))
+        self._run(directory, "DEL", self._claim(number))
 
     def _claim(self, number: int) -> str:
         return f"holdfast:testing:database:{number}"

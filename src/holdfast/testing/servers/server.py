@@ -150,27 +150,24 @@ class Server(ABC):
         """
         before, self._port = self._port, port
         deadline = time.monotonic() + _READY_SECONDS
-        while True:
-            ended = keeper.exit_code() is not None
+        refusal: Unavailable | None = None
+        while keeper.exit_code() is None and time.monotonic() < deadline:
             try:
                 databases_of(self.url).ping(self.url)
             except Unavailable as error:
-                if ended and _PORT_TAKEN in keeper.log_tail():
-                    self._port = before
-                    time.sleep(_POLL_SECONDS)
-                    return False
-                if ended or time.monotonic() > deadline:
-                    self._port = before
-                    raise self._failed(keeper, error) from error
+                refusal = error
                 time.sleep(_POLL_SECONDS)
             else:
                 return True
-
-    def _failed(self, keeper: Keeper, error: Unavailable) -> Unavailable:
+        self._port = before
         keeper.kill()
-        return Unavailable(
-            f"The {self.kind} server did not start: {error}\nThe end of its log:\n{keeper.log_tail()}"
-        )
+        log = keeper.log_tail()
+        if _PORT_TAKEN in log:
+            return False
+        why = refusal or "it ended before it could be asked."
+        raise Unavailable(
+            f"The {self.kind} server did not start: {why}\nThe end of its log:\n{log}"
+        ) from refusal
 
 
 def on_path(program: str) -> str | None:

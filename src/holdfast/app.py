@@ -1,0 +1,395 @@
+"""``Holdfast`` and ``AsyncHoldfast``: what a user makes. They wire the rooms, start them and stop them.
+
+Both are the same engine. ``AsyncHoldfast`` lives on the caller's event loop; ``Holdfast`` has one in a thread of its own.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+
+from holdfast.db.portal import Portal
+from holdfast.errors import MisuseError
+from holdfast.model.workflow import DEFAULT_MAX_RECOVERY_ATTEMPTS, ApplicationVersion, Duration, Retry, seconds
+from holdfast.workflows import branches
+from holdfast.workflows.configuration import engine_settings, read_configuration
+from holdfast.workflows.durable import unpatched
+from holdfast.workflows.engine import Engine
+from holdfast.workflows.functions import AsyncWorkflow, Step, Workflow
+from holdfast.workflows.handles import AsyncHandle, Handle, ticket_of
+from holdfast.workflows.place import StepPlace, WorkflowPlace, here, task_place, thread_place
+from holdfast.workflows.registry import Definition, StepDefinition, checked_name, is_coroutine_function
+from holdfast.workflows.ticket import Ticket
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+    from datetime import datetime
+    from types import TracebackType
+    from typing import Self
+    from uuid import UUID
+
+    from holdfast.workflows.decorators import AsyncWorkflowDecorator, StepDecorator, WorkflowDecorator
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class _Application:
+    """What both colours have in common: settings, registration, and where the running code stands."""
+
+    def __init__(self, url: str | os.PathLike[str] | None = None, **settings: Any) -> None:
+        self._engine = Engine(engine_settings(url, **settings))
+
+    @classmethod
+    def from_config(cls, path: str | os.PathLike[str]) -> Self:
+        """Make an application as a YAML file says; see the reference for its keys."""
+        return cls(**read_configuration(path))
+
+    @property
+    def workflow_id(self) -> str | None:
+        """The id of the run this code belongs to, in a workflow or a step; None elsewhere."""
+        place = here.get()
+        return None if place is None else place.run.id
+
+    @property
+    def step_id(self) -> int | None:
+        """The ordinal of the step this code belongs to; None outside of steps."""
+        place = here.get()
+        return place.position if isinstance(place, StepPlace) else None
+
+    @property
+    def application_version(self) -> str:
+        """The version under which this process runs workflows; known after launch."""
+        return self._engine.identity.application_version
+
+    def register_instance(self, instance: Any) -> None:
+        """Make *instance*, by its class and its ``config_name``, the object whose workflow methods can be recovered."""
+        config_name = getattr(instance, "config_name", None)
+        if not isinstance(config_name, str) or not config_name:
+            raise MisuseError(f"A {type(instance).__qualname__} needs a config_name to be registered: a text that is unique.")
+        self._engine.registry.add_instance(type(instance).__qualname__, config_name, instance)
+
+    def _define(self, function: Any, name: str | None, max_recovery_attempts: int) -> Definition:
+        binds: Any = "class" if isinstance(function, classmethod) else "nothing"
+        plain = function.__func__ if isinstance(function, classmethod | staticmethod) else function
+        owner, _, last = plain.__qualname__.rpartition(".")
+        in_class = bool(owner) and not owner.endswith("<locals>")
+        if binds == "nothing" and in_class and not isinstance(function, staticmethod):
+            binds = "instance"
+        definition = Definition(
+            name=checked_name(name, plain),
+            function=plain,
+            is_async=is_coroutine_function(plain),
+            codec=self._engine.payloads.codec(plain, skip=0 if binds == "nothing" else 1),
+            class_name=owner if in_class else None,
+            binds=binds,
+            max_recovery_attempts=max_recovery_attempts,
+        )
+        self._engine.registry.add_workflow(definition)
+        return definition
+
+    def _define_step(self, function: Any, name: str | None, retry: Retry | None, timeout: Duration | None) -> StepDefinition:
+        plain = function.__func__ if isinstance(function, staticmethod) else function
+        definition = StepDefinition(
+            name=checked_name(name, plain),
+            function=plain,
+            is_async=is_coroutine_function(plain),
+            codec=self._engine.payloads.codec(plain),
+            retry=retry,
+            timeout=timeout,
+        )
+        self._engine.registry.add_step(definition)
+        return definition
+
+    def _ad_hoc(self, function: Any, name: str | None, retry: Retry | None, timeout: Duration | None) -> StepDefinition:
+        if isinstance(function, Step):
+            return function.definition
+        return StepDefinition(
+            name=checked_name(name, function),
+            function=function,
+            is_async=is_coroutine_function(function),
+            codec=self._engine.payloads.codec(function),
+            retry=retry,
+            timeout=timeout,
+        )
+
+    def _ticket(self, workflow_id: str) -> Ticket:
+        return Ticket(workflow_id, self._engine.payloads.plain, None)
+
+
+class Holdfast(_Application):
+    """A durable application for code without an event loop.
+
+    *url* names the database; without it ``HOLDFAST_DATABASE_URL``, then ``DATABASE_URL``, then the SQLite file
+    ``{name}.sqlite``. See the reference for all settings.
+    """
+
+    def __init__(self, url: str | os.PathLike[str] | None = None, **settings: Any) -> None:
+        super().__init__(url, **settings)
+        self._portal = Portal()
+
+    def launch(self) -> None:
+        """Open the database, bring its tables up to date, and begin to run workflows."""
+        self._portal.start()
+        try:
+            self._portal.call(self._engine.launch())
+        except BaseException:
+            self._portal.stop()
+            raise
+
+    def close(self, drain: Duration = 0) -> None:
+        """Let runs end for *drain* seconds, hand over what still runs, and close the database."""
+        if self._portal.is_running:
+            self._portal.call(self._engine.close(seconds(drain)))
+            self._portal.stop()
+
+    def __enter__(self) -> Self:
+        self.launch()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @overload
+    def workflow(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Workflow[P, R, Coroutine[Any, Any, R]]: ...
+    @overload
+    def workflow(self, function: Callable[P, R], /) -> Workflow[P, R, R]: ...
+    @overload
+    def workflow(self, *, name: str | None = None, max_recovery_attempts: int = DEFAULT_MAX_RECOVERY_ATTEMPTS) -> WorkflowDecorator: ...
+    def workflow(
+        self, function: Any = None, /, *, name: str | None = None, max_recovery_attempts: int = DEFAULT_MAX_RECOVERY_ATTEMPTS
+    ) -> Any:
+        """Make a function a durable workflow; as ``@app.workflow`` or ``@app.workflow(name=...)``."""
+
+        def decorate(function: Any) -> Any:
+            return Workflow(self._engine, self._define(function, name, max_recovery_attempts))
+
+        return decorate if function is None else decorate(function)
+
+    @overload
+    def step(self, function: Callable[P, R], /) -> Step[P, R]: ...
+    @overload
+    def step(self, *, name: str | None = None, retry: Retry | None = None, timeout: Duration | None = None) -> StepDecorator: ...
+    def step(
+        self, function: Any = None, /, *, name: str | None = None, retry: Retry | None = None, timeout: Duration | None = None
+    ) -> Any:
+        """Make a function a step; as ``@app.step`` or ``@app.step(retry=Retry(...), timeout=...)``."""
+
+        def decorate(function: Any) -> Any:
+            return Step(self._engine, self._define_step(function, name, retry, timeout))
+
+        return decorate if function is None else decorate(function)
+
+    def run_step(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call a function as a step that was not declared as one; in an async function, wait for its result."""
+        step = self._ad_hoc(function, None, None, None)
+        place = thread_place()
+        if step.is_async:
+            return self._engine.run_async_step(place, step, args, kwargs)  # type: ignore[no-any-return]
+        if place is None:
+            return function(*args, **kwargs)
+        return self._engine.durable.step_blocking(place, step, args, kwargs)  # type: ignore[no-any-return]
+
+    def execute(self, workflow: Workflow[..., R, Any], parameters: Mapping[str, Any] | None = None) -> tuple[R, str]:
+        """Run a workflow with named *parameters*; return its result and the id of the run."""
+        handle = workflow.start(**(parameters or {}))
+        return handle.result(), handle.workflow_id
+
+    def retrieve_workflow(self, workflow_id: str) -> Handle[Any]:
+        """Return a handle of a run by its id; its result comes back as plain JSON values."""
+        return Handle(self._engine, self._ticket(workflow_id))
+
+    def sleep(self, duration: Duration) -> None:
+        """Sleep; in a workflow until a recorded moment, whatever happens meanwhile."""
+        place = thread_place()
+        if place is None:
+            self._engine.ask_blocking(self._engine.settings.world.sleep(seconds(duration)))
+        else:
+            self._engine.durable.sleep_blocking(place, seconds(duration))
+
+    def now(self) -> datetime:
+        """Return the database's time; in a workflow the same on every replay."""
+        return self._engine.durable.now_blocking(thread_place())
+
+    def random(self) -> float:
+        """Return a random number from 0 to 1; in a workflow the same on every replay."""
+        return self._engine.durable.random_blocking(thread_place())
+
+    def uuid(self) -> UUID:
+        """Return a fresh UUID; in a workflow the same on every replay."""
+        return self._engine.durable.uuid_blocking(thread_place())
+
+    def gather(self, *parts: Callable[[], Any]) -> list[Any]:
+        """Run callables side by side, each a branch of the workflow; return their results in order."""
+        return branches.gather_blocking(thread_place(), parts, self._engine.threads)
+
+    def wait_first(self, handles: Sequence[Handle[R]]) -> Handle[R]:
+        """Wait until one of several runs has ended, and return its handle; in a workflow the same on every replay."""
+        branches.refuse_empty(handles, "wait_first")
+        place, tickets = thread_place(), [ticket_of(handle) for handle in handles]
+        if place is None:
+            return handles[self._engine.first_of_blocking(tickets)]
+        return handles[self._engine.durable.first_of_blocking(place, tickets)]
+
+    def wait_all(self, handles: Sequence[Handle[R]]) -> list[R]:
+        """Wait for several runs; return their results in order, or raise the error of the first that has one."""
+        return [handle.result() for handle in handles]
+
+    def patch(self, name: str) -> bool:
+        """Return whether this run goes the new way of a change called *name*; runs from before it go the old way."""
+        place = _in_workflow(thread_place(), "patch")
+        return self._engine.durable.patch_blocking(place, name)
+
+    def deprecate_patch(self, name: str) -> None:
+        """Say that every run goes the new way of *name* now; its marker in older records is passed over."""
+        unpatched(_in_workflow(thread_place(), "deprecate_patch"), name)
+
+    def list_application_versions(self) -> list[ApplicationVersion]:
+        """Return all versions that have registered, newest first."""
+        return self._engine.ask_blocking(self._engine.versions.all())
+
+    def get_latest_application_version(self) -> ApplicationVersion:
+        """Return the version that was registered or set as latest last."""
+        return self._engine.ask_blocking(self._engine.versions.latest())
+
+    def set_latest_application_version(self, version_name: str) -> None:
+        """Make a registered version the latest."""
+        self._engine.ask_blocking(self._engine.versions.set_latest(version_name))
+
+
+class AsyncHoldfast(_Application):
+    """A durable application on the caller's event loop; the same as ``Holdfast``, awaited."""
+
+    async def launch(self) -> None:
+        """Open the database, bring its tables up to date, and begin to run workflows."""
+        await self._engine.launch()
+
+    async def close(self, drain: Duration = 0) -> None:
+        """Let runs end for *drain* seconds, hand over what still runs, and close the database."""
+        await self._engine.close(seconds(drain))
+
+    async def __aenter__(self) -> Self:
+        await self.launch()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @overload
+    def workflow(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncWorkflow[P, R, Coroutine[Any, Any, R]]: ...
+    @overload
+    def workflow(self, function: Callable[P, R], /) -> AsyncWorkflow[P, R, R]: ...
+    @overload
+    def workflow(self, *, name: str | None = None, max_recovery_attempts: int = DEFAULT_MAX_RECOVERY_ATTEMPTS) -> AsyncWorkflowDecorator: ...
+    def workflow(
+        self, function: Any = None, /, *, name: str | None = None, max_recovery_attempts: int = DEFAULT_MAX_RECOVERY_ATTEMPTS
+    ) -> Any:
+        """Make a function a durable workflow; as ``@app.workflow`` or ``@app.workflow(name=...)``."""
+
+        def decorate(function: Any) -> Any:
+            return AsyncWorkflow(self._engine, self._define(function, name, max_recovery_attempts))
+
+        return decorate if function is None else decorate(function)
+
+    @overload
+    def step(self, function: Callable[P, R], /) -> Step[P, R]: ...
+    @overload
+    def step(self, *, name: str | None = None, retry: Retry | None = None, timeout: Duration | None = None) -> StepDecorator: ...
+    def step(
+        self, function: Any = None, /, *, name: str | None = None, retry: Retry | None = None, timeout: Duration | None = None
+    ) -> Any:
+        """Make a function a step; as ``@app.step`` or ``@app.step(retry=Retry(...), timeout=...)``."""
+
+        def decorate(function: Any) -> Any:
+            return Step(self._engine, self._define_step(function, name, retry, timeout))
+
+        return decorate if function is None else decorate(function)
+
+    @overload
+    async def run_step(self, function: Callable[P, Awaitable[R]], /, *args: P.args, **kwargs: P.kwargs) -> R: ...
+    @overload
+    async def run_step(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R: ...
+    async def run_step(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """Call a function as a step that was not declared as one; a sync function runs on a thread."""
+        return await self._engine.run_step(task_place(), self._ad_hoc(function, None, None, None), args, kwargs)
+
+    async def execute(self, workflow: AsyncWorkflow[..., R, Any], parameters: Mapping[str, Any] | None = None) -> tuple[R, str]:
+        """Run a workflow with named *parameters*; return its result and the id of the run."""
+        handle = await workflow.start(**(parameters or {}))
+        return await handle.result(), handle.workflow_id
+
+    def retrieve_workflow(self, workflow_id: str) -> AsyncHandle[Any]:
+        """Return a handle of a run by its id; its result comes back as plain JSON values."""
+        return AsyncHandle(self._engine, self._ticket(workflow_id))
+
+    async def sleep(self, duration: Duration) -> None:
+        """Sleep; in a workflow until a recorded moment, whatever happens meanwhile."""
+        place = task_place()
+        if place is None:
+            await self._engine.settings.world.sleep(seconds(duration))
+        else:
+            await self._engine.durable.sleep(place, seconds(duration))
+
+    async def now(self) -> datetime:
+        """Return the database's time; in a workflow the same on every replay."""
+        return await self._engine.durable.now(task_place())
+
+    async def random(self) -> float:
+        """Return a random number from 0 to 1; in a workflow the same on every replay."""
+        return await self._engine.durable.random(task_place())
+
+    async def uuid(self) -> UUID:
+        """Return a fresh UUID; in a workflow the same on every replay."""
+        return await self._engine.durable.uuid(task_place())
+
+    async def gather(self, *parts: Awaitable[Any]) -> list[Any]:
+        """Run awaitables side by side, each a branch of the workflow; return their results in order."""
+        return await branches.gather(task_place(), parts)
+
+    async def timeout(self, duration: Duration, part: Awaitable[R]) -> R:
+        """Await *part* for so long, then raise ``TimeoutError``; in a workflow the same on every replay."""
+        result: R = await branches.within(self._engine.durable, task_place(), seconds(duration), part)
+        return result
+
+    async def wait_first(self, handles: Sequence[AsyncHandle[R]]) -> AsyncHandle[R]:
+        """Wait until one of several runs has ended, and return its handle; in a workflow the same on every replay."""
+        branches.refuse_empty(handles, "wait_first")
+        place, tickets = task_place(), [ticket_of(handle) for handle in handles]
+        if place is None:
+            return handles[await self._engine.first_of(tickets)]
+        return handles[await self._engine.durable.first_of(place, tickets)]
+
+    async def wait_all(self, handles: Sequence[AsyncHandle[R]]) -> list[R]:
+        """Wait for several runs; return their results in order, or raise the error of the first that has one."""
+        return [await handle.result() for handle in handles]
+
+    async def patch(self, name: str) -> bool:
+        """Return whether this run goes the new way of a change called *name*; runs from before it go the old way."""
+        place = _in_workflow(task_place(), "patch")
+        return await self._engine.durable.patch(place, name)
+
+    async def deprecate_patch(self, name: str) -> None:
+        """Say that every run goes the new way of *name* now; its marker in older records is passed over."""
+        unpatched(_in_workflow(task_place(), "deprecate_patch"), name)
+
+    async def list_application_versions(self) -> list[ApplicationVersion]:
+        """Return all versions that have registered, newest first."""
+        return await self._engine.versions.all()
+
+    async def get_latest_application_version(self) -> ApplicationVersion:
+        """Return the version that was registered or set as latest last."""
+        return await self._engine.versions.latest()
+
+    async def set_latest_application_version(self, version_name: str) -> None:
+        """Make a registered version the latest."""
+        await self._engine.versions.set_latest(version_name)
+
+
+def _in_workflow(place: WorkflowPlace | None, verb: str) -> WorkflowPlace:
+    if place is None:
+        raise MisuseError(f"{verb}() belongs in a workflow; this code is in none.")
+    return place

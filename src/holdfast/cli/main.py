@@ -1,0 +1,44 @@
+"""The entrance: knows the names of the commands and where they are, so that ``--help`` loads none of them."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import NamedTuple
+
+import click
+
+
+class _Entry(NamedTuple):
+    module: str
+    summary: str
+
+
+_COMMANDS = {
+    "migrate": _Entry("holdfast.cli.migrate", "Bring a database's tables to what this release needs."),
+}
+
+
+class _LazyGroup(click.Group):
+    """Imports the module of a command, which has a ``command``, when the command is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 -- click's signature
+        return sorted(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 -- click's signature
+        if cmd_name not in _COMMANDS:
+            return None
+        command: click.Command = import_module(_COMMANDS[cmd_name].module).command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 -- click's signature
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, _COMMANDS[name].summary) for name in sorted(_COMMANDS)])
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="holdfast", prog_name="holdfast", message="%(prog)s %(version)s")
+def main() -> None:
+    """Durable workflows, queues and reliability state in the database you already run."""
+
+
+__all__ = ["main"]

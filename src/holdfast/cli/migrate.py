@@ -1,0 +1,103 @@
+"""``holdfast migrate``: apply migrations, or only say or show what is waiting."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console
+
+from holdfast.cli.failure import Failure, failures
+from holdfast.db.manager import ConnectionManager
+from holdfast.db.migrations import SCHEMA, Migrator
+from holdfast.db.url import DatabaseURL, DialectName
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.db.migrations import Migration
+
+_VARIABLES = ("HOLDFAST_DATABASE_URL", "DATABASE_URL")
+_PENDING = 1
+
+
+@click.command(name="migrate")
+@click.argument("url", required=False)
+@click.option("--schema", default=SCHEMA, show_default=True, help="PostgreSQL's schema for the tables.")
+@click.option("--check", is_flag=True, help="Change nothing; exit with 1 if migrations are waiting.")
+@click.option("--print", "show", is_flag=True, help="Change nothing; print the SQL that would run.")
+def command(url: str | None, schema: str, *, check: bool, show: bool) -> None:
+    """Bring the tables in the database URL to what this release needs.
+
+    Without URL the database is the one in the environment variable HOLDFAST_DATABASE_URL, or else
+    DATABASE_URL; so no password has to stand on the command line. A PostgreSQL database that does not exist
+    is created.
+
+    Exit codes: 0 the tables are as needed, 1 migrations are waiting (--check), 2 it could not be done.
+    """
+    if check and show:
+        raise click.UsageError("--check and --print exclude each other: give one of them.")
+    with failures():
+        place = DatabaseURL.parse(url or _from_environment())
+        if show:
+            click.echo(asyncio.run(_script(place, schema)), nl=False)
+        elif check:
+            _report(place, asyncio.run(_pending(place, schema)))
+        else:
+            _tell(place, asyncio.run(_migrate(place, schema)))
+
+
+def _from_environment() -> str:
+    for name in _VARIABLES:
+        if text := os.environ.get(name):
+            return text
+    raise Failure(f"No database was named: give its URL, or set {' or '.join(_VARIABLES)}.")
+
+
+async def _migrate(place: DatabaseURL, schema: str) -> list[Migration]:
+    manager = ConnectionManager(place.secret_text())
+    try:
+        return await Migrator(manager, schema=schema).migrate()
+    finally:
+        await manager.close()
+
+
+async def _pending(place: DatabaseURL, schema: str) -> list[Migration]:
+    async with ConnectionManager(_only_if_there(place)) as manager:
+        return await Migrator(manager, schema=schema).pending()
+
+
+async def _script(place: DatabaseURL, schema: str) -> str:
+    async with ConnectionManager(_only_if_there(place)) as manager:
+        return await Migrator(manager, schema=schema).script()
+
+
+def _only_if_there(place: DatabaseURL) -> str:
+    """Return where to look. SQLite would create a missing file; an empty database in memory says the same."""
+    missing = place.dialect is DialectName.SQLITE and place.path is not None and not Path(place.path).exists()
+    return "sqlite://" if missing else place.secret_text()
+
+
+def _report(place: DatabaseURL, pending: Sequence[Migration]) -> None:
+    if not pending:
+        _say(f"The tables in {place.safe} are as this release needs them.")
+        return
+    names = ", ".join(migration.name for migration in pending)
+    _say(f"Migrations are waiting for {place.safe}: {names}. Run `holdfast migrate`.")
+    raise click.exceptions.Exit(_PENDING)
+
+
+def _tell(place: DatabaseURL, applied: Sequence[Migration]) -> None:
+    for migration in applied:
+        _say(f"Applied {migration.name}.")
+    _say(f"The tables in {place.safe} are as this release needs them.")
+
+
+def _say(text: str) -> None:
+    Console(soft_wrap=True, markup=False, highlight=False).print(text)
+
+
+__all__ = ["command"]

@@ -1,0 +1,39 @@
+"""Which operation is this? Branch and place, never the order of arrival.
+
+A run is a tree of branches. The workflow function itself is the root; every task or thread it opens is a branch that
+gets its place in its parent's order of opening. Inside a branch operations count up from 0. So two chains that run
+side by side keep their identities whatever their latencies, and a replay finds each record where it was left::
+
+    root:            0, 1, 2 ...
+    first branch:    ~0.0, ~0.1 ...
+    its own second:  ~0~1.0 ...
+"""
+
+from __future__ import annotations
+
+
+class Branch:
+    """One line of operations in a run."""
+
+    __slots__ = ("_branches", "_operations", "path")
+
+    def __init__(self, path: str = "") -> None:
+        self.path = path
+        self._operations = 0
+        self._branches = 0
+
+    def next_identity(self) -> str:
+        """Return the identity of the operation that begins now."""
+        place = self._operations
+        self._operations = place + 1
+        return f"{self.path}.{place}" if self.path else str(place)
+
+    def peek_identity(self) -> str:
+        """Return the identity the next operation will get, without taking it."""
+        return f"{self.path}.{self._operations}" if self.path else str(self._operations)
+
+    def open(self) -> Branch:
+        """Open a branch below this one, in the order of opening."""
+        place = self._branches
+        self._branches = place + 1
+        return Branch(f"{self.path}~{place}")

@@ -1,0 +1,127 @@
+"""Words and records of durable runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+INTERNAL_QUEUE = "_holdfast_sys_internal"
+DEFAULT_MAX_RECOVERY_ATTEMPTS = 100
+
+
+class WorkflowStatus(StrEnum):
+    """Where a run stands."""
+
+    PENDING = "PENDING"
+    SUCCESS = "SUCCESS"
+    ERROR = "ERROR"
+    CANCELLED = "CANCELLED"
+    ENQUEUED = "ENQUEUED"
+    DELAYED = "DELAYED"
+    MAX_RECOVERY_ATTEMPTS_EXCEEDED = "MAX_RECOVERY_ATTEMPTS_EXCEEDED"
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing more will happen by itself."""
+        return self in _ENDED
+
+
+_ENDED = {
+    WorkflowStatus.SUCCESS,
+    WorkflowStatus.ERROR,
+    WorkflowStatus.CANCELLED,
+    WorkflowStatus.MAX_RECOVERY_ATTEMPTS_EXCEEDED,
+}
+
+Duration = float | int | timedelta
+
+
+def seconds(duration: Duration) -> float:
+    """Return a duration, given in seconds or as ``timedelta``, in seconds."""
+    return duration.total_seconds() if isinstance(duration, timedelta) else float(duration)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """How a step is tried again: *attempts* in all, waiting *interval* seconds, times *backoff* each time, at most *cap*.
+
+    *jitter* is the part of each wait that is random. An error is final if *when* says so by returning False, or if
+    it is one of *never*.
+    """
+
+    attempts: int = 3
+    interval: Duration = 1.0
+    backoff: float = 2.0
+    cap: Duration = 3600.0
+    jitter: float = 0.5
+    when: Callable[[BaseException], bool] | None = None
+    never: tuple[type[BaseException], ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.attempts < 1:
+            raise ValueError(f"Retry.attempts counts the first try too, so it is at least 1, not {self.attempts}.")
+        if not 0 <= self.jitter <= 1:
+            raise ValueError(f"Retry.jitter is a part of the wait, from 0 to 1, not {self.jitter}.")
+        if self.backoff < 1:
+            raise ValueError(f"Retry.backoff makes waits longer, so it is at least 1, not {self.backoff}.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartOptions:
+    """What may be said about a single run when it is started."""
+
+    workflow_id: str | None = None
+    timeout: Duration | None = None
+    attributes: Mapping[str, Any] | None = None
+    authenticated_user: str | None = None
+    assumed_role: str | None = None
+    authenticated_roles: tuple[str, ...] | None = None
+    application_version: str | None = None
+    on_conflict: str = "reject"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkflowState:
+    """What ``handle.status()`` tells of a run."""
+
+    workflow_id: str
+    status: WorkflowStatus
+    name: str
+    recovery_attempts: int
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """One operation in the history of a run."""
+
+    position: int
+    name: str
+    fingerprint: str | None
+    output: str | None
+    error: str | None
+    child_id: str | None
+    serialization: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationVersion:
+    """A version of the application that has registered, newest *timestamp* first."""
+
+    version_id: str
+    version_name: str
+    version_timestamp: int
+    created_at: int
+
+
+@dataclass(slots=True)
+class History:
+    """The recorded operations of a run by identity, and the position the next new one gets."""
+
+    records: dict[str, Recorded] = field(default_factory=dict)
+    next_position: int = 1

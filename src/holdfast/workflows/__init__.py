@@ -1,0 +1,1 @@
+"""Durable workflows: functions whose steps are recorded, and the executors that carry them to their end."""

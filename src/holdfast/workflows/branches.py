@@ -1,0 +1,124 @@
+"""Parts of a workflow that run side by side, and parts that may take only so long: the same on every replay.
+
+Each part is a branch that gets its place when it is opened, so its operations keep their identities whatever the
+latencies. All parts end before ``gather`` does; of several errors the one of the first part is raised.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import MisuseError, Superseded
+from holdfast.workflows.place import WorkflowPlace, here
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from holdfast.core.identity import Branch
+    from holdfast.workflows.durable import Durable
+    from holdfast.workflows.run import Run
+    from holdfast.workflows.threads import WorkflowThreads
+
+TIMEOUT = "holdfast.timeout"
+TIMED_OUT = "holdfast.timed_out"
+
+
+async def gather(place: WorkflowPlace | None, parts: Sequence[Awaitable[Any]]) -> list[Any]:
+    """Run awaitables side by side; outside a workflow just that, inside one each in a branch of its own."""
+    if place is None:
+        return list(await asyncio.gather(*parts))
+    tasks = [asyncio.ensure_future(_in_branch(place.run, place.branch.open(), part)) for part in parts]
+    return _sorted_out(await asyncio.gather(*tasks, return_exceptions=True))
+
+
+def gather_blocking(
+    place: WorkflowPlace | None, parts: Sequence[Callable[[], Any]], threads: WorkflowThreads
+) -> list[Any]:
+    """Run callables side by side on threads, each in a branch of its own."""
+    outcomes: list[Any] = [None] * len(parts)
+    left = threading.Semaphore(0)
+    for index, part in enumerate(parts):
+        branch = None if place is None else place.branch.open()
+        run = None if place is None else place.run
+        context = contextvars.copy_context()
+
+        def job(
+            index: int = index,
+            part: Callable[[], Any] = part,
+            branch: Branch | None = branch,
+            context: contextvars.Context = context,
+        ) -> None:
+            outcomes[index] = context.run(_on_thread, run, branch, part)
+            left.release()
+
+        threads.submit(job)
+    with threads.waiting():
+        for _ in parts:
+            left.acquire()
+    return _sorted_out(outcomes)
+
+
+async def within(durable: Durable, place: WorkflowPlace | None, seconds: float, part: Awaitable[Any]) -> Any:
+    """Await *part* for so long; whether it came in time is recorded, and every replay goes the same way."""
+    if place is None:
+        return await asyncio.wait_for(part, seconds)
+    end = await durable.deadline(place, TIMEOUT, seconds)
+    branch = place.branch.open()
+    outcome_place = place.branch.open()
+    known = durable.recorded(WorkflowPlace(place.run, outcome_place, place.owner))
+    if known == 1:
+        if asyncio.iscoroutine(part):
+            part.close()
+        raise TimeoutError(f"The time of {seconds:g} s was over when this was recorded.")
+    task = asyncio.ensure_future(_in_branch(place.run, branch, part))
+    left = None if known == 0 else durable.seconds_until(end)
+    await asyncio.wait([task], timeout=left)
+    late = not task.done()
+    if known is None:
+        verdict = WorkflowPlace(place.run, outcome_place, place.owner)
+        late = bool(await durable.value(verdict, TIMED_OUT, durable.whole, lambda: int(not task.done())))
+    if late:
+        task.cancel()
+        await asyncio.wait([task])
+        raise TimeoutError(f"The time of {seconds:g} s is over.")
+    return await task
+
+
+async def _in_branch(run: Run, branch: Branch, part: Awaitable[Any]) -> Any:
+    here.set(WorkflowPlace(run, branch, asyncio.current_task()))
+    return await part
+
+
+def _on_thread(run: Run | None, branch: Branch | None, part: Callable[[], Any]) -> Any:
+    if run is not None and branch is not None:
+        here.set(WorkflowPlace(run, branch, threading.get_ident()))
+    try:
+        return part()
+    except BaseException as error:  # noqa: BLE001 -- sorted out and raised in the thread that gathers
+        return _Raised(error)
+
+
+class _Raised:
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+
+def _sorted_out(outcomes: Sequence[Any]) -> list[Any]:
+    """Return the results, or raise: first that the run is lost, then the error of the first part."""
+    errors = [each.error if isinstance(each, _Raised) else each for each in outcomes]
+    raised = [error for error in errors if isinstance(error, BaseException)]
+    for error in raised:
+        if isinstance(error, Superseded):
+            raise error
+    if raised:
+        raise raised[0]
+    return list(outcomes)
+
+
+def refuse_empty(things: Sequence[Any], verb: str) -> None:
+    """Raise if there is nothing to wait for, which would be for ever."""
+    if not things:
+        raise MisuseError(f"{verb}() was given nothing to wait for.")

@@ -1,0 +1,107 @@
+"""What an application is configured by: arguments, then the environment, then defaults; or a YAML file with the same keys."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import ConfigurationError
+from holdfast.model.workflow import Duration, seconds
+from holdfast.model.world import RealWorld, World
+from holdfast.serialize import Serialization
+from holdfast.workflows.engine import EngineSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_YAML_KEYS = {
+    "name": "name",
+    "system_database_url": "url",
+    "holdfast_system_schema": "schema",
+    "executor_id": "executor_id",
+    "application_version": "application_version",
+    "compatible_versions": "compatible_versions",
+    "lease": "lease",
+}
+_DATABASE_KEYS = {"sys_db_pool_size": "pool_size"}
+_ENGINE_KEYS = {"pool_timeout": "pool_timeout", "pool_size": "pool_size"}
+
+
+def engine_settings(
+    url: str | os.PathLike[str] | None,
+    *,
+    name: str = "holdfast",
+    executor_id: str = "local",
+    application_version: str | None = None,
+    compatible_versions: Sequence[str] = (),
+    lease: Duration = 10.0,
+    serializer: Serialization | None = None,
+    schema: str = "holdfast",
+    pool_size: int = 20,
+    pool_timeout: Duration = 30.0,
+    connect_timeout: Duration = 10.0,
+    pooled: bool = True,
+    prepared: bool = True,
+    max_workflow_threads: int = 64,
+    max_runs: int = 20_000,
+    world: World | None = None,
+    clock_offset_ms: str | None = None,
+) -> EngineSettings:
+    """Return the settings of an engine, checked."""
+    if seconds(lease) <= 0:
+        raise ConfigurationError(f"lease must be more than 0 seconds, not {lease}.")
+    if max_workflow_threads < 1 or max_runs < 1:
+        raise ConfigurationError("max_workflow_threads and max_runs must be at least 1.")
+    return EngineSettings(
+        url=resolve_url(url, name),
+        name=name,
+        executor_id=executor_id,
+        application_version=application_version,
+        compatible_versions=compatible_versions,
+        lease=seconds(lease),
+        schema=schema,
+        serialization=serializer or Serialization(),
+        max_workflow_threads=max_workflow_threads,
+        max_runs=max_runs,
+        connection={
+            "pool_size": pool_size,
+            "pool_timeout": seconds(pool_timeout),
+            "connect_timeout": seconds(connect_timeout),
+            "pooled": pooled,
+            "prepared": prepared,
+        },
+        world=world or RealWorld(),
+        clock_offset_ms=clock_offset_ms,
+    )
+
+
+def resolve_url(url: str | os.PathLike[str] | None, name: str) -> str:
+    """Return the URL given, or the environment's, or that of a SQLite file named after the application."""
+    if url is not None and str(url):
+        return str(url)
+    return os.environ.get("HOLDFAST_DATABASE_URL") or os.environ.get("DATABASE_URL") or f"sqlite:///{name}.sqlite"
+
+
+def read_configuration(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read a YAML file into the arguments of an application; a key that is not known is refused with its place."""
+    import yaml  # noqa: PLC0415 -- only for those who use a file
+
+    content = yaml.safe_load(Path(path).read_text(encoding="utf-8")) or {}
+    if not isinstance(content, dict):
+        raise ConfigurationError(f"{path} must hold keys and values at its top, for instance `name: my-application`.")
+    database = dict(content.pop("database", None) or {})
+    engine = dict(database.pop("db_engine_kwargs", None) or {})
+    arguments = _known(path, "", content, _YAML_KEYS) | _known(path, "database.", database, _DATABASE_KEYS)
+    if engine.pop("poolclass", None) == "NullPool":
+        arguments["pooled"] = False
+    connect = dict(engine.pop("connect_args", None) or {})
+    arguments |= _known(path, "database.db_engine_kwargs.", engine, _ENGINE_KEYS)
+    return arguments | _known(path, "database.db_engine_kwargs.connect_args.", connect, {"connect_timeout": "connect_timeout"})
+
+
+def _known(path: str | os.PathLike[str], place: str, found: Mapping[str, Any], keys: Mapping[str, str]) -> dict[str, Any]:
+    for key in found:
+        if key not in keys:
+            raise ConfigurationError(f"{path}: {place}{key} is not a setting; here it may be {', '.join(sorted(keys))}.")
+    return {keys[key]: value for key, value in found.items()}

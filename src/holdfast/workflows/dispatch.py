@@ -1,0 +1,190 @@
+"""Claiming work from the internal queue: what was released, handed over or delayed, for functions this process has."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from holdfast import faults
+from holdfast.errors import DatabaseError, SerializationError
+from holdfast.model.workflow import INTERNAL_QUEUE, History, Recorded, WorkflowStatus
+from holdfast.workflows.run import Run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from holdfast.db.manager import ConnectionManager
+    from holdfast.db.queries import Queries
+    from holdfast.db.session import Row, Transaction
+    from holdfast.model.world import World
+    from holdfast.workflows.beats import Identity
+    from holdfast.workflows.permit import Permit
+    from holdfast.workflows.registry import Registry
+    from holdfast.workflows.runner import Runner
+
+logger = logging.getLogger("holdfast.dispatch")
+
+_AT_ONCE = 200
+_LONGEST_WAIT = 2.5
+
+
+class Dispatch:
+    """Polls the queue, soon after it was woken and seldom at rest, and launches what it claims."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        versions: Sequence[str],
+        manager: ConnectionManager,
+        queries: Queries,
+        registry: Registry,
+        runner: Runner,
+        permit: Permit,
+        world: World,
+        own: Callable[[Run], None],
+        *,
+        capacity: int,
+    ) -> None:
+        self._identity = identity
+        self._versions = msgspec.json.encode(list(versions)).decode()
+        self._manager = manager
+        self._queries = queries
+        self._registry = registry
+        self._runner = runner
+        self._permit = permit
+        self._world = world
+        self._own = own
+        self._capacity = capacity
+        self._woken = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to look for work; on the loop."""
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="holdfast-dispatch")
+
+    async def stop(self) -> None:
+        """Claim nothing more. A claim under way ends first, so that nothing is owned and forgotten."""
+        if self._task is not None:
+            self._stopping = True
+            self._woken.set()
+            await self._task
+
+    def wake(self) -> None:
+        """Look now; on the loop."""
+        self._woken.set()
+
+    async def _run(self) -> None:
+        self._stopping = False
+        wait = 0.05
+        while not self._stopping:
+            self._woken.clear()
+            claimed = 0
+            try:
+                claimed = await self._look()
+            except DatabaseError as error:
+                logger.warning("Looking for work failed and is tried again: %s", error)
+            if claimed < _AT_ONCE:
+                wait = 0.05 if claimed else min(_LONGEST_WAIT, wait * 2)
+                if await self._woken_within(wait):
+                    wait = 0.05
+
+    async def _woken_within(self, seconds: float) -> bool:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._woken.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def _look(self) -> int:
+        """Claim once, as much as there is room for; return how many were claimed."""
+        room = min(_AT_ONCE, self._capacity - len(self._runner.running))
+        if room <= 0 or not self._permit.is_valid() or not self._registry.workflows:
+            return 0
+        await self._manager.execute(self._queries["runs_due"])
+        rows = await self._claim(room)
+        if rows:
+            faults.point("run.claimed")
+            histories = await self._histories([row["workflow_uuid"] for row in rows if row["executions"] > 1])
+            for row in rows:
+                await self._launch(row, histories.get(row["workflow_uuid"]))
+        return len(rows)
+
+    async def _claim(self, most: int) -> list[Row]:
+        caps = {name: each.max_recovery_attempts for name, each in self._registry.workflows.items()}
+        return await self._manager.fetch(
+            self._queries["runs_claim"],
+            claim=self._world.new_id(),
+            incarnation=self._identity.incarnation,
+            executor_id=self._identity.executor_id,
+            application_version=self._identity.application_version,
+            versions=self._versions,
+            caps=msgspec.json.encode(caps).decode(),
+            queue_name=INTERNAL_QUEUE,
+            most=most,
+        )
+
+    async def _histories(self, ids: list[str]) -> dict[str, History]:
+        query = self._queries["steps_of_runs"]
+
+        async def work(transaction: Transaction) -> list[Row]:
+            return await transaction.fetch_batch(query, [(each,) for each in ids])
+
+        histories = {each: History() for each in ids}
+        for row in await self._manager.run(work) if ids else ():
+            history = histories[row["workflow_uuid"]]
+            history.records[row["identity"]] = Recorded(
+                row["function_id"],
+                row["function_name"],
+                row["fingerprint"],
+                row["output"],
+                row["error"],
+                row["child_workflow_id"],
+                row["serialization"],
+            )
+            history.next_position = max(history.next_position, row["function_id"] + 1)
+        return histories
+
+    async def _launch(self, row: Row, history: History | None) -> None:
+        if row["status"] == WorkflowStatus.MAX_RECOVERY_ATTEMPTS_EXCEEDED:
+            logger.error(
+                "Run %s took its executor down %s times without progress and is not tried again.",
+                row["workflow_uuid"],
+                row["recovery_attempts"],
+            )
+            return
+        definition = self._registry.workflows[row["name"]]
+        run = Run(
+            definition,
+            row["workflow_uuid"],
+            row["owner_xid"],
+            (),
+            {},
+            history=history,
+            attempts=row["recovery_attempts"],
+            generation=row["generation"],
+            parent_id=row["parent_workflow_id"],
+            deadline_ms=row["workflow_deadline_epoch_ms"],
+        )
+        self._own(run)
+        try:
+            run.arguments, run.keywords = definition.codec.load_call(row["inputs"], row["serialization"])
+            run.instance = self._instance(row)
+        except (SerializationError, LookupError) as error:
+            logger.error("Run %s cannot be begun: %s", run.id, error)  # noqa: TRY400 -- told to whoever waits, not a bug
+            await self._runner.fail(run, error)
+            return
+        self._runner.launch(run)
+
+    def _instance(self, row: Row) -> Any:
+        if row["config_name"] is None:
+            return self._registry.classes.get(row["class_name"]) if row["class_name"] else None
+        known = self._registry.instances.get((row["class_name"], row["config_name"]))
+        if known is None:
+            raise LookupError(
+                f"There is no {row['class_name']} with the config_name {row['config_name']!r} here; make it before launch."
+            )
+        return known

@@ -1,0 +1,268 @@
+"""The durable operations of a workflow: steps, children, results, sleeps, and values that must not change on replay.
+
+Each exists in two colours over the same record: ``async def`` for workflows on the loop, ``_blocking`` for workflows on
+threads.
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from holdfast import faults
+from holdfast.workflows.facts import STARTED, Existing
+from holdfast.workflows.ticket import Call, Ticket
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from holdfast.workflows.engine import Engine
+    from holdfast.workflows.payloads import Codec
+    from holdfast.workflows.place import WorkflowPlace
+    from holdfast.workflows.recorder import Operation
+    from holdfast.workflows.registry import StepDefinition
+
+GET_RESULT = "holdfast.get_result"
+NOW = "holdfast.now"
+RANDOM = "holdfast.random"
+SLEEP = "holdfast.sleep"
+UUID_ = "holdfast.uuid"
+WAIT_FIRST = "holdfast.wait_first"
+
+
+class Durable:
+    """Operations on behalf of workflows of one engine."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._recorder = engine.recorder
+        self._payloads = engine.payloads
+        self.whole = engine.payloads.typed(int)
+        self._moment = engine.payloads.typed(datetime)
+        self._fraction = engine.payloads.typed(float)
+        self._uuid = engine.payloads.typed(UUID)
+
+    async def step(self, place: WorkflowPlace, step: StepDefinition, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """Do an async step once."""
+        mark = self._payloads.mark(step.name, arguments, keywords)
+        attempts = self._engine.attempts
+
+        async def produce(operation: Operation) -> Any:
+            return await attempts.run(step, operation, lambda: step.function(*arguments, **keywords))
+
+        return await self._recorder.do(place, step.name, mark, step.codec, produce)
+
+    def step_blocking(self, place: WorkflowPlace, step: StepDefinition, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """Do a sync step once."""
+        mark = self._payloads.mark(step.name, arguments, keywords)
+        attempts = self._engine.attempts
+
+        def produce(operation: Operation) -> Any:
+            return attempts.run_blocking(step, operation, lambda: step.function(*arguments, **keywords))
+
+        return self._recorder.do_blocking(place, step.name, mark, step.codec, produce)
+
+    async def start_child(self, place: WorkflowPlace, call: Call, *, here: bool = False) -> Ticket:
+        """Start a child, or find the one that was started; with *here* carry it to its end in this task."""
+        mark = self._payloads.mark(call.definition.name, call.arguments, call.keywords)
+        operation, recorded = self._recorder.begin(place, call.definition.name, mark)
+        child_id = call.options.workflow_id or place.run.child_id(operation.identity)
+        if recorded is not None:
+            return await self._found(call, recorded.child_id or child_id, place)
+        run, row = self._engine.prepare(call, run_id=child_id, parent_id=place.run.id)
+        outcome = await self._recorder.start_child(operation, row)
+        if outcome is not STARTED:
+            return self._engine.attach(run, row, outcome, call.options)
+        if here and call.definition.is_async:
+            await self._engine.runner.execute(run)
+        else:
+            self._engine.runner.launch(run)
+        return Ticket(run.id, run.codec, run)
+
+    def start_child_blocking(self, place: WorkflowPlace, call: Call, *, here: bool = False) -> Ticket:
+        """Start a child from a sync workflow; with *here* carry it to its end on this thread."""
+        mark = self._payloads.mark(call.definition.name, call.arguments, call.keywords)
+        operation, recorded = self._recorder.begin(place, call.definition.name, mark)
+        child_id = call.options.workflow_id or place.run.child_id(operation.identity)
+        if recorded is not None:
+            return Ticket(recorded.child_id or child_id, call.definition.codec, None)
+        run, row = self._engine.prepare(call, run_id=child_id, parent_id=place.run.id)
+        outcome = self._recorder.start_child_blocking(operation, row)
+        if outcome is not STARTED:
+            return self._engine.attach(run, row, outcome, call.options)
+        if here and not call.definition.is_async:
+            self._engine.runner.execute_blocking(run)
+        else:
+            self._engine.on_loop(lambda: self._engine.runner.launch(run))
+        return Ticket(run.id, run.codec, run)
+
+    async def _found(self, call: Call, child_id: str, place: WorkflowPlace) -> Ticket:
+        """Return the ticket of a child that is in the record; one with an id of its own may not be the same call."""
+        row = await self._engine.results.look(child_id) if call.options.workflow_id else None
+        if row is None:
+            return Ticket(child_id, call.definition.codec, None)
+        run, wanted = self._engine.prepare(call, run_id=child_id, parent_id=place.run.id)
+        return self._engine.attach(run, wanted, Existing(row), call.options)
+
+    async def result(self, place: WorkflowPlace, ticket: Ticket) -> Any:
+        """Wait for another run's outcome and record it."""
+
+        async def produce(_: Operation) -> Any:
+            outcome = await self._engine.wait(ticket)
+            if outcome.error is not None:
+                raise outcome.error
+            return outcome.value
+
+        mark = self._payloads.mark(GET_RESULT, (ticket.workflow_id,), {})
+        return await self._recorder.do(place, GET_RESULT, mark, ticket.codec, produce)
+
+    def result_blocking(self, place: WorkflowPlace, ticket: Ticket) -> Any:
+        """Wait for another run's outcome on a thread and record it."""
+
+        def produce(_: Operation) -> Any:
+            outcome = self._engine.wait_blocking(ticket)
+            if outcome.error is not None:
+                raise outcome.error
+            return outcome.value
+
+        mark = self._payloads.mark(GET_RESULT, (ticket.workflow_id,), {})
+        return self._recorder.do_blocking(place, GET_RESULT, mark, ticket.codec, produce)
+
+    async def sleep(self, place: WorkflowPlace, seconds: float) -> None:
+        """Sleep until a recorded moment, however often the run is interrupted."""
+        end = await self.deadline(place, SLEEP, seconds)
+        faults.point("timer.set")
+        await self._engine.settings.world.sleep(self.seconds_until(end))
+        place.run.check()
+
+    def sleep_blocking(self, place: WorkflowPlace, seconds: float) -> None:
+        """Sleep on a thread, which gives up its place meanwhile."""
+        end = self.value_blocking(
+            place, SLEEP, self.whole, lambda: int((self._engine.now() + seconds) * 1000), seconds
+        )
+        faults.point("timer.set")
+        with self._engine.threads.waiting():
+            while (left := end / 1000 - self._engine.now()) > 0 and place.run.stopped is None:
+                time.sleep(min(left, 0.5))  # looks up now and then: the executor may be stopping
+        place.run.check()
+
+    async def value(self, place: WorkflowPlace, name: str, codec: Codec, make: Callable[[], Any], *given: Any) -> Any:
+        """Make a value once; every replay gets the same."""
+
+        async def produce(_: Operation) -> Any:
+            return make()
+
+        mark = self._payloads.mark(name, given, {})
+        return await self._recorder.do(place, name, mark, codec, produce)
+
+    def value_blocking(self, place: WorkflowPlace, name: str, codec: Codec, make: Callable[[], Any], *given: Any) -> Any:
+        """Make a value once, on a thread."""
+        mark = self._payloads.mark(name, given, {})
+        return self._recorder.do_blocking(place, name, mark, codec, lambda _: make())
+
+    async def now(self, place: WorkflowPlace | None) -> datetime:
+        """Return the database's time, the same on every replay."""
+        moment: datetime = self._now() if place is None else await self.value(place, NOW, self._moment, self._now)
+        return moment
+
+    def now_blocking(self, place: WorkflowPlace | None) -> datetime:
+        """Return the database's time, the same on every replay, on a thread."""
+        moment: datetime = self._now() if place is None else self.value_blocking(place, NOW, self._moment, self._now)
+        return moment
+
+    async def random(self, place: WorkflowPlace | None) -> float:
+        """Return a random number from 0 to 1, the same on every replay."""
+        draw = self._engine.settings.world.random.random
+        return draw() if place is None else float(await self.value(place, RANDOM, self._fraction, draw))
+
+    def random_blocking(self, place: WorkflowPlace | None) -> float:
+        """Return a random number from 0 to 1, the same on every replay, on a thread."""
+        draw = self._engine.settings.world.random.random
+        return draw() if place is None else float(self.value_blocking(place, RANDOM, self._fraction, draw))
+
+    async def uuid(self, place: WorkflowPlace | None) -> UUID:
+        """Return a fresh UUID, the same on every replay."""
+        fresh: UUID = self._fresh() if place is None else await self.value(place, UUID_, self._uuid, self._fresh)
+        return fresh
+
+    def uuid_blocking(self, place: WorkflowPlace | None) -> UUID:
+        """Return a fresh UUID, the same on every replay, on a thread."""
+        fresh: UUID = self._fresh() if place is None else self.value_blocking(place, UUID_, self._uuid, self._fresh)
+        return fresh
+
+    async def deadline(self, place: WorkflowPlace, name: str, seconds: float) -> int:
+        """Record a moment that lies *seconds* ahead; return it in milliseconds since the epoch."""
+        end: int = await self.value(place, name, self.whole, lambda: int((self._engine.now() + seconds) * 1000), seconds)
+        return end
+
+    def seconds_until(self, moment_ms: int) -> float:
+        """Return how long it is until a recorded moment; 0 if it has passed."""
+        return max(0.0, moment_ms / 1000 - self._engine.now())
+
+    def recorded(self, place: WorkflowPlace) -> Any:
+        """Return the recorded value of the next operation of *place*, or None if it is not recorded."""
+        found = (place.run.history or {}).get(place.branch.peek_identity())
+        return None if found is None else self.whole.load(found.output, found.serialization)
+
+    def _now(self) -> datetime:
+        return datetime.fromtimestamp(self._engine.now(), UTC)
+
+    def _fresh(self) -> UUID:
+        return UUID(self._engine.settings.world.new_id())
+
+    async def first_of(self, place: WorkflowPlace, tickets: Sequence[Ticket]) -> int:
+        """Return which of several runs ended first, and record it."""
+
+        async def produce(_: Operation) -> int:
+            return await self._engine.first_of(tickets)
+
+        mark = self._payloads.mark(WAIT_FIRST, tuple(ticket.workflow_id for ticket in tickets), {})
+        index: int = await self._recorder.do(place, WAIT_FIRST, mark, self.whole, produce)
+        return index
+
+    def first_of_blocking(self, place: WorkflowPlace, tickets: Sequence[Ticket]) -> int:
+        """Return which of several runs ended first, on a thread, and record it."""
+        mark = self._payloads.mark(WAIT_FIRST, tuple(ticket.workflow_id for ticket in tickets), {})
+        index: int = self._recorder.do_blocking(
+            place, WAIT_FIRST, mark, self.whole, lambda _: self._engine.first_of_blocking(tickets)
+        )
+        return index
+
+    async def patch(self, place: WorkflowPlace, name: str) -> bool:
+        """Return whether this run goes the new way; see ``patched``."""
+        way = patched(place, name)
+        return way if way is not None else await self.value(place, _marker(name), self.whole, lambda: 1) == 1
+
+    def patch_blocking(self, place: WorkflowPlace, name: str) -> bool:
+        """Return whether this run goes the new way, on a thread."""
+        way = patched(place, name)
+        return way if way is not None else self.value_blocking(place, _marker(name), self.whole, lambda: 1) == 1
+
+
+def patched(place: WorkflowPlace, name: str) -> bool | None:
+    """Decide by the record: True if the marker stands here, False if something else does, None if nothing does.
+
+    A run that was recorded before the patch has another operation here: it goes the old way, and the operation keeps
+    its place. A run that has not come this far goes the new way, and the marker is recorded.
+    """
+    recorded = (place.run.history or {}).get(place.branch.peek_identity())
+    if recorded is None:
+        return None
+    if recorded.name != _marker(name):
+        return False
+    place.branch.next_identity()
+    return True
+
+
+def unpatched(place: WorkflowPlace, name: str) -> None:
+    """Pass over the marker of a patch that every run goes by now, where it is still in the record."""
+    recorded = (place.run.history or {}).get(place.branch.peek_identity())
+    if recorded is not None and recorded.name == _marker(name):
+        place.branch.next_identity()
+
+
+def _marker(name: str) -> str:
+    return f"holdfast.patch-{name}"
+

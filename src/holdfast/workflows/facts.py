@@ -1,0 +1,237 @@
+"""The durable facts of a run, as kinds of the commit pipeline: started, enqueued, step recorded, finished, handed over.
+
+Every fact but a start is guarded by the run's owner token. A fact whose guard does not hold fails alone with
+``Superseded``, which carries the status that was found.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import Conflict, Superseded, WorkflowConflict
+from holdfast.model.workflow import INTERNAL_QUEUE, WorkflowStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from holdfast.db.operation import Values
+    from holdfast.db.queries import Queries
+    from holdfast.db.session import Row, Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class Existing:
+    """A start that found its id taken: the row of the run that has it."""
+
+    row: Row
+
+
+STARTED = object()
+
+
+class _RunsFirst:
+    """What starts and enqueues have in common: insert; whoever is not in the answer finds out who has its id."""
+
+    one_statement: bool
+    _key: int
+
+    def __init__(self, name: str, query: str, key: int, queries: Queries, constants: Mapping[str, Any]) -> None:
+        self.name = name
+        self._insert = queries[query]
+        self._look = queries["runs_look"]
+        self._key = key
+        self._constants = constants
+        self.one_statement = len(self._insert.statements) == 1
+
+    async def apply(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[Any]:
+        answer = await transaction.fetch_batch(self._insert, rows, **self._constants)
+        if len(answer) == len(rows):
+            return [STARTED] * len(rows)
+        new = {row["workflow_uuid"] for row in answer}
+        outcomes: list[Any] = []
+        for row in rows:  # the first of two rows with one id in one batch has it; a second is not new
+            outcomes.append(STARTED if row[0] in new else None)
+            new.discard(row[0])
+        return await self._explain(transaction, rows, outcomes)
+
+    async def recall(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[Any]:
+        found = await self._found(transaction, rows)
+        return [
+            STARTED if (there := found.get(row[0])) and there["creation_key"] == row[self._key] else None for row in rows
+        ]
+
+    async def _explain(self, transaction: Transaction, rows: Sequence[Values], outcomes: list[Any]) -> list[Any]:
+        found = await self._found(transaction, rows)
+        for place, row in enumerate(rows):
+            if outcomes[place] is None:
+                there = found.get(row[0])
+                if there is None:
+                    outcomes[place] = WorkflowConflict(
+                        f"The run {row[0]} was there and is gone: it was deleted meanwhile. Start it again."
+                    )
+                elif there["creation_key"] == row[self._key]:
+                    outcomes[place] = STARTED
+                else:
+                    outcomes[place] = Existing(there)
+        return outcomes
+
+    async def _found(self, transaction: Transaction, rows: Sequence[Values]) -> dict[str, Row]:
+        ids = [(each,) for each in dict.fromkeys(row[0] for row in rows)]
+        return {row["workflow_uuid"]: row for row in await transaction.fetch_batch(self._look, ids)}
+
+
+class StartRuns(_RunsFirst):
+    """none -> PENDING. Rows as in the query ``run_start``; the result is ``STARTED`` or ``Existing``."""
+
+    def __init__(self, queries: Queries, *, application_id: str, executor_id: str, incarnation: str) -> None:
+        self._who = {"application_id": application_id, "executor_id": executor_id, "incarnation": incarnation}
+        super().__init__("run started", "run_start", 6, queries, self._who)
+
+    def set_incarnation(self, incarnation: str) -> None:
+        """Start runs for a new incarnation from now on."""
+        self._who["incarnation"] = incarnation
+
+
+class EnqueueRuns(_RunsFirst):
+    """none -> ENQUEUED or DELAYED. Rows as in the query ``run_enqueue``."""
+
+    def __init__(self, queries: Queries, *, application_id: str) -> None:
+        super().__init__("run enqueued", "run_enqueue", 7, queries, {"application_id": application_id})
+
+
+class RecordSteps:
+    """One record an operation. Rows as in the query ``step_record``; the result is None.
+
+    With *progress* the runs' recovery attempts are set back to 0 in the same commit: they got somewhere.
+    """
+
+    name = "step recorded"
+
+    def __init__(self, queries: Queries, *, progress: bool = False) -> None:
+        self._record = queries["step_record"]
+        self._look = queries["steps_look"]
+        self._progressed = queries["runs_progressed"] if progress else None
+        self.one_statement = len(self._record.statements) == 1 and not progress
+
+    async def apply(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[Any]:
+        answer = await transaction.fetch_batch(self._record, rows)
+        if self._progressed is not None:
+            await transaction.execute_batch(self._progressed, [(row[0], row[1]) for row in rows])
+        if len(answer) == len(rows):
+            return [True] * len(rows)
+        new = {(row["workflow_uuid"], row["identity"]) for row in answer}
+        outcomes: list[Any] = [True if (row[0], row[4]) in new else None for row in rows]
+        found = await self._found(transaction, rows)
+        return [
+            outcome if outcome is not None else _refusal(found[row[0], row[4]], row[1])
+            for outcome, row in zip(outcomes, rows, strict=True)
+        ]
+
+    async def recall(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[Any]:
+        found = await self._found(transaction, rows)
+        return [True if found[row[0], row[4]]["recorded_by"] == row[1] else None for row in rows]
+
+    async def _found(self, transaction: Transaction, rows: Sequence[Values]) -> dict[tuple[str, str], Row]:
+        keys = [(row[0], row[4]) for row in rows]
+        answer = await transaction.fetch_batch(self._look, keys)
+        return {(row["workflow_uuid"], row["identity"]): row for row in answer}
+
+
+def _refusal(found: Row, token: str) -> Any:
+    if found["recorded_by"] == token:
+        return True  # by an earlier attempt of this very write
+    if found["owner_xid"] != token:
+        return Superseded(found["status"])
+    return Conflict(
+        f"Operation {found['identity']} of run {found['workflow_uuid']} is recorded already, as {found['function_name']}."
+    )
+
+
+class StartChildren:
+    """A child's start and its parent's record of it: both or neither. Rows are (step row, run row).
+
+    The child is started only where the record was inserted, so a superseded parent starts nobody.
+    """
+
+    name = "child started"
+    one_statement = False
+
+    def __init__(self, record: RecordSteps, start: _RunsFirst) -> None:
+        self._record = record
+        self._start = start
+
+    async def apply(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[Any]:
+        recorded = await self._record.apply(transaction, [row[0] for row in rows])
+        granted = [place for place, outcome in enumerate(recorded) if outcome is True]
+        outcomes: list[Any] = list(recorded)
+        if granted:
+            started = await self._start.apply(transaction, [rows[place][1] for place in granted])
+            for place, outcome in zip(granted, started, strict=True):
+                outcomes[place] = outcome
+        return outcomes
+
+    async def recall(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[Any]:
+        recorded = await self._record.recall(transaction, [row[0] for row in rows])
+        started = await self._start.recall(transaction, [row[1] for row in rows])
+        return [
+            None if record is None else outcome if outcome is not None else STARTED
+            for record, outcome in zip(recorded, started, strict=True)
+        ]
+
+
+class _EndRuns:
+    """What finishing and handing over have in common: a guarded update, then the reason for those it left out."""
+
+    one_statement: bool
+
+    def __init__(self, name: str, query: str, queries: Queries, constants: Mapping[str, Any]) -> None:
+        self.name = name
+        self._update = queries[query]
+        self._look = queries["runs_look"]
+        self._constants = constants
+        self.one_statement = len(self._update.statements) == 1
+
+    async def apply(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[Any]:
+        answer = await transaction.fetch_batch(self._update, rows, **self._constants)
+        if len(answer) == len(rows):
+            return [True] * len(rows)
+        ended = {row["workflow_uuid"] for row in answer}
+        known = await self.recall(transaction, rows)
+        found = await self._found(transaction, rows)
+        return [
+            True if row[0] in ended or recalled else Superseded(found[row[0]]["status"] if row[0] in found else None)
+            for row, recalled in zip(rows, known, strict=True)
+        ]
+
+    async def recall(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[Any]:
+        found = await self._found(transaction, rows)
+        return [True if self._is_mine(found.get(row[0]), row) else None for row in rows]
+
+    def _is_mine(self, found: Row | None, row: Values) -> bool:
+        raise NotImplementedError
+
+    async def _found(self, transaction: Transaction, rows: Sequence[Values]) -> dict[str, Row]:
+        ids = [(each,) for each in dict.fromkeys(row[0] for row in rows)]
+        return {row["workflow_uuid"]: row for row in await transaction.fetch_batch(self._look, ids)}
+
+
+class FinishRuns(_EndRuns):
+    """PENDING -> SUCCESS or ERROR. Rows as in the query ``run_finish``."""
+
+    def __init__(self, queries: Queries) -> None:
+        super().__init__("outcome written", "run_finish", queries, {})
+
+    def _is_mine(self, found: Row | None, row: Values) -> bool:
+        return found is not None and found["owner_xid"] == row[1] and WorkflowStatus(found["status"]).has_ended
+
+
+class HandOverRuns(_EndRuns):
+    """PENDING -> ENQUEUED by its holder. Rows are (id, token)."""
+
+    def __init__(self, queries: Queries) -> None:
+        super().__init__("hand-over", "run_hand_over", queries, {"internal_queue": INTERNAL_QUEUE})
+
+    def _is_mine(self, found: Row | None, row: Values) -> bool:
+        # Handing over clears the token: that it is not ours any more is all that was wanted.
+        return found is None or found["owner_xid"] != row[1]

@@ -1,0 +1,108 @@
+"""Handles: a run one can wait for, wherever it ends."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+
+from holdfast.errors import WorkflowNotFound
+from holdfast.model.workflow import Duration, WorkflowState, WorkflowStatus, seconds
+from holdfast.workflows.place import task_place, thread_place
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from holdfast.workflows.engine import Engine
+    from holdfast.workflows.run import Outcome
+    from holdfast.workflows.ticket import Ticket
+
+R = TypeVar("R")
+
+
+class Handle(Generic[R]):
+    """A run of a ``Holdfast`` application."""
+
+    def __init__(self, engine: Engine, ticket: Ticket) -> None:
+        self._engine = engine
+        self._ticket = ticket
+
+    @property
+    def workflow_id(self) -> str:
+        """The id of the run, which is its idempotency key."""
+        return self._ticket.workflow_id
+
+    def result(self, timeout: Duration | None = None) -> R:
+        """Wait for the run's value, or raise what it ended with; ``TimeoutError`` leaves it running.
+
+        In a workflow this is a recorded operation.
+        """
+        place = thread_place()
+        if place is not None and timeout is None:
+            return cast("R", self._engine.durable.result_blocking(place, self._ticket))
+        limit = None if timeout is None else seconds(timeout)
+        return cast("R", _value(self._engine.wait_blocking(self._ticket, limit)))
+
+    def status(self) -> WorkflowState:
+        """Return where the run stands now."""
+        return self._engine.ask_blocking(_state(self._engine, self.workflow_id))
+
+    def __repr__(self) -> str:
+        return f"<Handle of run {self.workflow_id}>"
+
+
+class AsyncHandle(Generic[R]):
+    """A run of an ``AsyncHoldfast`` application; awaiting the handle is awaiting ``result()``."""
+
+    def __init__(self, engine: Engine, ticket: Ticket) -> None:
+        self._engine = engine
+        self._ticket = ticket
+
+    @property
+    def workflow_id(self) -> str:
+        """The id of the run, which is its idempotency key."""
+        return self._ticket.workflow_id
+
+    async def result(self, timeout: Duration | None = None) -> R:  # noqa: ASYNC109 -- the same name in both colours
+        """Wait for the run's value, or raise what it ended with; ``TimeoutError`` leaves it running.
+
+        In a workflow this is a recorded operation.
+        """
+        place = task_place()
+        if place is not None and timeout is None:
+            return cast("R", await self._engine.durable.result(place, self._ticket))
+        limit = None if timeout is None else seconds(timeout)
+        return cast("R", _value(await asyncio.wait_for(self._engine.wait(self._ticket), limit)))
+
+    async def status(self) -> WorkflowState:
+        """Return where the run stands now."""
+        return await _state(self._engine, self.workflow_id)
+
+    def __await__(self) -> Generator[Any, Any, R]:
+        return self.result().__await__()
+
+    def __repr__(self) -> str:
+        return f"<AsyncHandle of run {self.workflow_id}>"
+
+
+def ticket_of(handle: Handle[Any] | AsyncHandle[Any]) -> Ticket:
+    """Return what a handle stands for, for the library's own use."""
+    return handle._ticket  # noqa: SLF001 -- not for users, and in one place
+
+
+def _value(outcome: Outcome) -> Any:
+    if outcome.error is not None:
+        raise outcome.error
+    return outcome.value
+
+
+async def _state(engine: Engine, workflow_id: str) -> WorkflowState:
+    row = await engine.results.look(workflow_id)
+    if row is None:
+        raise WorkflowNotFound(f"There is no run {workflow_id!r}; it was never started, or was deleted.")
+    return WorkflowState(
+        workflow_id=workflow_id,
+        status=WorkflowStatus(row["status"]),
+        name=row["name"],
+        recovery_attempts=row["recovery_attempts"],
+        generation=row["generation"],
+    )

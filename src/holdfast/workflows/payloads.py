@@ -1,0 +1,135 @@
+"""What goes into the record and comes out of it: calls, results and errors, through the application's serialization."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+from holdfast.core.fingerprint import fingerprint
+from holdfast.serialize import CallCodec, error_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from holdfast.serialize import Serialization
+
+
+def _for_mark(value: Any) -> Any:
+    dump = getattr(value, "model_dump", None)
+    return dump(mode="json") if dump is not None and not isinstance(value, type) else type(value).__qualname__
+
+
+_encode_mark = msgspec.json.Encoder(enc_hook=_for_mark, order="sorted").encode
+
+
+class Codec(Protocol):
+    """Reads the stored results of one kind of operation."""
+
+    def load(self, text: str | None, format_: str | None) -> Any:
+        """Return the value; None for an operation without one."""
+
+
+class ValueCodec:
+    """Reads stored values of one type."""
+
+    __slots__ = ("_serialization", "_type")
+
+    def __init__(self, serialization: Serialization, type_: Any) -> None:
+        self._serialization = serialization
+        self._type = type_
+
+    def load(self, text: str | None, format_: str | None) -> Any:
+        """Return the value as the type."""
+        return None if text is None else self._serialization.load(text, format_, self._type)
+
+
+class ResultCodec:
+    """Reads the stored results of one function; made once per function."""
+
+    __slots__ = ("_calls", "_serialization")
+
+    def __init__(self, serialization: Serialization, function: Callable[..., Any], *, skip: int = 0) -> None:
+        self._serialization = serialization
+        self._calls = CallCodec(function, skip=skip)
+
+    def load(self, text: str | None, format_: str | None) -> Any:
+        """Return the result as the type of the function's return annotation; None for an operation without one."""
+        return None if text is None else self._serialization.load_result(text, format_, self._calls)
+
+    def load_call(self, text: str | None, format_: str | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the arguments as the types of the function's annotations."""
+        return ((), {}) if text is None else self._serialization.load_call(text, format_, self._calls)
+
+
+class Payloads:
+    """The serialization of an application as the workflow room uses it."""
+
+    def __init__(self, serialization: Serialization) -> None:
+        self._serialization = serialization
+        self._known = LoadedErrors()
+        self.plain = ValueCodec(serialization, Any)
+
+    def typed(self, type_: Any) -> ValueCodec:
+        """Return the reader of values of one type."""
+        return ValueCodec(self._serialization, type_)
+
+    def codec(self, function: Callable[..., Any], *, skip: int = 0) -> ResultCodec:
+        """Return the reader of a function's calls and results; *skip* leading parameters are not in the record."""
+        return ResultCodec(self._serialization, function, skip=skip)
+
+    def dump(self, value: Any) -> tuple[str, str]:
+        """Return text and marker of *value*; ``CannotSerialize`` names the path of what does not fit."""
+        return self._serialization.dump(value)
+
+    def dump_call(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[str, str]:
+        """Return text and marker of the arguments of a call."""
+        return self._serialization.dump_call(arguments, keywords)
+
+    def dump_error(self, error: BaseException) -> tuple[str, str]:
+        """Return text and marker of an error; never fails for what the error is."""
+        return self._serialization.dump_error(error)
+
+    def load_error(self, text: str, format_: str | None) -> BaseException:
+        """Return the recorded error: of its own class if this process has loaded it, else a stand-in."""
+        return self._serialization.load_error(text, format_, self._known)
+
+    def as_recorded(self, error: BaseException, text: str, format_: str | None) -> BaseException:
+        """Return what a replay would raise for *error*: itself, if its class can be rebuilt, else the stand-in."""
+        rebuilt = self.load_error(text, format_)
+        if type(rebuilt) is type(error):
+            return error
+        rebuilt.__cause__ = error
+        return rebuilt
+
+    def mark(self, name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> str:
+        """Return the fingerprint of a call. What has no JSON form counts by the name of its class only."""
+        try:
+            return fingerprint(name, _encode_mark([arguments, keywords]))
+        except (TypeError, ValueError, msgspec.MsgspecError, RecursionError):
+            shapes = [type(value).__qualname__ for value in arguments], sorted(keywords)
+            return fingerprint(name, repr(shapes).encode())
+
+
+class LoadedErrors(Mapping[str, type[BaseException]]):
+    """The exception classes this process has loaded, by recorded name. Nothing is ever imported to find one."""
+
+    def __getitem__(self, name: str) -> type[BaseException]:
+        for kind in _subclasses(Exception):
+            if error_name(kind) == name:
+                return kind
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return (error_name(kind) for kind in _subclasses(Exception))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def _subclasses(kind: type[BaseException]) -> Iterator[type[BaseException]]:
+    for each in type.__subclasses__(kind):
+        yield each
+        yield from _subclasses(each)
+

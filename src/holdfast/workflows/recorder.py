@@ -1,0 +1,198 @@
+"""Every operation of a workflow passes here: found in the record and delivered from it, or done once and recorded.
+
+What the workflow gets is what is recorded, also the first time: a value or an error is delivered as a replay would
+deliver it. An operation whose name or arguments differ from the record is a determinism error that shows both.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from holdfast import faults
+from holdfast.errors import DeterminismError, Superseded
+from holdfast.workflows.facts import RecordSteps, StartChildren
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from holdfast.db.operation import Kind, Values
+    from holdfast.db.pipeline import Pipeline
+    from holdfast.db.queries import Queries
+    from holdfast.model.workflow import Recorded
+    from holdfast.model.world import World
+    from holdfast.workflows.facts import StartRuns
+    from holdfast.workflows.payloads import Codec, Payloads
+    from holdfast.workflows.permit import Permit
+    from holdfast.workflows.place import WorkflowPlace
+    from holdfast.workflows.run import Run
+
+_AS_RECORDED = {str, int, float, bool, type(None)}
+
+
+class Operation:
+    """One operation that is about to be done: who it is, and what to compare it by."""
+
+    __slots__ = ("began", "identity", "mark", "name", "position", "run")
+
+    def __init__(self, run: Run, identity: str, name: str, mark: str | None) -> None:
+        self.run = run
+        self.identity = identity
+        self.name = name
+        self.mark = mark
+        self.position = 0
+        self.began = 0.0
+
+
+class Recorder:
+    """Records operations through the pipeline, for workflows of both colours."""
+
+    def __init__(
+        self, pipeline: Pipeline, payloads: Payloads, queries: Queries, world: World, permit: Permit, start: StartRuns
+    ) -> None:
+        self._pipeline = pipeline
+        self._payloads = payloads
+        self._world = world
+        self._permit = permit
+        self._record = RecordSteps(queries)
+        self._record_progress = RecordSteps(queries, progress=True)
+        self._children = StartChildren(self._record, start)
+
+    def begin(self, place: WorkflowPlace, name: str, mark: str | None) -> tuple[Operation, Recorded | None]:
+        """Give the operation its identity; return its record if there is one."""
+        run = place.run
+        identity = place.branch.next_identity()
+        operation = Operation(run, identity, name, mark)
+        if run.history is not None:
+            recorded = run.history.get(identity)
+            if recorded is not None:
+                _compare(run, operation, recorded)
+                return operation, recorded
+        run.check()
+        operation.position = run.take_position()
+        operation.began = self._world.monotonic()
+        return operation, None
+
+    def deliver(self, recorded: Recorded, codec: Codec) -> Any:
+        """Return the recorded value or raise the recorded error."""
+        if recorded.error is not None:
+            raise self._payloads.load_error(recorded.error, recorded.serialization)
+        return codec.load(recorded.output, recorded.serialization)
+
+    async def do(
+        self, place: WorkflowPlace, name: str, mark: str | None, codec: Codec, produce: Callable[[Operation], Awaitable[Any]]
+    ) -> Any:
+        """Carry an operation out, or replay it, in an async workflow."""
+        operation, recorded = self.begin(place, name, mark)
+        if recorded is not None:
+            return self.deliver(recorded, codec)
+        if not self._permit.is_valid():
+            await self._permit.wait()
+        faults.point("step.before_user_code")
+        try:
+            value = await produce(operation)
+        except Exception as error:  # noqa: BLE001 -- the step boundary: what it raised is its recorded outcome
+            faults.point("step.after_user_code")
+            text, format_ = self._payloads.dump_error(error)
+            await self._write(operation, None, text, format_)
+            raise self._payloads.as_recorded(error, text, format_) from None
+        faults.point("step.after_user_code")
+        text, format_ = self._payloads.dump(value)
+        await self._write(operation, text, None, format_)
+        return value if type(value) in _AS_RECORDED else codec.load(text, format_)
+
+    def do_blocking(
+        self, place: WorkflowPlace, name: str, mark: str | None, codec: Codec, produce: Callable[[Operation], Any]
+    ) -> Any:
+        """Carry an operation out, or replay it, in a sync workflow."""
+        operation, recorded = self.begin(place, name, mark)
+        if recorded is not None:
+            return self.deliver(recorded, codec)
+        if not self._permit.is_valid():
+            self._permit.wait_blocking()
+        faults.point("step.before_user_code")
+        try:
+            value = produce(operation)
+        except Exception as error:  # noqa: BLE001 -- the step boundary: what it raised is its recorded outcome
+            faults.point("step.after_user_code")
+            text, format_ = self._payloads.dump_error(error)
+            self._write_blocking(operation, None, text, format_)
+            raise self._payloads.as_recorded(error, text, format_) from None
+        faults.point("step.after_user_code")
+        text, format_ = self._payloads.dump(value)
+        self._write_blocking(operation, text, None, format_)
+        return value if type(value) in _AS_RECORDED else codec.load(text, format_)
+
+    async def start_child(self, operation: Operation, child_row: Values) -> Any:
+        """Record the start of a child and start it, both or neither; return what came of the start."""
+        row = self._row(operation, None, None, None, child_row[0])
+        outcome = await self._settled(operation.run, self._children, (row, child_row))
+        faults.point("child.started")
+        return outcome
+
+    def start_child_blocking(self, operation: Operation, child_row: Values) -> Any:
+        """Do as ``start_child`` from a thread."""
+        row = self._row(operation, None, None, None, child_row[0])
+        outcome = self._settled_blocking(operation.run, self._children, (row, child_row))
+        faults.point("child.started")
+        return outcome
+
+    async def _write(self, operation: Operation, output: str | None, error: str | None, format_: str | None) -> None:
+        await self._settled(operation.run, self._kind(operation.run), self._row(operation, output, error, format_, None))
+        operation.run.suspect = False
+        faults.point("step.recorded")
+
+    def _write_blocking(self, operation: Operation, output: str | None, error: str | None, format_: str | None) -> None:
+        row = self._row(operation, output, error, format_, None)
+        self._settled_blocking(operation.run, self._kind(operation.run), row)
+        operation.run.suspect = False
+        faults.point("step.recorded")
+
+    async def _settled(self, run: Run, kind: Kind[Any], row: Values) -> Any:
+        # A cancelled awaiter first waits for the operation it has handed over: what is recorded must be delivered.
+        try:
+            return await self._pipeline.write(kind, row, to_the_end=True)
+        except Superseded as lost:
+            run.stopped = lost
+            raise
+
+    def _settled_blocking(self, run: Run, kind: Kind[Any], row: Values) -> Any:
+        try:
+            return self._pipeline.write_blocking(kind, row)
+        except Superseded as lost:
+            run.stopped = lost
+            raise
+
+    def _kind(self, run: Run) -> Kind[Any]:
+        return self._record_progress if run.suspect else self._record
+
+    def _row(
+        self, operation: Operation, output: str | None, error: str | None, format_: str | None, child_id: str | None
+    ) -> Values:
+        run = operation.run
+        return (
+            run.id,
+            run.token,
+            operation.position,
+            operation.name,
+            operation.identity,
+            operation.mark,
+            output,
+            error,
+            child_id,
+            format_,
+            int((self._world.monotonic() - operation.began) * 1000),
+        )
+
+
+def _compare(run: Run, operation: Operation, recorded: Recorded) -> None:
+    if recorded.name == operation.name and (
+        recorded.fingerprint == operation.mark or recorded.fingerprint is None or operation.mark is None
+    ):
+        return
+    differs = "with other arguments" if recorded.name == operation.name else f"and not {operation.name!r}"
+    raise DeterminismError(
+        f"Run {run.id} did {recorded.name!r} at {operation.identity} when it was recorded, {differs}, which it does now "
+        f"(recorded {recorded.name} {recorded.fingerprint}, now {operation.name} {operation.mark}). "
+        "A workflow must make the same calls in the same order every time: put what varies into a step, or guard the "
+        "change with patch()."
+    )

@@ -1,0 +1,101 @@
+"""Waiting for runs that end somewhere else: one poll for all of them, quick at first and slower with time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import DatabaseError, RecoveryExhausted, WorkflowCancelled, WorkflowNotFound
+from holdfast.model.workflow import WorkflowStatus
+from holdfast.workflows.run import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holdfast.db.manager import ConnectionManager
+    from holdfast.db.queries import Queries
+    from holdfast.db.session import Row, Transaction
+    from holdfast.model.world import World
+
+logger = logging.getLogger("holdfast.workflows")
+
+_FIRST_WAIT = 0.01
+_LONGEST_WAIT = 0.5
+_MOST_AT_ONCE = 500
+
+
+class Results:
+    """Tells waiters what became of runs, by looking at their rows. Lives on the engine's loop."""
+
+    def __init__(self, manager: ConnectionManager, queries: Queries, world: World) -> None:
+        self._manager = manager
+        self._look = queries["runs_look"]
+        self._world = world
+        self._waiters: dict[str, list[Callable[[Row | None], None]]] = {}
+        self._wait = _FIRST_WAIT
+        self._poll: asyncio.Task[None] | None = None
+
+    def watch(self, workflow_id: str, tell: Callable[[Row | None], None]) -> None:
+        """Have *tell* called with the run's row once it has ended, or with None if there is none; on the loop."""
+        self._waiters.setdefault(workflow_id, []).append(tell)
+        self._wait = _FIRST_WAIT
+        if self._poll is None or self._poll.done():
+            self._poll = asyncio.get_running_loop().create_task(self._run(), name="holdfast-results")
+
+    async def look(self, workflow_id: str) -> Row | None:
+        """Return the run's row as it is now."""
+        rows = await self._rows([workflow_id])
+        return rows.get(workflow_id)
+
+    async def stop(self) -> None:
+        """Stop looking; whoever still waits is left waiting."""
+        if self._poll is not None:
+            self._poll.cancel()
+            await asyncio.gather(self._poll, return_exceptions=True)
+
+    async def _run(self) -> None:
+        while self._waiters:
+            try:
+                await self._look_once()
+            except DatabaseError as error:  # the database is away: whoever waits has a deadline of their own
+                logger.warning("Looking for results failed and is tried again: %s", error)
+            if self._waiters:
+                await self._world.sleep(self._wait)
+                self._wait = min(_LONGEST_WAIT, self._wait * 1.5)
+
+    async def _look_once(self) -> None:
+        ids = list(self._waiters)
+        for first in range(0, len(ids), _MOST_AT_ONCE):
+            some = ids[first : first + _MOST_AT_ONCE]
+            rows = await self._rows(some)
+            for workflow_id in some:
+                row = rows.get(workflow_id)
+                if row is None or WorkflowStatus(row["status"]).has_ended:
+                    for tell in self._waiters.pop(workflow_id, ()):
+                        tell(row)
+
+    async def _rows(self, ids: list[str]) -> dict[str, Row]:
+        async def work(transaction: Transaction) -> list[Row]:
+            return await transaction.fetch_batch(self._look, [(each,) for each in ids])
+
+        return {row["workflow_uuid"]: row for row in await self._manager.run(work)}
+
+
+def outcome_of(row: Row | None, workflow_id: str, load: Callable[[str | None, str | None], Any], load_error: Callable[[str, str | None], BaseException]) -> Outcome:
+    """Read the outcome of an ended run from its row."""
+    if row is None:
+        return Outcome(error=WorkflowNotFound(f"There is no run {workflow_id!r}; it was never started, or was deleted."))
+    status = WorkflowStatus(row["status"])
+    if status is WorkflowStatus.CANCELLED:
+        return Outcome(error=WorkflowCancelled(f"The run {workflow_id} was cancelled; resume it to go on."))
+    if status is WorkflowStatus.MAX_RECOVERY_ATTEMPTS_EXCEEDED:
+        return Outcome(
+            error=RecoveryExhausted(
+                f"The run {workflow_id} took its executor down {row['recovery_attempts']} times without progress and "
+                "is not tried again; find out why, then resume it."
+            )
+        )
+    if status is WorkflowStatus.ERROR:
+        return Outcome(error=load_error(row["error"], row["output_serialization"]))
+    return Outcome(value=load(row["output"], row["output_serialization"]))

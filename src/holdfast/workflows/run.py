@@ -1,0 +1,133 @@
+"""One execution of a run in this process: what it owns, what it replays, who waits for it."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+    from holdfast.model.workflow import History
+    from holdfast.workflows.payloads import ResultCodec
+
+    from holdfast.workflows.registry import Definition
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run ended: its value, or the error it ended with. *elsewhere* if another execution has taken it over."""
+
+    value: Any = None
+    error: BaseException | None = None
+    elsewhere: bool = False
+
+
+class Run:
+    """An execution that holds the run's owner token.
+
+    ``stopped`` is the reason why it must go no further: the token was lost, or the process is closing.
+    """
+
+    __slots__ = (
+        "_lock",
+        "_outcome",
+        "_watchers",
+        "arguments",
+        "attempts",
+        "deadline_ms",
+        "definition",
+        "engine",
+        "generation",
+        "history",
+        "id",
+        "instance",
+        "keywords",
+        "next_position",
+        "parent_id",
+        "stopped",
+        "suspect",
+        "task",
+        "token",
+    )
+
+    def __init__(
+        self,
+        definition: Definition,
+        run_id: str,
+        token: str,
+        arguments: tuple[Any, ...],
+        keywords: dict[str, Any],
+        *,
+        history: History | None = None,
+        attempts: int = 0,
+        generation: int = 0,
+        parent_id: str | None = None,
+        deadline_ms: int | None = None,
+    ) -> None:
+        self.definition = definition
+        self.id = run_id
+        self.token = token
+        self.arguments = arguments
+        self.keywords = keywords
+        self.history = history.records if history is not None else None
+        self.next_position = history.next_position if history is not None else 1
+        self.attempts = attempts
+        self.suspect = attempts > 0
+        self.generation = generation
+        self.parent_id = parent_id
+        self.deadline_ms = deadline_ms
+        self.instance: Any = None
+        self.engine: Any = None
+        self.stopped: BaseException | None = None
+        self.task: asyncio.Task[None] | None = None
+        self._outcome: Outcome | None = None
+        self._watchers: list[Callable[[Outcome], None]] = []
+        self._lock = threading.Lock()
+
+    def call(self) -> Any:
+        """Call the workflow's function; for an async one this gives the coroutine."""
+        function = self.definition.function
+        if self.instance is not None:
+            return function(self.instance, *self.arguments, **self.keywords)
+        return function(*self.arguments, **self.keywords)
+
+    @property
+    def codec(self) -> ResultCodec:
+        """The reader of this workflow's results."""
+        return self.definition.codec
+
+    def take_position(self) -> int:
+        """Return the ordinal of a new operation; branches may ask from several threads."""
+        with self._lock:
+            position = self.next_position
+            self.next_position = position + 1
+        return position
+
+    def child_id(self, identity: str) -> str:
+        """Return the id of a child started at *identity*: the same on every replay of this generation."""
+        mark = f"-g{self.generation}" if self.generation else ""
+        return f"{self.id}{mark}-{identity}"
+
+    def settle(self, outcome: Outcome) -> None:
+        """Tell everybody who waits here what became of the run."""
+        with self._lock:
+            self._outcome = outcome
+            watchers, self._watchers = self._watchers, []
+        for tell in watchers:
+            tell(outcome)
+
+    def watch(self, tell: Callable[[Outcome], None]) -> None:
+        """Have *tell* called with the outcome, now if it is known; from any thread."""
+        with self._lock:
+            if self._outcome is None:
+                self._watchers.append(tell)
+                return
+        tell(self._outcome)
+
+    def check(self) -> None:
+        """Raise if this execution must go no further."""
+        if self.stopped is not None:
+            raise self.stopped

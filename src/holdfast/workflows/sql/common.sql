@@ -1,0 +1,193 @@
+-- Runs, their steps and the executors that own them. PostgreSQL and SQLite share this text; MariaDB/MySQL, which
+-- cannot return rows from a write, has its own under the same names.
+--
+-- Every write on behalf of a run is guarded by its owner token (owner_xid), and the guard holds the run's row until
+-- commit: {share_runs} is the lock that does it, empty on SQLite, whose single writer is lock enough.
+
+-- name: run_start
+-- rows: id text, name text, class_name text, config_name text, inputs text, serialization text, token text
+-- rows: parent_id text, fingerprint text, timeout_ms bigint, deadline_ms bigint, attributes text
+-- rows: authenticated_user text, assumed_role text, authenticated_roles text, version text
+-- none -> PENDING. A row whose id is taken is not in the answer.
+INSERT INTO @workflow_status (
+    workflow_uuid, status, name, class_name, config_name, inputs, serialization, owner_xid, creation_key,
+    parent_workflow_id, fingerprint, workflow_timeout_ms, workflow_deadline_epoch_ms, attributes,
+    authenticated_user, assumed_role, authenticated_roles, application_version, application_id,
+    executor_id, incarnation, executions, created_at, updated_at, started_at_epoch_ms
+)
+SELECT
+    r.id, 'PENDING', r.name, r.class_name, r.config_name, r.inputs, r.serialization, r.token, r.token,
+    r.parent_id, r.fingerprint, r.timeout_ms, r.deadline_ms, r.attributes,
+    r.authenticated_user, r.assumed_role, r.authenticated_roles, r.version, :application_id,
+    :executor_id, :incarnation, 1, {now_ms}, {now_ms}, {now_ms}
+FROM {rows} AS r
+WHERE true
+ON CONFLICT (workflow_uuid) DO NOTHING
+RETURNING workflow_uuid;
+
+-- name: run_enqueue
+-- rows: id text, status text, name text, class_name text, config_name text, inputs text, serialization text
+-- rows: creation_key text, parent_id text, fingerprint text, timeout_ms bigint, deadline_ms bigint, attributes text
+-- rows: authenticated_user text, assumed_role text, authenticated_roles text, version text
+-- rows: queue_name text, deduplication_id text, priority int, partition_key text, delay_ms bigint
+-- none -> ENQUEUED, or DELAYED. A row whose id is taken is not in the answer.
+INSERT INTO @workflow_status (
+    workflow_uuid, status, name, class_name, config_name, inputs, serialization, creation_key,
+    parent_workflow_id, fingerprint, workflow_timeout_ms, workflow_deadline_epoch_ms, attributes,
+    authenticated_user, assumed_role, authenticated_roles, application_version, application_id,
+    queue_name, deduplication_id, priority, queue_partition_key, delay_until_epoch_ms, created_at, updated_at
+)
+SELECT
+    r.id, r.status, r.name, r.class_name, r.config_name, r.inputs, r.serialization, r.creation_key,
+    r.parent_id, r.fingerprint, r.timeout_ms, r.deadline_ms, r.attributes,
+    r.authenticated_user, r.assumed_role, r.authenticated_roles, r.version, :application_id,
+    r.queue_name, r.deduplication_id, r.priority, r.partition_key, {now_ms} + r.delay_ms, {now_ms}, {now_ms}
+FROM {rows} AS r
+WHERE true
+ON CONFLICT (workflow_uuid) DO NOTHING
+RETURNING workflow_uuid;
+
+-- name: runs_look
+-- rows: id text
+-- What is known of runs, for a start that found its id taken, an unknown commit, or somebody who waits.
+SELECT
+    w.workflow_uuid, w.status, w.name, w.class_name, w.config_name, w.fingerprint, w.creation_key, w.owner_xid,
+    w.output, w.error, w.output_serialization, w.recovery_attempts, w.generation
+FROM {rows} AS r JOIN @workflow_status AS w ON w.workflow_uuid = r.id;
+
+-- name: step_record
+-- rows: id text, token text, position int, name text, identity text, fingerprint text, output text, error text
+-- rows: child_id text, serialization text, duration_ms bigint
+-- One record an operation. A row whose run has another token, or that is recorded already, is not in the answer.
+INSERT INTO @operation_outputs (
+    workflow_uuid, function_id, function_name, identity, fingerprint, output, error, child_workflow_id,
+    serialization, owner_xid, started_at_epoch_ms, completed_at_epoch_ms
+)
+SELECT
+    r.id, r.position, r.name, r.identity, r.fingerprint, r.output, r.error, r.child_id,
+    r.serialization, r.token, {now_ms} - r.duration_ms, {now_ms}
+FROM {rows} AS r JOIN @workflow_status AS w ON w.workflow_uuid = r.id AND w.owner_xid = r.token
+WHERE true
+{share_runs}
+ON CONFLICT DO NOTHING
+RETURNING workflow_uuid, identity;
+
+-- name: steps_look
+-- rows: id text, identity text
+-- Why a record was refused, or whether it is there after all.
+SELECT
+    r.id AS workflow_uuid, r.identity, w.status, w.owner_xid, o.owner_xid AS recorded_by, o.function_name
+FROM {rows} AS r
+LEFT JOIN @workflow_status AS w ON w.workflow_uuid = r.id
+LEFT JOIN @operation_outputs AS o ON o.workflow_uuid = r.id AND o.identity = r.identity;
+
+-- name: runs_progressed
+-- rows: id text, token text
+-- A committed record shows that the run does not kill its executor before it gets anywhere.
+UPDATE @workflow_status AS w SET recovery_attempts = 0
+FROM {rows} AS r
+WHERE w.workflow_uuid = r.id AND w.owner_xid = r.token AND w.recovery_attempts > 0;
+
+-- name: run_finish
+-- rows: id text, token text, outcome text, result text, failure text, result_serialization text
+-- PENDING -> SUCCESS / ERROR, by the holder of the token.
+UPDATE @workflow_status AS w
+SET status = r.outcome, output = r.result, error = r.failure, output_serialization = r.result_serialization,
+    completed_at = {now_ms}, updated_at = {now_ms}, deduplication_id = NULL
+FROM {rows} AS r
+WHERE w.workflow_uuid = r.id AND w.owner_xid = r.token AND w.status = 'PENDING'
+RETURNING workflow_uuid;
+
+-- name: run_hand_over
+-- rows: id text, token text
+-- PENDING -> ENQUEUED by the holder of the token, attempts unchanged.
+UPDATE @workflow_status AS w
+SET status = 'ENQUEUED', owner_xid = NULL, incarnation = NULL, updated_at = {now_ms},
+    queue_name = COALESCE(w.queue_name, :internal_queue)
+FROM {rows} AS r
+WHERE w.workflow_uuid = r.id AND w.owner_xid = r.token AND w.status = 'PENDING'
+RETURNING workflow_uuid;
+
+-- name: runs_release
+-- PENDING -> ENQUEUED for runs of one incarnation whose executor has no row: oldest first, a bounded number.
+UPDATE @workflow_status
+SET status = 'ENQUEUED', owner_xid = NULL, incarnation = NULL, updated_at = {now_ms},
+    recovery_attempts = recovery_attempts + 1, queue_name = COALESCE(queue_name, :internal_queue)
+WHERE workflow_uuid IN (
+    SELECT w.workflow_uuid FROM @workflow_status AS w
+    WHERE w.status = 'PENDING' AND w.incarnation = :incarnation
+      AND NOT EXISTS (SELECT 1 FROM @executors AS e WHERE e.incarnation = w.incarnation)
+    ORDER BY w.created_at
+    LIMIT :most
+    {skip_locked_runs}
+) AND status = 'PENDING' AND incarnation = :incarnation
+RETURNING workflow_uuid;
+
+-- name: runs_of_incarnation
+SELECT w.workflow_uuid, w.owner_xid FROM @workflow_status AS w
+WHERE w.status = 'PENDING' AND w.incarnation = :incarnation;
+
+-- name: runs_due
+-- DELAYED -> ENQUEUED when due.
+UPDATE @workflow_status SET status = 'ENQUEUED', updated_at = {now_ms}
+WHERE status = 'DELAYED' AND delay_until_epoch_ms <= {now_ms};
+
+-- name: steps_of_runs
+-- rows: id text
+-- The whole history of recovered runs in one go.
+SELECT
+    o.workflow_uuid, o.function_id, o.function_name, o.identity, o.fingerprint, o.output, o.error,
+    o.child_workflow_id, o.serialization
+FROM {rows} AS r JOIN @operation_outputs AS o ON o.workflow_uuid = r.id;
+
+-- name: executor_register
+INSERT INTO @executors (
+    incarnation, executor_id, hostname, pid, application_version, queues, beat_seq, lease_ms, started_at, last_beat_at
+) VALUES (
+    :incarnation, :executor_id, :hostname, :pid, :application_version, :queues, 0, :lease_ms, {now_ms}, {now_ms}
+);
+
+-- name: executor_beat
+-- Counts only while the row is there and holds the last beat that was acknowledged.
+UPDATE @executors SET beat_seq = :beat_seq, last_beat_at = {now_ms}, stalled_since = :stalled_since
+WHERE incarnation = :incarnation AND beat_seq < :beat_seq AND beat_seq >= :acknowledged;
+
+-- name: executors_see
+-- Everybody's last beat; and, with no beat, the incarnations that own PENDING runs and have no row: they are gone,
+-- whoever noticed first.
+SELECT e.incarnation, e.beat_seq, e.lease_ms, {now_ms} AS now_ms FROM @executors AS e
+UNION ALL
+SELECT DISTINCT w.incarnation, NULL, NULL, {now_ms} FROM @workflow_status AS w
+WHERE w.status = 'PENDING' AND w.incarnation IS NOT NULL
+  AND NOT EXISTS (SELECT 1 FROM @executors AS e WHERE e.incarnation = w.incarnation);
+
+-- name: executors_list
+SELECT
+    incarnation, executor_id, hostname, pid, application_version, queues, beat_seq, lease_ms, stalled_since,
+    started_at, last_beat_at, {now_ms} AS now_ms
+FROM @executors ORDER BY started_at;
+
+-- name: executor_remove
+-- Exactly the beat that was seen not to move.
+DELETE FROM @executors WHERE incarnation = :incarnation AND beat_seq = :beat_seq;
+
+-- name: executor_leave
+DELETE FROM @executors WHERE incarnation = :incarnation;
+
+-- name: version_register
+INSERT INTO @application_versions (version_id, version_name, version_timestamp, created_at)
+VALUES (:version_id, :version_name, {now_ms}, {now_ms})
+ON CONFLICT (version_name) DO NOTHING;
+
+-- name: versions_list
+SELECT version_id, version_name, version_timestamp, created_at FROM @application_versions
+ORDER BY version_timestamp DESC, created_at DESC;
+
+-- name: version_set_latest
+-- Later than every other, also when two are set within one millisecond or a clock went back.
+UPDATE @application_versions
+SET version_timestamp = (
+    SELECT CASE WHEN max(v.version_timestamp) >= {now_ms} THEN max(v.version_timestamp) + 1 ELSE {now_ms} END
+    FROM @application_versions AS v
+)
+WHERE version_name = :version_name;

@@ -1,0 +1,139 @@
+-- MariaDB/MySQL writes first and then reads what came of it, in the same transaction.
+
+-- name: run_start
+-- rows: id text, name text, class_name text, config_name text, inputs text, serialization text, token text
+-- rows: parent_id text, fingerprint text, timeout_ms bigint, deadline_ms bigint, attributes text
+-- rows: authenticated_user text, assumed_role text, authenticated_roles text, version text
+INSERT INTO @workflow_status (
+    workflow_uuid, status, name, class_name, config_name, inputs, serialization, owner_xid, creation_key,
+    parent_workflow_id, fingerprint, workflow_timeout_ms, workflow_deadline_epoch_ms, attributes,
+    authenticated_user, assumed_role, authenticated_roles, application_version, application_id,
+    executor_id, incarnation, executions, created_at, updated_at, started_at_epoch_ms
+)
+SELECT
+    r.id, 'PENDING', r.name, r.class_name, r.config_name, r.inputs, r.serialization, r.token, r.token,
+    r.parent_id, r.fingerprint, r.timeout_ms, r.deadline_ms, r.attributes,
+    r.authenticated_user, r.assumed_role, r.authenticated_roles, r.version, :application_id,
+    :executor_id, :incarnation, 1, {now_ms}, {now_ms}, {now_ms}
+FROM {rows} AS r
+ON DUPLICATE KEY UPDATE workflow_uuid = @workflow_status.workflow_uuid;
+SELECT w.workflow_uuid FROM {rows} AS r
+JOIN @workflow_status AS w ON w.workflow_uuid = r.id AND w.creation_key = r.token;
+
+-- name: run_enqueue
+-- rows: id text, status text, name text, class_name text, config_name text, inputs text, serialization text
+-- rows: creation_key text, parent_id text, fingerprint text, timeout_ms bigint, deadline_ms bigint, attributes text
+-- rows: authenticated_user text, assumed_role text, authenticated_roles text, version text
+-- rows: queue_name text, deduplication_id text, priority int, partition_key text, delay_ms bigint
+-- A row whose id is there is left out by the join; a deduplication id that is taken is a conflict, as it must be.
+INSERT INTO @workflow_status (
+    workflow_uuid, status, name, class_name, config_name, inputs, serialization, creation_key,
+    parent_workflow_id, fingerprint, workflow_timeout_ms, workflow_deadline_epoch_ms, attributes,
+    authenticated_user, assumed_role, authenticated_roles, application_version, application_id,
+    queue_name, deduplication_id, priority, queue_partition_key, delay_until_epoch_ms, created_at, updated_at
+)
+SELECT
+    r.id, r.status, r.name, r.class_name, r.config_name, r.inputs, r.serialization, r.creation_key,
+    r.parent_id, r.fingerprint, r.timeout_ms, r.deadline_ms, r.attributes,
+    r.authenticated_user, r.assumed_role, r.authenticated_roles, r.version, :application_id,
+    r.queue_name, r.deduplication_id, r.priority, r.partition_key, {now_ms} + r.delay_ms, {now_ms}, {now_ms}
+FROM {rows} AS r LEFT JOIN @workflow_status AS there ON there.workflow_uuid = r.id
+WHERE there.workflow_uuid IS NULL;
+SELECT w.workflow_uuid FROM {rows} AS r
+JOIN @workflow_status AS w ON w.workflow_uuid = r.id AND w.creation_key = r.creation_key;
+
+-- name: step_record
+-- rows: id text, token text, position int, name text, identity text, fingerprint text, output text, error text
+-- rows: child_id text, serialization text, duration_ms bigint
+-- LOCK IN SHARE MODE holds the run's row until commit: a plain read would let a take-over pass this write.
+INSERT INTO @operation_outputs (
+    workflow_uuid, function_id, function_name, identity, fingerprint, output, error, child_workflow_id,
+    serialization, owner_xid, started_at_epoch_ms, completed_at_epoch_ms
+)
+SELECT
+    r.id, r.position, r.name, r.identity, r.fingerprint, r.output, r.error, r.child_id,
+    r.serialization, r.token, {now_ms} - r.duration_ms, {now_ms}
+FROM {rows} AS r JOIN @workflow_status AS w ON w.workflow_uuid = r.id AND w.owner_xid = r.token
+ORDER BY w.workflow_uuid
+LOCK IN SHARE MODE
+ON DUPLICATE KEY UPDATE workflow_uuid = @operation_outputs.workflow_uuid;
+SELECT o.workflow_uuid, o.identity FROM {rows} AS r
+JOIN @operation_outputs AS o ON o.workflow_uuid = r.id AND o.identity = r.identity AND o.owner_xid = r.token;
+
+-- name: runs_progressed
+-- rows: id text, token text
+UPDATE @workflow_status AS w JOIN {rows} AS r ON w.workflow_uuid = r.id AND w.owner_xid = r.token
+SET w.recovery_attempts = 0
+WHERE w.recovery_attempts > 0;
+
+-- name: run_finish
+-- rows: id text, token text, outcome text, result text, failure text, result_serialization text
+UPDATE @workflow_status AS w JOIN {rows} AS r ON w.workflow_uuid = r.id AND w.owner_xid = r.token
+SET w.status = r.outcome, w.output = r.result, w.error = r.failure,
+    w.output_serialization = r.result_serialization, w.completed_at = {now_ms}, w.updated_at = {now_ms},
+    w.deduplication_id = NULL
+WHERE w.status = 'PENDING';
+SELECT w.workflow_uuid FROM {rows} AS r
+JOIN @workflow_status AS w ON w.workflow_uuid = r.id AND w.owner_xid = r.token AND w.status = r.outcome;
+
+-- name: run_hand_over
+-- rows: id text, token text
+UPDATE @workflow_status AS w JOIN {rows} AS r ON w.workflow_uuid = r.id AND w.owner_xid = r.token
+SET w.status = 'ENQUEUED', w.owner_xid = NULL, w.incarnation = NULL, w.updated_at = {now_ms},
+    w.queue_name = COALESCE(w.queue_name, :internal_queue)
+WHERE w.status = 'PENDING';
+SELECT w.workflow_uuid FROM {rows} AS r
+JOIN @workflow_status AS w ON w.workflow_uuid = r.id AND w.owner_xid IS NULL AND w.status = 'ENQUEUED';
+
+-- name: runs_release
+-- The answer is only for the log: what was released is ENQUEUED in the same transaction's eyes.
+UPDATE @workflow_status AS w JOIN (
+    SELECT q.workflow_uuid FROM @workflow_status AS q
+    WHERE q.status = 'PENDING' AND q.incarnation = :incarnation
+      AND NOT EXISTS (SELECT 1 FROM @executors AS e WHERE e.incarnation = q.incarnation)
+    ORDER BY q.created_at
+    LIMIT :most
+    FOR UPDATE SKIP LOCKED
+) AS c ON c.workflow_uuid = w.workflow_uuid
+SET w.status = 'ENQUEUED', w.owner_xid = NULL, w.incarnation = NULL, w.updated_at = {now_ms},
+    w.recovery_attempts = w.recovery_attempts + 1, w.queue_name = COALESCE(w.queue_name, :internal_queue);
+
+-- name: runs_claim
+UPDATE @workflow_status AS w JOIN (
+    SELECT q.workflow_uuid FROM @workflow_status AS q
+    WHERE q.status = 'ENQUEUED' AND q.queue_name = :queue_name
+      AND JSON_EXTRACT(:caps, CONCAT('$."', q.name, '"')) IS NOT NULL
+      AND (q.application_version IS NULL OR JSON_CONTAINS(:versions, JSON_QUOTE(q.application_version)))
+    ORDER BY q.priority, q.created_at, q.workflow_uuid
+    LIMIT :most
+    FOR UPDATE SKIP LOCKED
+) AS c ON c.workflow_uuid = w.workflow_uuid
+SET w.status = CASE WHEN w.recovery_attempts > CAST(JSON_EXTRACT(:caps, CONCAT('$."', w.name, '"')) AS SIGNED)
+                    THEN 'MAX_RECOVERY_ATTEMPTS_EXCEEDED' ELSE 'PENDING' END,
+    w.owner_xid = CONCAT(:claim, '.', w.workflow_uuid), w.incarnation = :incarnation,
+    w.executor_id = :executor_id,
+    w.application_version = COALESCE(w.application_version, :application_version),
+    w.workflow_deadline_epoch_ms = CASE
+        WHEN w.started_at_epoch_ms IS NULL AND w.workflow_timeout_ms IS NOT NULL
+        THEN COALESCE(w.workflow_deadline_epoch_ms, {now_ms} + w.workflow_timeout_ms)
+        ELSE w.workflow_deadline_epoch_ms END,
+    w.started_at_epoch_ms = COALESCE(w.started_at_epoch_ms, {now_ms}),
+    w.executions = w.executions + 1, w.updated_at = {now_ms};
+SELECT
+    w.workflow_uuid, w.status, w.name, w.class_name, w.config_name, w.inputs, w.serialization, w.owner_xid,
+    w.recovery_attempts, w.generation, w.workflow_deadline_epoch_ms, w.parent_workflow_id, w.executions,
+    w.authenticated_user, w.assumed_role, w.authenticated_roles, w.application_version
+FROM @workflow_status AS w
+WHERE w.incarnation = :incarnation AND w.owner_xid LIKE CONCAT(:claim, '.%');
+
+-- name: version_register
+INSERT INTO @application_versions (version_id, version_name, version_timestamp, created_at)
+VALUES (:version_id, :version_name, {now_ms}, {now_ms})
+ON DUPLICATE KEY UPDATE version_name = @application_versions.version_name;
+
+-- name: version_set_latest
+UPDATE @application_versions AS v JOIN (
+    SELECT max(version_timestamp) AS newest FROM @application_versions
+) AS m
+SET v.version_timestamp = CASE WHEN m.newest >= {now_ms} THEN m.newest + 1 ELSE {now_ms} END
+WHERE v.version_name = :version_name;

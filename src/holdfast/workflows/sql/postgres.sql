@@ -1,0 +1,28 @@
+-- name: runs_claim
+-- ENQUEUED -> PENDING (or over the cap) for an executor that has the function and a fitting version. :caps is a
+-- JSON object of function names and their caps on recovery attempts, :versions a JSON array.
+UPDATE @workflow_status AS w
+SET status = CASE WHEN w.recovery_attempts > CAST(CAST(:caps AS jsonb) ->> w.name AS bigint)
+                  THEN 'MAX_RECOVERY_ATTEMPTS_EXCEEDED' ELSE 'PENDING' END,
+    owner_xid = :claim || '.' || w.workflow_uuid, incarnation = :incarnation, executor_id = :executor_id,
+    application_version = COALESCE(w.application_version, :application_version),
+    started_at_epoch_ms = COALESCE(w.started_at_epoch_ms, {now_ms}),
+    workflow_deadline_epoch_ms = CASE
+        WHEN w.started_at_epoch_ms IS NULL AND w.workflow_timeout_ms IS NOT NULL
+        THEN COALESCE(w.workflow_deadline_epoch_ms, {now_ms} + w.workflow_timeout_ms)
+        ELSE w.workflow_deadline_epoch_ms END,
+    executions = w.executions + 1, updated_at = {now_ms}
+FROM (
+    SELECT q.workflow_uuid FROM @workflow_status AS q
+    WHERE q.status = 'ENQUEUED' AND q.queue_name = :queue_name
+      AND jsonb_exists(CAST(:caps AS jsonb), q.name)
+      AND (q.application_version IS NULL OR jsonb_exists(CAST(:versions AS jsonb), q.application_version))
+    ORDER BY q.priority, q.created_at, q.workflow_uuid
+    LIMIT :most
+    FOR UPDATE SKIP LOCKED
+) AS c
+WHERE w.workflow_uuid = c.workflow_uuid
+RETURNING
+    w.workflow_uuid, w.status, w.name, w.class_name, w.config_name, w.inputs, w.serialization, w.owner_xid,
+    w.recovery_attempts, w.generation, w.workflow_deadline_epoch_ms, w.parent_workflow_id, w.executions,
+    w.authenticated_user, w.assumed_role, w.authenticated_roles, w.application_version;

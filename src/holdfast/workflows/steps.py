@@ -1,0 +1,108 @@
+"""Carrying out one step: attempt after attempt, each with its own place and its own time, until one has an outcome."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from holdfast.core.retry import wait_before_retry
+from holdfast.errors import StepTimeout
+from holdfast.model.workflow import seconds
+from holdfast.workflows.place import StepPlace, here
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holdfast.model.world import World
+    from holdfast.workflows.recorder import Operation
+    from holdfast.workflows.registry import StepDefinition
+
+
+class Attempts:
+    """Runs the function of a step until it succeeds or its policy says that it failed for good."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    async def run(self, step: StepDefinition, operation: Operation, call: Callable[[], Any]) -> Any:
+        """Run an async step."""
+        attempt = 0
+        while True:
+            attempt += 1
+            place = StepPlace(operation.run, operation.identity, operation.position, attempt)
+            mark = here.set(place)
+            try:
+                if step.timeout is None:
+                    return await call()
+                return await self._within(step, call)
+            except Exception as error:
+                wait = self._wait(step, attempt, error)
+                if wait is None:
+                    raise
+            finally:
+                place.closed = True
+                here.reset(mark)
+            await self._world.sleep(wait)
+            operation.run.check()
+
+    def run_blocking(self, step: StepDefinition, operation: Operation, call: Callable[[], Any]) -> Any:
+        """Run a sync step on this thread, or, if it may take only so long, on one that can be left behind."""
+        attempt = 0
+        while True:
+            attempt += 1
+            place = StepPlace(operation.run, operation.identity, operation.position, attempt)
+            mark = here.set(place)
+            try:
+                if step.timeout is None:
+                    return call()
+                return _within_blocking(step, call)
+            except Exception as error:
+                wait = self._wait(step, attempt, error)
+                if wait is None:
+                    raise
+            finally:
+                place.closed = True
+                here.reset(mark)
+            time.sleep(wait)
+            operation.run.check()
+
+    async def _within(self, step: StepDefinition, call: Callable[[], Any]) -> Any:
+        limit = seconds(step.timeout) if step.timeout is not None else None
+        try:
+            async with asyncio.timeout(limit) as scope:
+                return await call()
+        except TimeoutError as error:
+            if not scope.expired():
+                raise
+            raise StepTimeout(f"Step {step.name!r} took longer than its timeout of {limit:g} s.") from error
+
+    def _wait(self, step: StepDefinition, attempt: int, error: Exception) -> float | None:
+        if step.retry is None:
+            return None
+        return wait_before_retry(step.retry, attempt, error, self._world.random.random())
+
+
+def _within_blocking(step: StepDefinition, call: Callable[[], Any]) -> Any:
+    """Run *call* on a thread of its own. Left behind when its time is up, it goes on, but its place is closed."""
+    limit = seconds(step.timeout) if step.timeout is not None else None
+    outcome: list[tuple[Any, BaseException | None]] = []
+    context = contextvars.copy_context()
+
+    def work() -> None:
+        try:
+            outcome.append((context.run(call), None))
+        except BaseException as error:  # noqa: BLE001 -- raised again in the workflow's thread
+            outcome.append((None, error))
+
+    thread = threading.Thread(target=work, name=f"holdfast-step-{step.name}", daemon=True)
+    thread.start()
+    thread.join(limit)
+    if not outcome:
+        raise StepTimeout(f"Step {step.name!r} took longer than its timeout of {limit:g} s; its thread was left behind.")
+    value, error = outcome[0]
+    if error is not None:
+        raise error
+    return value

@@ -1,0 +1,29 @@
+"""The two ends of a run: the call that asks for it, and the ticket by which it is found again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from holdfast.model.workflow import StartOptions
+    from holdfast.workflows.payloads import Codec
+    from holdfast.workflows.registry import Definition
+    from holdfast.workflows.run import Run
+
+
+class Call(NamedTuple):
+    """A workflow to be run: the function, what it is given, and what was said about this run."""
+
+    definition: Definition
+    instance: Any
+    arguments: tuple[Any, ...]
+    keywords: dict[str, Any]
+    options: StartOptions
+
+
+class Ticket(NamedTuple):
+    """The run a handle stands for."""
+
+    workflow_id: str
+    codec: Codec
+    run: Run | None

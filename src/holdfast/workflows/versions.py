@@ -1,0 +1,47 @@
+"""The versions of the application that have registered, and which of them is the latest."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from holdfast.errors import WorkflowNotFound
+from holdfast.model.workflow import ApplicationVersion
+
+if TYPE_CHECKING:
+    from holdfast.db.manager import ConnectionManager
+    from holdfast.db.queries import Queries
+    from holdfast.model.world import World
+
+logger = logging.getLogger("holdfast.workflows")
+
+
+class Versions:
+    """The table ``application_versions``."""
+
+    def __init__(self, manager: ConnectionManager, queries: Queries, world: World) -> None:
+        self._manager = manager
+        self._queries = queries
+        self._world = world
+
+    async def register(self, name: str) -> None:
+        """Register *name* if it is new, and warn if it is not the latest."""
+        await self._manager.execute(
+            self._queries["version_register"], version_id=self._world.new_id(), version_name=name
+        )
+        latest = await self.latest()
+        if latest.version_name != name:
+            logger.warning("This process runs application version %s; the latest is %s.", name, latest.version_name)
+
+    async def all(self) -> list[ApplicationVersion]:
+        """Return all versions, newest first."""
+        return [ApplicationVersion(**row) for row in await self._manager.fetch(self._queries["versions_list"])]
+
+    async def latest(self) -> ApplicationVersion:
+        """Return the version that was set as latest last."""
+        return (await self.all())[0]
+
+    async def set_latest(self, name: str) -> None:
+        """Make *name* the latest; it must have registered."""
+        if not await self._manager.execute(self._queries["version_set_latest"], version_name=name):
+            raise WorkflowNotFound(f"No application version {name!r} has registered; list_application_versions() shows all.")

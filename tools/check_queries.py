@@ -1,0 +1,184 @@
+"""Prove that every named query means the same on the three databases, and that each of them understands it.
+
+A fresh database of each kind is migrated; then its server prepares (SQLite: explains) every statement of
+every named query. Before that the dialects are compared: the same names, parameters and rows. And no SQL may
+stand in Python files, save the modules that are listed here. Servers are started for the purpose, or those
+named by ``HOLDFAST_TEST_POSTGRES_URL`` and ``HOLDFAST_TEST_MARIADB_URL`` are used.
+
+Exit code 1 and one line a problem.
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import re
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from holdfast.db import ConnectionManager, DatabaseURL, DialectName
+from holdfast.db.identifiers import quote
+from holdfast.db.migrations import SCHEMA, Migrator, schema_fragments
+from holdfast.db.mysql import connect as connect_mysql
+from holdfast.db.queries import Queries, Query, compare
+from holdfast.db.settings import Settings
+from holdfast.errors import DatabaseError
+from holdfast.testing.servers import Fleet, databases_of
+from holdfast.workflows.queries import workflow_queries
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+PACKAGE = Path(__file__).parents[1] / "src" / "holdfast"
+
+# What a driver says to its server about the session, and how a batch is spelled for it.
+MAY_HOLD_SQL = frozenset({"db/checkpoint.py", "db/mysql.py", "db/query_text.py", "db/sqlite.py"})
+# Nothing in production imports it. Its server classes speak to servers, its queries to tables of their own.
+_TESTING = "testing/"
+
+_SQL = re.compile(
+    r"""
+    \b(?: SELECT\s+[\w*"'`(] | INSERT\s+INTO\s | UPDATE\s+["`@\w]+\s+SET\s | DELETE\s+FROM\s
+        | (?:CREATE|ALTER|DROP)\s+(?:UNIQUE\s+)?(?:TABLE|INDEX|SCHEMA|DATABASE|FUNCTION|VIEW)\b
+        | PRAGMA\s+\w | SET\s+(?:SESSION|LOCAL|TRANSACTION)\s | START\s+TRANSACTION\b )
+    """,
+    re.VERBOSE,
+)
+
+
+def _database_queries(dialect: DialectName, schema: str) -> Queries:
+    names = schema_fragments(dialect, schema) | {"database": quote("holdfast", dialect, "database")}
+    return Queries.load(dialect, schema, fragments=names)
+
+
+# How each folder of queries is loaded.
+LOADERS: dict[str, Callable[[DialectName, str], Queries]] = {
+    "db/sql": _database_queries,
+    "workflows/sql": workflow_queries,
+}
+
+
+def unknown_folders(package: Path) -> Iterator[str]:
+    """Yield each folder of queries that nothing here loads."""
+    for folder in sorted(
+        {file.parent.relative_to(package).as_posix() for file in package.rglob("sql/*.sql")}
+    ):
+        if folder not in LOADERS and not folder.startswith(_TESTING):
+            yield f"{folder} is not checked: say in LOADERS of tools/check_queries.py how it is loaded"
+
+
+def sql_in_python(package: Path) -> Iterator[str]:
+    """Yield each place where a Python file that should not holds a string with SQL in it."""
+    for file in sorted(package.rglob("*.py")):
+        inside = file.relative_to(package).as_posix()
+        if inside in MAY_HOLD_SQL or inside.startswith(_TESTING):
+            continue
+        tree = ast.parse(file.read_text(encoding="utf-8"), str(file))
+        prose = {id(text) for text in _docstrings(tree)}
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.Constant) or not isinstance(node.value, str) or id(node) in prose:
+                continue
+            if found := _SQL.search(node.value):
+                yield f"{inside}:{node.lineno} has SQL ({found[0].strip()!r}): move it to a file of queries"
+
+
+def _docstrings(tree: ast.AST) -> Iterator[ast.Constant]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            yield node.value
+
+
+async def refused(url: DatabaseURL, queries: Sequence[Query]) -> list[str]:
+    """Return what the empty database at *url*, once it is migrated, does not understand."""
+    prepare = {
+        DialectName.SQLITE: _explain,
+        DialectName.POSTGRES: _prepare,
+        DialectName.MYSQL: _prepare_by_name,
+    }
+    async with ConnectionManager(url.secret_text()) as manager:
+        await Migrator(manager).migrate()
+    return await prepare[url.dialect](url, queries)
+
+
+async def _explain(url: DatabaseURL, queries: Sequence[Query]) -> list[str]:
+    rows: list[str] = []
+    async with ConnectionManager(url.secret_text()) as manager:
+        for query in queries:
+            for statement in query.statements:
+                try:
+                    await manager.backend().fetch(f"EXPLAIN {statement.text}", [None] * len(statement.order))
+                except DatabaseError as error:
+                    rows.append(f"sqlite does not understand {query.name}: {error}")
+    return rows
+
+
+async def _prepare(url: DatabaseURL, queries: Sequence[Query]) -> list[str]:
+    import asyncpg  # noqa: PLC0415 -- an extra that only this function needs
+
+    rows: list[str] = []
+    connection = await asyncpg.connect(url.secret_text(), statement_cache_size=0)
+    try:
+        for query in queries:
+            for statement in query.statements:
+                try:
+                    await connection.prepare(statement.text)
+                except asyncpg.PostgresError as error:
+                    rows.append(f"postgres does not understand {query.name}: {error}")
+    finally:
+        await connection.close()  # with it ends whatever preparing has left open
+    return rows
+
+
+async def _prepare_by_name(url: DatabaseURL, queries: Sequence[Query]) -> list[str]:
+    rows: list[str] = []
+    session = await connect_mysql(Settings(url=url))
+    try:
+        for query in queries:
+            for statement in query.statements:
+                try:
+                    plain = re.sub(r"%(s|%)", lambda mark: "?" if mark[1] == "s" else "%", statement.text)
+                    await session.execute("PREPARE checked FROM %s", (plain,))
+                    await session.execute("DEALLOCATE PREPARE checked", ())
+                except DatabaseError as error:
+                    rows.append(f"mysql does not understand {query.name}: {error}")
+    finally:
+        await session.close()
+    return rows
+
+
+def problems(servers: dict[str, str], folder: str) -> Iterator[str]:
+    """Yield every problem there is."""
+    yield from sql_in_python(PACKAGE)
+    yield from unknown_folders(PACKAGE)
+    loaded: dict[DialectName, list[Query]] = {dialect: [] for dialect in DialectName}
+    for load in LOADERS.values():
+        sides = [load(dialect, SCHEMA) for dialect in DialectName]
+        yield from compare(*sides)
+        for side in sides:
+            loaded[side.dialect] += side
+    sqlite = DatabaseURL.parse(f"{folder}/queries.sqlite")
+    yield from asyncio.run(refused(sqlite, loaded[DialectName.SQLITE]))
+    for dialect, kind in {DialectName.POSTGRES: "postgres", DialectName.MYSQL: "mariadb"}.items():
+        if kind not in servers:
+            yield f"{dialect}: no {kind} server is installed, so its queries were not prepared"
+            continue
+        databases = databases_of(servers[kind])
+        url = databases.create(servers[kind])
+        try:
+            yield from asyncio.run(refused(DatabaseURL.parse(url), loaded[dialect]))
+        finally:
+            databases.drop(url)
+
+
+def main() -> int:
+    """Print what is wrong."""
+    with Fleet() as fleet, TemporaryDirectory() as folder:
+        found = list(problems(fleet.urls, folder))
+    print("\n".join(found) or "Every query is understood by every database, and means the same to each.")
+    return int(bool(found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
