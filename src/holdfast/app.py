@@ -1,16 +1,21 @@
 """``Holdfast`` and ``AsyncHoldfast``: what a user makes. They wire the rooms, start them and stop them.
 
-Both are the same engine. ``AsyncHoldfast`` lives on the caller's event loop; ``Holdfast`` has one in a thread of its own.
+Both are the same engine. ``AsyncHoldfast`` lives on the caller's event loop; ``Holdfast`` has one in its own thread.
 """
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from holdfast.db.portal import Portal
 from holdfast.errors import MisuseError
-from holdfast.model.workflow import DEFAULT_MAX_RECOVERY_ATTEMPTS, ApplicationVersion, Duration, Retry, seconds
+from holdfast.model.workflow import (
+    DEFAULT_MAX_RECOVERY_ATTEMPTS,
+    ApplicationVersion,
+    Duration,
+    Retry,
+    seconds,
+)
 from holdfast.workflows import branches
 from holdfast.workflows.configuration import engine_settings, read_configuration
 from holdfast.workflows.durable import unpatched
@@ -22,6 +27,7 @@ from holdfast.workflows.registry import Definition, StepDefinition, checked_name
 from holdfast.workflows.ticket import Ticket
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
     from datetime import datetime
     from types import TracebackType
@@ -66,13 +72,15 @@ class _Application:
         """Make *instance*, by its class and its ``config_name``, the object whose workflow methods can be recovered."""
         config_name = getattr(instance, "config_name", None)
         if not isinstance(config_name, str) or not config_name:
-            raise MisuseError(f"A {type(instance).__qualname__} needs a config_name to be registered: a text that is unique.")
+            raise MisuseError(
+                f"A {type(instance).__qualname__} needs a config_name to be registered: a text that is unique."
+            )
         self._engine.registry.add_instance(type(instance).__qualname__, config_name, instance)
 
     def _define(self, function: Any, name: str | None, max_recovery_attempts: int) -> Definition:
         binds: Any = "class" if isinstance(function, classmethod) else "nothing"
         plain = function.__func__ if isinstance(function, classmethod | staticmethod) else function
-        owner, _, last = plain.__qualname__.rpartition(".")
+        owner = plain.__qualname__.rpartition(".")[0]
         in_class = bool(owner) and not owner.endswith("<locals>")
         if binds == "nothing" and in_class and not isinstance(function, staticmethod):
             binds = "instance"
@@ -88,7 +96,9 @@ class _Application:
         self._engine.registry.add_workflow(definition)
         return definition
 
-    def _define_step(self, function: Any, name: str | None, retry: Retry | None, timeout: Duration | None) -> StepDefinition:
+    def _define_step(
+        self, function: Any, name: str | None, retry: Retry | None, timeout: Duration | None
+    ) -> StepDefinition:
         plain = function.__func__ if isinstance(function, staticmethod) else function
         definition = StepDefinition(
             name=checked_name(name, plain),
@@ -157,9 +167,15 @@ class Holdfast(_Application):
     @overload
     def workflow(self, function: Callable[P, R], /) -> Workflow[P, R, R]: ...
     @overload
-    def workflow(self, *, name: str | None = None, max_recovery_attempts: int = DEFAULT_MAX_RECOVERY_ATTEMPTS) -> WorkflowDecorator: ...
     def workflow(
-        self, function: Any = None, /, *, name: str | None = None, max_recovery_attempts: int = DEFAULT_MAX_RECOVERY_ATTEMPTS
+        self, *, name: str | None = None, max_recovery_attempts: int = DEFAULT_MAX_RECOVERY_ATTEMPTS
+    ) -> WorkflowDecorator: ...
+    def workflow(
+        self,
+        function: Any = None,
+        *,
+        name: str | None = None,
+        max_recovery_attempts: int = DEFAULT_MAX_RECOVERY_ATTEMPTS,
     ) -> Any:
         """Make a function a durable workflow; as ``@app.workflow`` or ``@app.workflow(name=...)``."""
 
@@ -171,9 +187,16 @@ class Holdfast(_Application):
     @overload
     def step(self, function: Callable[P, R], /) -> Step[P, R]: ...
     @overload
-    def step(self, *, name: str | None = None, retry: Retry | None = None, timeout: Duration | None = None) -> StepDecorator: ...
     def step(
-        self, function: Any = None, /, *, name: str | None = None, retry: Retry | None = None, timeout: Duration | None = None
+        self, *, name: str | None = None, retry: Retry | None = None, timeout: Duration | None = None
+    ) -> StepDecorator: ...
+    def step(
+        self,
+        function: Any = None,
+        *,
+        name: str | None = None,
+        retry: Retry | None = None,
+        timeout: Duration | None = None,
     ) -> Any:
         """Make a function a step; as ``@app.step`` or ``@app.step(retry=Retry(...), timeout=...)``."""
 
@@ -280,13 +303,21 @@ class AsyncHoldfast(_Application):
         await self.close()
 
     @overload
-    def workflow(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncWorkflow[P, R, Coroutine[Any, Any, R]]: ...
+    def workflow(
+        self, function: Callable[P, Coroutine[Any, Any, R]], /
+    ) -> AsyncWorkflow[P, R, Coroutine[Any, Any, R]]: ...
     @overload
     def workflow(self, function: Callable[P, R], /) -> AsyncWorkflow[P, R, R]: ...
     @overload
-    def workflow(self, *, name: str | None = None, max_recovery_attempts: int = DEFAULT_MAX_RECOVERY_ATTEMPTS) -> AsyncWorkflowDecorator: ...
     def workflow(
-        self, function: Any = None, /, *, name: str | None = None, max_recovery_attempts: int = DEFAULT_MAX_RECOVERY_ATTEMPTS
+        self, *, name: str | None = None, max_recovery_attempts: int = DEFAULT_MAX_RECOVERY_ATTEMPTS
+    ) -> AsyncWorkflowDecorator: ...
+    def workflow(
+        self,
+        function: Any = None,
+        *,
+        name: str | None = None,
+        max_recovery_attempts: int = DEFAULT_MAX_RECOVERY_ATTEMPTS,
     ) -> Any:
         """Make a function a durable workflow; as ``@app.workflow`` or ``@app.workflow(name=...)``."""
 
@@ -298,9 +329,16 @@ class AsyncHoldfast(_Application):
     @overload
     def step(self, function: Callable[P, R], /) -> Step[P, R]: ...
     @overload
-    def step(self, *, name: str | None = None, retry: Retry | None = None, timeout: Duration | None = None) -> StepDecorator: ...
     def step(
-        self, function: Any = None, /, *, name: str | None = None, retry: Retry | None = None, timeout: Duration | None = None
+        self, *, name: str | None = None, retry: Retry | None = None, timeout: Duration | None = None
+    ) -> StepDecorator: ...
+    def step(
+        self,
+        function: Any = None,
+        *,
+        name: str | None = None,
+        retry: Retry | None = None,
+        timeout: Duration | None = None,
     ) -> Any:
         """Make a function a step; as ``@app.step`` or ``@app.step(retry=Retry(...), timeout=...)``."""
 
@@ -317,7 +355,9 @@ class AsyncHoldfast(_Application):
         """Call a function as a step that was not declared as one; a sync function runs on a thread."""
         return await self._engine.run_step(task_place(), self._ad_hoc(function, None, None, None), args, kwargs)
 
-    async def execute(self, workflow: AsyncWorkflow[..., R, Any], parameters: Mapping[str, Any] | None = None) -> tuple[R, str]:
+    async def execute(
+        self, workflow: AsyncWorkflow[..., R, Any], parameters: Mapping[str, Any] | None = None
+    ) -> tuple[R, str]:
         """Run a workflow with named *parameters*; return its result and the id of the run."""
         handle = await workflow.start(**(parameters or {}))
         return await handle.result(), handle.workflow_id

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from holdfast.db import mysql, postgres, sqlite
+from holdfast.db import sqlite
 from holdfast.db.checkpoint import Checkpointer
 from holdfast.db.placeholders import is_read
 from holdfast.db.pool import Pool
@@ -71,7 +71,7 @@ class PooledBackend:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._dialect = settings.url.dialect
-        self._driver = postgres.connect if self._dialect is DialectName.POSTGRES else mysql.connect
+        self._driver = _driver(self._dialect)
         self.pool = Pool(
             self.connect,
             size=settings.pool_size,
@@ -104,6 +104,17 @@ class PooledBackend:
     async def run(self, work: Callable[[Transaction], Coroutine[Any, Any, T]], isolation: str | None) -> T:
         async with self.pool.lease() as session:
             return await in_transaction(session, self._dialect, work, isolation)
+
+
+def _driver(dialect: DialectName) -> Callable[[Settings], Coroutine[Any, Any, Session]]:
+    """Return how to connect. A driver is imported when it is first needed: it may be missing, and it takes its time."""
+    if dialect is DialectName.POSTGRES:
+        from holdfast.db import postgres  # noqa: PLC0415 -- as said above
+
+        return postgres.connect
+    from holdfast.db import mysql  # noqa: PLC0415 -- as said above
+
+    return mysql.connect
 
 
 class SqliteBackend:

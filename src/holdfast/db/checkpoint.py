@@ -18,6 +18,7 @@ except ImportError:  # not a POSIX system
 logger = logging.getLogger("holdfast.db")
 
 _WAL_BYTES = 4 * 1024 * 1024
+_INSIST_MS = 100
 
 
 class Checkpointer:
@@ -28,30 +29,40 @@ class Checkpointer:
         self._due = _WAL_BYTES
 
     def after_commit(self, connection: sqlite3.Connection) -> None:
-        """Checkpoint if the log has grown and no other process is doing so. Never raises: the commit stands."""
-        size = self._log_size()
-        if size <= _WAL_BYTES:
-            self._due = _WAL_BYTES
-        elif size >= self._due:
-            self._due = size + _WAL_BYTES  # a log held by a reader is not looked at again before it has grown
-            try:
-                self.run(connection)
-            except (OSError, sqlite3.Error) as error:
-                logger.warning("The write-ahead log of %s could not be moved into it: %s", self._path, error)
+        """Checkpoint if the log has grown and no other process is doing so.
 
-    def run(self, connection: sqlite3.Connection) -> bool:
-        """Checkpoint now; False when another process has the turn."""
+        Never raises: the commit stands, whatever becomes of the log.
+        """
+        size = self._log_size()
+        if size < self._due:
+            return
+        try:
+            done = self.run(connection, insist=size >= 2 * _WAL_BYTES)
+        except (OSError, sqlite3.Error) as error:
+            done = False
+            logger.warning("The write-ahead log of %s could not be moved into it: %s", self._path, error)
+        # A log that a long reader holds is looked at again when it has grown as much again.
+        self._due = _WAL_BYTES if done else size + _WAL_BYTES
+
+    def run(self, connection: sqlite3.Connection, *, insist: bool = False) -> bool:
+        """Checkpoint now; False when another process has the turn, or readers kept some of the log.
+
+        It waits for nobody, unless told to *insist*: readers that follow one another without a gap would keep the log
+        from ever beginning anew, so the writer then waits a moment for those that read now.
+        """
         lock = os.open(f"{self._path}-checkpoint", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             if fcntl is not None:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # PASSIVE waits for nobody: readers keep their snapshot and the next turn moves the rest.
-            connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+            connection.execute(f"PRAGMA busy_timeout = {_INSIST_MS if insist else 0}").fetchall()
+            mode = "RESTART" if insist else "PASSIVE"
+            [(busy, pages, moved)] = connection.execute(f"PRAGMA wal_checkpoint({mode})").fetchall()
         except BlockingIOError:
             return False
         finally:
+            connection.execute("PRAGMA busy_timeout = 0").fetchall()
             os.close(lock)
-        return True
+        return not busy and bool(pages == moved)
 
     def _log_size(self) -> int:
         try:

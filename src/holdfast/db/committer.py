@@ -160,9 +160,7 @@ class Committer:
     async def _apply(self, transaction: Transaction, kind: Kind[Any], rows: Sequence[Values]) -> Sequence[Any]:
         return _one_each(kind, rows, await self._lane.finish(kind.apply(transaction, rows)))
 
-    async def _ask_then_apply(
-        self, transaction: Transaction, kind: Kind[Any], rows: Sequence[Values]
-    ) -> Sequence[Any]:
+    async def _ask_then_apply(self, transaction: Transaction, kind: Kind[Any], rows: Sequence[Values]) -> Sequence[Any]:
         """Keep what an earlier commit has stored after all; write the rest."""
         found = await self._lane.finish(kind.recall(transaction, rows))
         outcomes = list(_one_each(kind, rows, found))

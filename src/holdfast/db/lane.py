@@ -1,5 +1,7 @@
-"""The two ways a pipeline's batches reach the database: on the loop with a connection of their own, or on the thread
-of SQLite's writer. A lane decides where and when ``drain`` runs; what it does is the pipeline's business.
+"""The two ways a pipeline's batches reach the database.
+
+On the loop with a connection of their own, or on the thread of SQLite's writer. A lane decides where and when
+``drain`` runs; what it does is the pipeline's business.
 """
 
 from __future__ import annotations

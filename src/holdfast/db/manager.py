@@ -196,8 +196,14 @@ class ConnectionManager:
         if backend is None:
             raise NotInitialized(f"The connection to {self.url.safe} is not open; await initialize() first.")
         if _running_loop() is not self._loop or os.getpid() != self._pid:
-            forked = "This process was forked from the one that opened" if os.getpid() != self._pid else "Another event loop opened"
-            raise WrongLoop(f"{forked} the connection to {self.url.safe}; make a ConnectionManager here and initialize it.")
+            forked = (
+                "This process was forked from the one that opened"
+                if os.getpid() != self._pid
+                else "Another event loop opened"
+            )
+            raise WrongLoop(
+                f"{forked} the connection to {self.url.safe}; make a ConnectionManager here and initialize it."
+            )
         return backend
 
     def refuse_inside_transaction(self, verb: str) -> None:
@@ -205,8 +211,8 @@ class ConnectionManager:
         entered = _entered.get()
         if entered and any(manager is self and transaction.is_open for manager, transaction in entered):
             raise NestedTransaction(
-                f"{verb}() was called on the connection manager inside one of its own transactions, where it could wait "
-                "for itself for ever; use the transaction's execute() and fetch()."
+                f"{verb}() was called on the connection manager inside one of its own transactions, where it could "
+                "wait for itself for ever; use the transaction's execute() and fetch()."
             )
 
     async def _persevere(self, attempt: Callable[[], Awaitable[T]]) -> T:
@@ -284,5 +290,7 @@ def checked_isolation(isolation: str | None) -> str | None:
         return None
     level = " ".join(isolation.upper().split())
     if level not in _ISOLATION:
-        raise ConfigurationError(f"There is no isolation level {isolation!r}; choose one of {', '.join(sorted(_ISOLATION))}.")
+        raise ConfigurationError(
+            f"There is no isolation level {isolation!r}; choose one of {', '.join(sorted(_ISOLATION))}."
+        )
     return level

@@ -46,9 +46,7 @@ def read_migrations(folder: Path, dialect: DialectName) -> tuple[Migration, ...]
         found.append(Migration(int(match["version"]), path.stem, path.read_text(encoding="utf-8")))
     if [each.version for each in found] != list(range(1, len(found) + 1)):
         names = ", ".join(each.name for each in found)
-        raise ConfigurationError(
-            f"The migrations in {place} must be numbered from 0001 without gaps: {names}."
-        )
+        raise ConfigurationError(f"The migrations in {place} must be numbered from 0001 without gaps: {names}.")
     if not found:
         raise ConfigurationError(f"There are no migrations in {place}; reinstall the package.")
     return tuple(found)

@@ -122,9 +122,7 @@ class Migrator:
         if not pending:
             return f"-- The tables are at version {self.latest}: there is nothing to run.\n"
         fragments = await self._fragments()
-        return script(
-            self._queries, [(migration, self._statements(migration, fragments)) for migration in pending]
-        )
+        return script(self._queries, [(migration, self._statements(migration, fragments)) for migration in pending])
 
     async def _is_pending(self) -> bool:
         return bool(await self.pending())
@@ -136,9 +134,7 @@ class Migrator:
         await self._prepare_version_table()
         fragments = await self._fragments()
         return [
-            migration
-            for migration in pending
-            if await self._apply(migration, self._statements(migration, fragments))
+            migration for migration in pending if await self._apply(migration, self._statements(migration, fragments))
         ]
 
     async def _apply(self, migration: Migration, statements: Sequence[str]) -> bool:
@@ -147,9 +143,7 @@ class Migrator:
         backend = self._manager.backend()
 
         async def work(transaction: Transaction) -> bool:
-            claimed = await transaction.execute(
-                self._queries["migration_claim"], version=version, before=version - 1
-            )
+            claimed = await transaction.execute(self._queries["migration_claim"], version=version, before=version - 1)
             if not claimed:
                 return False
             await self._carry_out(backend, transaction, statements)
@@ -184,9 +178,7 @@ class Migrator:
             return
 
         async def create(transaction: Transaction) -> None:
-            if self._dialect is DialectName.POSTGRES and not await transaction.fetch(
-                self._queries["schema_present"]
-            ):
+            if self._dialect is DialectName.POSTGRES and not await transaction.fetch(self._queries["schema_present"]):
                 await transaction.execute(self._queries["schema_create"])
             await transaction.execute(self._queries["migration_table_create"])
 

@@ -54,9 +54,7 @@ async def _create(manager: ConnectionManager) -> None:
                     f"created and try again. {refusal}"
                 ) from refusal
             # Somebody is connected to the template, perhaps another process like us.
-            await manager.world.sleep(
-                backoff(attempt, base=0.05, cap=1.0, draw=manager.world.random.random())
-            )
+            await manager.world.sleep(backoff(attempt, base=0.05, cap=1.0, draw=manager.world.random.random()))
     finally:
         await session.close()
 

@@ -29,7 +29,7 @@ try:
     from asyncmy.constants import CLIENT
     from asyncmy.errors import Error as DriverError
 except ImportError:
-    asyncmy = None
+    asyncmy = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,7 +97,7 @@ class MySQLSession:
         except asyncio.CancelledError:
             self._broken = True
             raise
-        except Exception as error:  # noqa: BLE001 -- every driver error is given a meaning and raised again
+        except Exception as error:
             if self._lost(error) is not None:
                 raise UnknownCommit(
                     "The connection to MariaDB/MySQL broke during COMMIT: the writes may or may not be there."
@@ -115,7 +115,7 @@ class MySQLSession:
         except asyncio.CancelledError:
             self._broken = True
             raise
-        except Exception as error:  # noqa: BLE001 -- a connection lost here has rolled back by itself
+        except Exception as error:
             if self._lost(error) is None:
                 self._broken = True  # the transaction is still open: do not hand this connection on
                 raise meaning(error, "ROLLBACK") from error
@@ -133,7 +133,7 @@ class MySQLSession:
         cursor = self._connection.cursor()
         try:
             text = cursor.mogrify(sql, [_outgoing(value) for value in args])
-        except Exception as error:  # noqa: BLE001 -- whatever a value of a foreign type makes of being escaped
+        except Exception as error:
             raise QueryFailed(f"A value does not fit MariaDB/MySQL ({error}): {_brief(sql)}") from error
         self._refuse_too_large(text, sql)
         try:
@@ -141,7 +141,7 @@ class MySQLSession:
         except asyncio.CancelledError:
             self._broken = True  # the reply is still on its way: this conversation cannot be picked up again
             raise
-        except Exception as error:  # noqa: BLE001 -- every driver error is given a meaning and raised again
+        except Exception as error:
             lost = self._lost(error)
             if lost is None:
                 self._broken = _number(error) in _READ_ONLY  # demoted: the next connection may reach its successor
@@ -205,35 +205,40 @@ async def connect(settings: Settings) -> MySQLSession:
     """Open a session, or say in one sentence why not and what to do."""
     if asyncmy is None:
         raise DriverMissing("MariaDB/MySQL needs the driver asyncmy: pip install 'holdfast[mysql]'.")
-    url = settings.url
-    where = url.safe
+    where = settings.url.safe
     try:
-        connection = await asyncmy.connect(
-            host=url.host or "127.0.0.1",
-            port=url.port or 3306,
-            user=url.user or "",
-            password=url.password or "",
-            database=url.database or None,
-            unix_socket=url.options.get("unix_socket"),
-            charset="utf8mb4",
-            client_flag=CLIENT.FOUND_ROWS,
-            autocommit=True,
-            connect_timeout=max(1, round(settings.connect_timeout)),
-            read_timeout=settings.command_timeout,
-            program_name=settings.application_name,
-        )
-    except DriverError as error:
-        raise _unavailable(error, where, url.database) from error
-    except (asyncio.TimeoutError, TimeoutError) as error:
+        async with asyncio.timeout(settings.connect_timeout):  # the driver's own ends before the greeting
+            return await _settled_in(MySQLSession(await _greet(settings)))
+    except TimeoutError as error:
         raise Unavailable(
-            f"MariaDB/MySQL at {where} did not answer within {settings.connect_timeout:g} s: check host, port and firewall."
+            f"MariaDB/MySQL at {where} did not answer within {settings.connect_timeout:g} s: "
+            "check host, port and firewall."
         ) from error
-    session = MySQLSession(connection)
+    except (DriverError, DatabaseError, *_BROKEN) as error:
+        raise _unavailable(error, where, settings.url.database) from error
+
+
+async def _greet(settings: Settings) -> Any:
+    url = settings.url
+    return await asyncmy.connect(
+        host=url.host or "127.0.0.1",
+        port=url.port or 3306,
+        user=url.user or "",
+        password=url.password or "",
+        database=url.database or None,
+        unix_socket=url.options.get("unix_socket"),
+        charset="utf8mb4",
+        client_flag=CLIENT.FOUND_ROWS,
+        autocommit=True,
+        connect_timeout=max(1, round(settings.connect_timeout)),
+        read_timeout=settings.command_timeout,
+        program_name=settings.application_name,
+    )
+
+
+async def _settled_in(session: MySQLSession) -> MySQLSession:
     try:
         await session.settle_in()
-    except DatabaseError as error:
-        await session.close()
-        raise _unavailable(error, where, url.database) from error
     except BaseException:
         await session.close()
         raise
@@ -247,5 +252,7 @@ def _unavailable(error: Exception, where: str, database: str | None) -> Unavaila
     if number == _NO_DATABASE:
         return Unavailable(f"MariaDB/MySQL at {where} has no database {database!r}: create it first.")
     if number in _TOO_MANY:
-        return Unavailable(f"MariaDB/MySQL at {where} has no free connection: lower pool_size or raise max_connections.")
+        return Unavailable(
+            f"MariaDB/MySQL at {where} has no free connection: lower pool_size or raise max_connections."
+        )
     return Unavailable(f"MariaDB/MySQL at {where} cannot be reached: check that it runs and listens there.")

@@ -86,9 +86,7 @@ _WRITES = re.compile(
     r"\b(?:INSERT|UPDATE|DELETE|MERGE|INTO|CALL|REPLACE(?!\s*\()|FOR\s+(?:KEY\s+)?SHARE|LOCK\s+IN)\b|;\s*\S",
     re.IGNORECASE,
 )
-_CTE_COLUMNS = re.compile(
-    r"\b(\w+)\s*\([\w\s,]*\)(?=\s*AS\s*(?:(?:NOT\s+)?MATERIALIZED\s*)?\()", re.IGNORECASE
-)
+_CTE_COLUMNS = re.compile(r"\b(\w+)\s*\([\w\s,]*\)(?=\s*AS\s*(?:(?:NOT\s+)?MATERIALIZED\s*)?\()", re.IGNORECASE)
 _CALLS = re.compile(r'(\.\s*)?(\w+|")\s*\(')
 _HARMLESS_BEFORE_PARENTHESIS = re.compile(
     r"""
@@ -185,9 +183,7 @@ def _native_mark(mark: str, number: int, dialect: DialectName) -> str:
     if mark == "??":
         raise QueryFailed(f"The statement has ??, PostgreSQL's operator ?, which {dialect} does not have.")
     if mark[0] == "?":
-        raise QueryFailed(
-            f"The statement has the numbered placeholder {mark}: write ? and repeat the argument."
-        )
+        raise QueryFailed(f"The statement has the numbered placeholder {mark}: write ? and repeat the argument.")
     return "%%" if mark == "%" and dialect is DialectName.MYSQL else mark
 
 
@@ -224,14 +220,10 @@ def _end_of_comment(sql: str, start: int) -> int:
 
 
 def _unfinished(sql: str, at: int) -> QueryFailed:
-    what = {"'": "string", '"': "double quote", "`": "backtick", "/": "comment", "[": "bracket"}.get(
-        sql[at], "string"
-    )
+    what = {"'": "string", '"': "double quote", "`": "backtick", "/": "comment", "[": "bracket"}.get(sql[at], "string")
     line = sql.count("\n", 0, at) + 1
     column = at - sql.rfind("\n", 0, at)
-    return QueryFailed(
-        f"The {what} that begins in line {line}, column {column} of the statement has no end: close it."
-    )
+    return QueryFailed(f"The {what} that begins in line {line}, column {column} of the statement has no end: close it.")
 
 
 __all__ = ["Part", "Piece", "Translated", "is_read", "pieces", "placeholder", "translate"]

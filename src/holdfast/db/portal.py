@@ -57,15 +57,21 @@ class Portal:
             raise NotInitialized("This object is not open; call initialize() first, or use it in a with block.")
         if os.getpid() != self._pid:
             work.close()
-            raise WrongLoop("This object was opened before a fork, and its thread is not in the child: make another here.")
+            raise WrongLoop(
+                "This object was opened before a fork, and its thread is not in the child: make another here."
+            )
         if threading.current_thread() is self._thread:
             work.close()
-            raise MisuseError("A blocking call on the library's own event loop would wait for itself; use the async class there.")
+            raise MisuseError(
+                "A blocking call on the library's own event loop would wait for itself; use the async class there."
+            )
         try:
             reply = asyncio.run_coroutine_threadsafe(work, loop)
         except RuntimeError:
             work.close()
-            raise NotInitialized("This object was closed by another thread; call initialize() to open it again.") from None
+            raise NotInitialized(
+                "This object was closed by another thread; call initialize() to open it again."
+            ) from None
         try:
             return reply.result()
         except concurrent.futures.CancelledError:

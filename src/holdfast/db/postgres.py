@@ -57,14 +57,14 @@ class PostgresSession:
     async def execute(self, sql: str, args: Sequence[Any]) -> int:
         try:
             status: str = await self._connection.execute(sql, *args)
-        except Exception as error:  # noqa: BLE001 -- every driver error is given a meaning and raised again
+        except Exception as error:
             raise self._meaning(error, sql) from error
         return int(last) if (last := status.rpartition(" ")[2]).isdigit() else 0
 
     async def fetch(self, sql: str, args: Sequence[Any]) -> list[Row]:
         try:
             records = await self._connection.fetch(sql, *args)
-        except Exception as error:  # noqa: BLE001 -- every driver error is given a meaning and raised again
+        except Exception as error:
             raise self._meaning(error, sql) from error
         return [dict(record) for record in records]
 
@@ -75,7 +75,7 @@ class PostgresSession:
         except asyncio.CancelledError:
             self._broken = True  # whether BEGIN took place is not known: do not hand this connection on
             raise
-        except Exception as error:  # noqa: BLE001 -- every driver error is given a meaning and raised again
+        except Exception as error:
             raise self._lost(error) or self._meaning(error, text) from error
         self._in_transaction = True
 
@@ -87,7 +87,7 @@ class PostgresSession:
         except asyncio.CancelledError:
             self._broken = True
             raise
-        except Exception as error:  # noqa: BLE001 -- every driver error is given a meaning and raised again
+        except Exception as error:
             if self._lost(error) is not None:
                 raise UnknownCommit(
                     "The connection to PostgreSQL broke during COMMIT: the writes may or may not be there."
@@ -109,7 +109,7 @@ class PostgresSession:
         except asyncio.CancelledError:
             self._broken = True
             raise
-        except Exception as error:  # noqa: BLE001 -- a connection lost here has rolled back by itself
+        except Exception as error:
             if self._lost(error) is None:
                 self._broken = True  # the transaction is still open: do not hand this connection on
                 raise self._meaning(error, "ROLLBACK") from error
@@ -186,12 +186,14 @@ async def connect(settings: Settings) -> PostgresSession:
             f"PostgreSQL at {where} has no database {url.database!r}: create it, or run `holdfast migrate`."
         ) from error
     except asyncpg.TooManyConnectionsError as error:
-        raise Unavailable(f"PostgreSQL at {where} has no free connection: lower pool_size or raise max_connections.") from error
+        raise Unavailable(
+            f"PostgreSQL at {where} has no free connection: lower pool_size or raise max_connections."
+        ) from error
     except asyncpg.PostgresError as error:
         raise Unavailable(f"PostgreSQL at {where} refused the connection: {error}") from error
-    except (asyncio.TimeoutError, TimeoutError) as error:
+    except TimeoutError as error:
         raise Unavailable(
-            f"PostgreSQL at {where} did not answer within {settings.connect_timeout:g} s: check host, port and firewall."
+            f"PostgreSQL at {where} did not answer within {settings.connect_timeout:g} s: check host, port, firewall."
         ) from error
     except OSError as error:
         raise Unavailable(f"PostgreSQL at {where} cannot be reached: check that it runs and listens there.") from error

@@ -61,9 +61,7 @@ class Query:
 
     def __post_init__(self) -> None:
         """Prepare what ``bind`` and ``batch`` would otherwise work out at every call."""
-        spread = (
-            None if self.rows is None else _SPREADS[self.dialect](self.statements, self.rows, self.parameters)
-        )
+        spread = None if self.rows is None else _SPREADS[self.dialect](self.statements, self.rows, self.parameters)
         object.__setattr__(self, "_wanted", len(self.parameters) if self.rows is None else -1)
         object.__setattr__(self, "_takes", tuple((each.text, _take(each.order)) for each in self.statements))
         object.__setattr__(self, "_spread", spread)
@@ -143,9 +141,7 @@ class Queries:
         if schema is not None:
             check_identifier(schema, dialect, "schema")
         if fragments is not None and not fragments.keys().isdisjoint({"rows", "now_ms", "now_iso"}):
-            raise ConfigurationError(
-                "The fragments rows, now_ms and now_iso are built in: give yours other names."
-            )
+            raise ConfigurationError("The fragments rows, now_ms and now_iso are built in: give yours other names.")
         sources = _merged(_FOLDER if folder is None else folder, dialect)
         return cls(dialect, sources, schema, {**clock(dialect, clock_offset_ms), **(fragments or {})})
 
@@ -170,9 +166,7 @@ class Queries:
             hint = f"did you mean {' or '.join(near)}?" if near else "see names() for those there are."
             raise MisuseError(f"There is no query {name!r} for {self.dialect}: {hint}")
         written = statements(source, self.dialect, self._schema, self._fragments)
-        parameters = {
-            each for statement in written for each in statement.order if not each.startswith("rows.")
-        }
+        parameters = {each for statement in written for each in statement.order if not each.startswith("rows.")}
         return Query(name, source.doc, tuple(sorted(parameters)), source.rows, written, self.dialect)
 
 
@@ -183,12 +177,8 @@ def _merged(folder: Path, dialect: DialectName) -> dict[str, Source]:
     common, own = (query_source.read(path) for path in paths)
     for source in own.values():
         if source.only and dialect not in source.only:
-            raise QueryFailed(
-                f"{source.place}: the query {source.name} is in the file of a dialect it excludes."
-            )
-    return {
-        name: source for name, source in common.items() if not source.only or dialect in source.only
-    } | own
+            raise QueryFailed(f"{source.place}: the query {source.name} is in the file of a dialect it excludes.")
+    return {name: source for name, source in common.items() if not source.only or dialect in source.only} | own
 
 
 def compare(*loaded: Queries) -> list[str]:
@@ -214,9 +204,7 @@ def _differences(one: Query, other: Query) -> Iterable[str]:
         names = _listed(one.parameters), _listed(other.parameters)
         yield f"{one.name}: {sides} differ in parameters: {names[0]} / {names[1]}"
     if one.rows != other.rows:
-        rows = [
-            None if each.rows is None else [" ".join(column) for column in each.rows] for each in (one, other)
-        ]
+        rows = [None if each.rows is None else [" ".join(column) for column in each.rows] for each in (one, other)]
         yield f"{one.name}: {sides} differ in rows: {_listed(rows[0])} / {_listed(rows[1])}"
 
 
@@ -243,9 +231,7 @@ def _positions(
     return [(each.text, _take([place[name] for name in each.order])) for each in written]
 
 
-def _spread_arrays(
-    written: tuple[Statement, ...], columns: tuple[Column, ...], parameters: tuple[str, ...]
-) -> _Spread:
+def _spread_arrays(written: tuple[Statement, ...], columns: tuple[Column, ...], parameters: tuple[str, ...]) -> _Spread:
     """PostgreSQL: each statement once, a column of the batch being one array."""
     takes = _positions(written, columns, parameters)
 
@@ -256,9 +242,7 @@ def _spread_arrays(
     return spread
 
 
-def _spread_rows(
-    written: tuple[Statement, ...], columns: tuple[Column, ...], parameters: tuple[str, ...]
-) -> _Spread:
+def _spread_rows(written: tuple[Statement, ...], columns: tuple[Column, ...], parameters: tuple[str, ...]) -> _Spread:
     """SQLite: a call costs no round trip, so each row is a call."""
     takes = _positions(written, columns, parameters)
 
@@ -271,9 +255,7 @@ def _spread_rows(
     return spread
 
 
-def _spread_union(
-    written: tuple[Statement, ...], columns: tuple[Column, ...], parameters: tuple[str, ...]
-) -> _Spread:
+def _spread_union(written: tuple[Statement, ...], columns: tuple[Column, ...], parameters: tuple[str, ...]) -> _Spread:
     """MySQL: each statement once, in a text for that number of rows."""
     place = {name: at for at, name in enumerate(parameters)}
     cuts = [each.cut or ((each.text, each.order),) for each in written]

@@ -54,9 +54,7 @@ def read(path: Path) -> dict[str, Source]:
     headings = list(_NAME.finditer(text))
     before = text[: headings[0].start()] if headings else text
     if any(line.strip() and not line.startswith("--") for line in before.splitlines()):
-        raise QueryFailed(
-            f"{path.name}: there is SQL before the first query: begin it with `-- name: some_name`."
-        )
+        raise QueryFailed(f"{path.name}: there is SQL before the first query: begin it with `-- name: some_name`.")
     sources: dict[str, Source] = {}
     for heading, following in zip_longest(headings, headings[1:]):
         end = len(text) if following is None else following.start()
@@ -70,9 +68,7 @@ def read(path: Path) -> dict[str, Source]:
 
 def _source(name: str, body: str, place: str) -> Source:
     if _LOWER_SNAKE.fullmatch(name) is None:
-        raise QueryFailed(
-            f"{place}: the name of a query is lower_snake_case, nothing else may stand in its line."
-        )
+        raise QueryFailed(f"{place}: the name of a query is lower_snake_case, nothing else may stand in its line.")
     lines = body.strip().splitlines()
     head = 0
     while head < len(lines) and (lines[head].startswith("--") or not lines[head].strip()):
@@ -97,13 +93,9 @@ def _columns(texts: list[str], place: str) -> tuple[Column, ...]:
     for part in ",".join(text.rstrip(", ") for text in texts).split(","):
         words = part.split()
         if len(words) != 2 or _LOWER_SNAKE.fullmatch(words[0]) is None or words[1] not in TYPES:
-            raise QueryFailed(
-                f"{place}: `rows:` is a list of `column type`, the types are {', '.join(sorted(TYPES))}."
-            )
+            raise QueryFailed(f"{place}: `rows:` is a list of `column type`, the types are {', '.join(sorted(TYPES))}.")
         if words[0] == "n" or words[0] in {column.name for column in columns}:
-            raise QueryFailed(
-                f"{place}: the column {words[0]} is there twice (n is the row's place): rename it."
-            )
+            raise QueryFailed(f"{place}: the column {words[0]} is there twice (n is the row's place): rename it.")
         columns.append(Column(words[0], words[1]))
     return tuple(columns)
 

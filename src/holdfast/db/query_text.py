@@ -73,9 +73,7 @@ def statements(
     except (QueryFailed, InvalidIdentifier) as error:
         raise QueryFailed(f"{source.place}, query {source.name}: {error}") from error
     if source.rows is not None and not writer.took_rows:
-        raise QueryFailed(
-            f"{source.place}, query {source.name}: it declares rows but never reads {{rows}} AS r."
-        )
+        raise QueryFailed(f"{source.place}, query {source.name}: it declares rows but never reads {{rows}} AS r.")
     return done
 
 
@@ -86,15 +84,12 @@ def expand(text: str, dialect: DialectName, fragments: Mapping[str, str]) -> str
         if match[1] == "rows":
             return match[0]
         if match[1] not in fragments:
-            raise QueryFailed(
-                f"there is no fragment {match[0]}; the known ones are {', '.join(sorted(fragments))}."
-            )
+            raise QueryFailed(f"there is no fragment {match[0]}; the known ones are {', '.join(sorted(fragments))}.")
         return fragments[match[1]]
 
     for _ in range(_DEEPEST):
         expanded = "".join(
-            _FRAGMENT.sub(fragment, piece) if part is Part.CODE else piece
-            for part, piece in pieces(text, dialect)
+            _FRAGMENT.sub(fragment, piece) if part is Part.CODE else piece for part, piece in pieces(text, dialect)
         )
         if expanded == text:
             return text
@@ -132,9 +127,7 @@ class _Writer:
                 self._text.append(piece if piece.startswith("/*+") else " ")
             elif self._dialect is DialectName.MYSQL:
                 is_name = piece.startswith('"')
-                self._text.append(
-                    quote(piece[1:-1], self._dialect, "name") if is_name else piece.replace("%", "%%")
-                )
+                self._text.append(quote(piece[1:-1], self._dialect, "name") if is_name else piece.replace("%", "%%"))
             else:
                 self._text.append(piece)
         self._end()
@@ -189,8 +182,7 @@ class _Writer:
             self._text.append(f"unnest({arrays}) AS {named}({', '.join(names)})")
         else:
             fields = ", ".join(
-                f"{self._parameter(f'rows.{name}')} AS {quoted}"
-                for (name, _), quoted in zip(marks, names, strict=True)
+                f"{self._parameter(f'rows.{name}')} AS {quoted}" for (name, _), quoted in zip(marks, names, strict=True)
             )
             self._text.append(f"(SELECT {fields}) AS {named}")
 

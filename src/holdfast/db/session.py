@@ -144,7 +144,8 @@ def native(sql: str, dialect: DialectName, args: Sequence[Any]) -> str:
     translated = translate(sql, dialect)
     if translated.count != len(args):
         raise QueryFailed(
-            f"The statement has {translated.count} placeholders but {len(args)} arguments were given: {sql.strip()[:200]}"
+            f"The statement has {translated.count} placeholders but {len(args)} arguments were given: "
+            f"{sql.strip()[:200]}"
         )
     return translated.text
 

@@ -98,7 +98,7 @@ class SqliteConnection:
             try:
                 return self._raw.execute(sql, values)
             except sqlite3.OperationalError as error:
-                if (error.sqlite_errorcode & 0xFF) not in _BUSY or self._raw.in_transaction and sql != "COMMIT":
+                if (error.sqlite_errorcode & 0xFF) not in _BUSY or (self._raw.in_transaction and sql != "COMMIT"):
                     raise meaning(error, sql) from error
                 now = time.monotonic()
                 deadline = deadline or now + self._busy_timeout

@@ -65,9 +65,7 @@ _DIALECTS = {name: dialect for dialect, scheme in _SCHEMES.items() for name in s
 _FORMS = "sqlite:///file.db, postgresql://user:password@host/database or mysql://user:password@host/database"
 _ENCODE = "in a user name, password or database name write : / ? # @ % and spaces percent-encoded (@ is %40)"
 
-_URL = re.compile(
-    r"(?P<name>[A-Za-z][A-Za-z0-9]*)(?:\+(?P<driver>[A-Za-z0-9_]+))?://(?P<rest>[^#\s\x00-\x1f]*)"
-)
+_URL = re.compile(r"(?P<name>[A-Za-z][A-Za-z0-9]*)(?:\+(?P<driver>[A-Za-z0-9_]+))?://(?P<rest>[^#\s\x00-\x1f]*)")
 _BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _DRIVE = re.compile(r"\A[A-Za-z]:(?=[\\/])")
 _LOGIN = re.compile(r"//[^/]*:|:.*@|passw(?:or)?d\s*=", re.IGNORECASE | re.DOTALL)
@@ -149,16 +147,12 @@ class DatabaseURL:
         scheme = _SCHEMES[self.dialect].names[0]
         if self.dialect is DialectName.SQLITE:
             return (
-                f"{scheme}://"
-                if self.path is None
-                else f"{scheme}:///{quote(self.path, safe='/', errors='replace')}"
+                f"{scheme}://" if self.path is None else f"{scheme}:///{quote(self.path, safe='/', errors='replace')}"
             )
         login = "" if self.user is None else quote(self.user, safe="")
         if self.password is not None:
             login += f":{password}"
-        return (
-            f"{scheme}://{login}{'@' if login else ''}{self._address()}/{quote(self.database or '', safe='')}"
-        )
+        return f"{scheme}://{login}{'@' if login else ''}{self._address()}/{quote(self.database or '', safe='')}"
 
     def _address(self) -> str:
         if self.host is None or self.host.startswith("/"):
@@ -250,16 +244,12 @@ def _address(address: str) -> tuple[str | None, str | None]:
         inside, closed, after = address[1:].partition("]")
         host = _decoded(inside)
         if not closed or (after and not after.startswith(":")) or not _is_ipv6(host):
-            raise InvalidURL(
-                "The host in the database URL is no IPv6 address: write it as [::1] or [::1]:5432."
-            )
+            raise InvalidURL("The host in the database URL is no IPv6 address: write it as [::1] or [::1]:5432.")
         return host, after[1:] or None
     host, _, port = address.partition(":")
     host = _decoded(host)
     if host and not host.startswith("/") and _HOST.fullmatch(host) is None:
-        raise InvalidURL(
-            f"The database URL must name one host, by name or address: write {_FORMS}, and {_ENCODE}."
-        )
+        raise InvalidURL(f"The database URL must name one host, by name or address: write {_FORMS}, and {_ENCODE}.")
     return host or None, port or None
 
 
@@ -281,9 +271,7 @@ def _port(text: str | None, dialect: DialectName) -> int | None:
 
 def _database(raw: str) -> str:
     if not raw:
-        raise InvalidURL(
-            f"The database URL names no database: write its name after the host, as in {_FORMS}."
-        )
+        raise InvalidURL(f"The database URL names no database: write its name after the host, as in {_FORMS}.")
     # A raw / ? or @ in a password puts the rest of it here.
     if any(mark in raw for mark in ":/@"):
         raise InvalidURL(f"The database's name in the URL cannot be told from the rest: {_ENCODE}.")
@@ -306,9 +294,7 @@ def _options(query: str) -> dict[str, str]:
 def _decoded(raw: str) -> str:
     decoded = None if _BROKEN_ESCAPE.search(raw) else _unquoted(raw)
     if decoded is None or "\x00" in decoded:
-        raise InvalidURL(
-            f"The database URL holds a % that encodes no character: write %25 for it; also, {_ENCODE}."
-        )
+        raise InvalidURL(f"The database URL holds a % that encodes no character: write %25 for it; also, {_ENCODE}.")
     return decoded
 
 

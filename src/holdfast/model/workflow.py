@@ -48,8 +48,9 @@ def seconds(duration: Duration) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """How a step is tried again: *attempts* in all, waiting *interval* seconds, times *backoff* each time, at most *cap*.
+    """How a step is tried again.
 
+    *attempts* in all, waiting *interval* seconds, times *backoff* each time, at most *cap*.
     *jitter* is the part of each wait that is random. An error is final if *when* says so by returning False, or if
     it is one of *never*.
     """

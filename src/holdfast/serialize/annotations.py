@@ -46,7 +46,7 @@ class Decoder:
             return self._decode(text)
         except msgspec.ValidationError as error:
             message, _, path = _VALUE_SHOWN.sub(r"\1", str(error)).rpartition(" - at `")
-            why = f"{message or path}"
+            why = message or path
             where = at + path.rstrip("`").removeprefix("$") if message else at
         except msgspec.DecodeError as error:
             why, where = f"it is not JSON ({error})", at
@@ -54,7 +54,8 @@ class Decoder:
             why, where = "it is nested too deeply", at
         except Exception as error:  # noqa: BLE001 -- __post_init__ and validators of the user's types may raise anything
             why, where = f"building it raised {type(error).__name__}", at
-        raise CannotDeserialize(f"Cannot read {self._what} at {where}: {why}.") from None
+        # Raised here and not in the handlers: the error that was caught may show the value.
+        raise CannotDeserialize(f"Cannot read {self._what} at {where}: {why}.")
 
 
 def _rebuild(annotation: Any, plain: Any) -> Any:

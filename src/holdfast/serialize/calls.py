@@ -39,9 +39,7 @@ class CallCodec:
         self.untyped = tuple(name for name in unresolved if name in known)
         self._envelope = Decoder(_Call, f"the call of {self.name}")
         decoders = {
-            parameter.name: Decoder(
-                hints.get(parameter.name, Any), f"argument {parameter.name!r} of {self.name}"
-            )
+            parameter.name: Decoder(hints.get(parameter.name, Any), f"argument {parameter.name!r} of {self.name}")
             for parameter in parameters
         }
         self._result = Decoder(hints.get("return", Any), f"the result of {self.name}")

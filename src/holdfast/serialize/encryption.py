@@ -29,9 +29,7 @@ class Encryption:
 
     def __init__(self, *, keys: Mapping[str, bytes], current: str) -> None:
         if current not in keys:
-            raise ConfigurationError(
-                f"The current key {current!r} is not among the keys: {', '.join(sorted(keys))}."
-            )
+            raise ConfigurationError(f"The current key {current!r} is not among the keys: {', '.join(sorted(keys))}.")
         self._ciphers = {check_variant(key_id): _cipher(key_id, key) for key_id, key in keys.items()}
         self._current = current
 
@@ -61,9 +59,7 @@ class Encryption:
 
     def _of(self, key_id: str) -> Any:
         if (cipher := self._ciphers.get(key_id)) is None:
-            raise CodecError(
-                f"No key {key_id!r} is configured. Add it to the keys of Encryption to read old values."
-            )
+            raise CodecError(f"No key {key_id!r} is configured. Add it to the keys of Encryption to read old values.")
         return cipher
 
     def __repr__(self) -> str:
@@ -74,9 +70,7 @@ def _cipher(key_id: str, key: object) -> Any:
     try:
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415 -- an extra
     except ImportError as error:
-        raise DriverMissing(
-            "Encryption needs the cryptography package: install holdfast[encryption]."
-        ) from error
+        raise DriverMissing("Encryption needs the cryptography package: install holdfast[encryption].") from error
     if not isinstance(key, bytes) or len(key) != _KEY_BYTES:
         raise ConfigurationError(
             f"The key {key_id!r} must be {_KEY_BYTES} random bytes, as from os.urandom({_KEY_BYTES})."

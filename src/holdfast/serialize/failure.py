@@ -147,9 +147,7 @@ class _Reader:
         details = details if isinstance(details, dict) else {}
         error: BaseException = RecordedError(name, message, code, data)
         if kind is not None:
-            with suppress(
-                Exception
-            ):  # a class that has changed cannot be filled; the stand-in says all there is
+            with suppress(Exception):  # a class that has changed cannot be filled; the stand-in says all there is
                 error = self._rebuild(kind, message, details, depth + 1)
         return self._relate(error, details, depth + 1)
 
@@ -162,9 +160,7 @@ class _Reader:
         found = getattr(places.get(home), bare, None)
         return found if isinstance(found, type) and issubclass(found, Exception) else None
 
-    def _rebuild(
-        self, kind: type[BaseException], message: str, details: dict[str, Any], depth: int
-    ) -> BaseException:
+    def _rebuild(self, kind: type[BaseException], message: str, details: dict[str, Any], depth: int) -> BaseException:
         if (group := details.get("group")) is not None:
             args: tuple[Any, ...] = (group["message"], [self._nested(one, depth) for one in group["errors"]])
         else:

@@ -75,15 +75,11 @@ class Serialization:
         format_ = self._format(within)
         return self._store(format_.serialize(value), format_.name, within)
 
-    def dump_call(
-        self, args: Sequence[Any], kwargs: Mapping[str, Any], *, within: str | None = None
-    ) -> Stored:
+    def dump_call(self, args: Sequence[Any], kwargs: Mapping[str, Any], *, within: str | None = None) -> Stored:
         """Return the arguments of a call as they are to be stored: one shape in every format."""
         return self.dump({"positionalArgs": list(args), "namedArgs": dict(kwargs)}, within=within)
 
-    def dump_error(
-        self, error: BaseException, *, within: str | None = None, traceback: bool = False
-    ) -> Stored:
+    def dump_error(self, error: BaseException, *, within: str | None = None, traceback: bool = False) -> Stored:
         """Return the record of *error*: portable JSON in every format, so that any reader can show it."""
         return self._store(encode_error(error, traceback=traceback), PortableJSON.name, within)
 
@@ -93,24 +89,16 @@ class Serialization:
         Raises :class:`CannotDeserialize`, :class:`FormatRefused` and :class:`CodecError`.
         """
         serializer, plain = self._open(text, format)
-        return (
-            serializer.decode(plain, type)
-            if isinstance(serializer, PortableJSON)
-            else serializer.deserialize(plain)
-        )
+        return serializer.decode(plain, type) if isinstance(serializer, PortableJSON) else serializer.deserialize(plain)
 
-    def load_call(
-        self, text: str, format: str | None, codec: CallCodec
-    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def load_call(self, text: str, format: str | None, codec: CallCodec) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return ``(args, kwargs)`` of a stored call, typed by the signature if it is portable JSON."""
         serializer, plain = self._open(text, format)
         if isinstance(serializer, PortableJSON):
             return codec.decode_call(plain)
         call = serializer.deserialize(plain)
         if not isinstance(call, dict):
-            raise CannotDeserialize(
-                f"A call stored as {serializer.name} is a {type(call).__qualname__}, not a dict."
-            )
+            raise CannotDeserialize(f"A call stored as {serializer.name} is a {type(call).__qualname__}, not a dict.")
         args, kwargs = tuple(call.get("positionalArgs") or ()), dict(call.get("namedArgs") or {})
         codec.check(len(args), kwargs)
         return args, kwargs
@@ -118,11 +106,7 @@ class Serialization:
     def load_result(self, text: str, format: str | None, codec: CallCodec) -> Any:
         """Return a stored result, typed by the return annotation in *codec* if it is portable JSON."""
         serializer, plain = self._open(text, format)
-        return (
-            codec.decode_result(plain)
-            if isinstance(serializer, PortableJSON)
-            else serializer.deserialize(plain)
-        )
+        return codec.decode_result(plain) if isinstance(serializer, PortableJSON) else serializer.deserialize(plain)
 
     def load_error(
         self,

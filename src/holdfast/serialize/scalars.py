@@ -27,9 +27,7 @@ def _text(value: str) -> str:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise UnfitError(
-            "its text has a lone surrogate, which UTF-8 cannot hold; store it as bytes"
-        ) from None
+        raise UnfitError("its text has a lone surrogate, which UTF-8 cannot hold; store it as bytes") from None
     return str.__str__(value)
 
 
@@ -38,9 +36,7 @@ def _int(value: int) -> int:
     try:
         str(number)
     except ValueError:
-        raise UnfitError(
-            f"an integer of {number.bit_length()} bits has too many digits to be read back"
-        ) from None
+        raise UnfitError(f"an integer of {number.bit_length()} bits has too many digits to be read back") from None
     return number
 
 

@@ -132,20 +132,14 @@ class Walk:
     def _enum(self, value: Enum) -> Any:
         plain = value.value
         if isinstance(plain, bool) or not isinstance(plain, str | int):
-            self._refuse(
-                f"{value} has a value of type {type(plain).__qualname__}; only str and int can be read back"
-            )
+            self._refuse(f"{value} has a value of type {type(plain).__qualname__}; only str and int can be read back")
         return self.value(plain)
 
     def _fields(self, value: Any) -> dict[str, Any]:
-        return self._present(
-            {name: getattr(value, name, msgspec.UNSET) for name in field_names(type(value)) or ()}
-        )
+        return self._present({name: getattr(value, name, msgspec.UNSET) for name in field_names(type(value)) or ()})
 
     def _present(self, members: dict[str, Any]) -> dict[str, Any]:
-        return {
-            name: self._part(_step(name), one) for name, one in members.items() if one is not msgspec.UNSET
-        }
+        return {name: self._part(_step(name), one) for name, one in members.items() if one is not msgspec.UNSET}
 
     def _struct(self, value: Any) -> Any:
         config = value.__struct_config__

@@ -82,9 +82,7 @@ class Manager(StatementRunner, Protocol):
     def transaction(self, *, isolation: str | None = None) -> AbstractAsyncContextManager[StatementRunner]:
         """Open a transaction for a block."""
 
-    async def run(
-        self, work: Callable[[Transaction], Coroutine[Any, Any, T]], *, isolation: str | None = None
-    ) -> T:
+    async def run(self, work: Callable[[Transaction], Coroutine[Any, Any, T]], *, isolation: str | None = None) -> T:
         """Run *work* in one transaction."""
 
 
@@ -133,9 +131,7 @@ class ThreadedManager:
     async def fetchone(self, sql: str, *args: Any) -> Row | None:
         return await self._call(self.blocking.fetchone, sql, *args)
 
-    async def run(
-        self, work: Callable[[Transaction], Coroutine[Any, Any, T]], *, isolation: str | None = None
-    ) -> T:
+    async def run(self, work: Callable[[Transaction], Coroutine[Any, Any, T]], *, isolation: str | None = None) -> T:
         return await self._call(self.blocking.run, work, isolation=isolation)
 
     @asynccontextmanager

@@ -49,9 +49,7 @@ class Ledger:
 
         return await manager.run(work)
 
-    async def apply(
-        self, transaction: Transaction, rows: Sequence[tuple[Any, ...]]
-    ) -> Sequence[str | Exception]:
+    async def apply(self, transaction: Transaction, rows: Sequence[tuple[Any, ...]]) -> Sequence[str | Exception]:
         """Write the entries; the result of each is its key."""
         notes = {row["entry_key"]: row["note"] for row in await transaction.fetch_batch(self._insert, rows)}
         return [

@@ -114,7 +114,7 @@ class Beats:
     def _run(self) -> None:
         try:
             asyncio.run(self._main())
-        except BaseException as error:  # noqa: BLE001 -- handed to the one who starts, or logged by the one who runs
+        except BaseException as error:
             if self._ready.is_set():
                 logger.exception("The beat of executor %s has ended.", self.identity.executor_id)
             self._failure = error
@@ -170,7 +170,11 @@ class Beats:
         age = self._engine.oldest_write_age()
         if age > self.identity.lease:
             # Stuck is not alive: whoever cannot write for a whole lease must be taken over.
-            logger.warning("Executor %s does not beat: a write has been under way for %.1f s.", self.identity.executor_id, age)
+            logger.warning(
+                "Executor %s does not beat: a write has been under way for %.1f s.",
+                self.identity.executor_id,
+                age,
+            )
             self._watch.forget()
             return
         self._look_at_loop()
@@ -204,7 +208,9 @@ class Beats:
 
     async def _begin_anew(self) -> None:
         """Somebody removed this executor, or the database went back in time: its runs are not its own any more."""
-        logger.warning("Executor %s was taken for gone; it stops its runs and registers anew.", self.identity.executor_id)
+        logger.warning(
+            "Executor %s was taken for gone; it stops its runs and registers anew.", self.identity.executor_id
+        )
         self._watch.forget()
         self.identity.incarnation = self._world.new_id()
         self._engine.forgotten()
@@ -237,9 +243,7 @@ class Beats:
 
     async def _look_at_self(self) -> None:
         """Hand back what the database thinks runs here and does not: a claim whose reply was lost, for instance."""
-        rows = await self._manager.fetch(
-            self._queries["runs_of_incarnation"], incarnation=self.identity.incarnation
-        )
+        rows = await self._manager.fetch(self._queries["runs_of_incarnation"], incarnation=self.identity.incarnation)
         known = self._engine.tokens()
         strange = {row["owner_xid"] for row in rows} - known
         twice = strange & self._unknown

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import MisuseError, Superseded
@@ -40,21 +41,14 @@ def gather_blocking(
     """Run callables side by side on threads, each in a branch of its own."""
     outcomes: list[Any] = [None] * len(parts)
     left = threading.Semaphore(0)
-    for index, part in enumerate(parts):
-        branch = None if place is None else place.branch.open()
-        run = None if place is None else place.run
-        context = contextvars.copy_context()
 
-        def job(
-            index: int = index,
-            part: Callable[[], Any] = part,
-            branch: Branch | None = branch,
-            context: contextvars.Context = context,
-        ) -> None:
-            outcomes[index] = context.run(_on_thread, run, branch, part)
-            left.release()
+    def job(index: int, context: contextvars.Context, run: Run | None, branch: Branch | None) -> None:
+        outcomes[index] = context.run(_on_thread, run, branch, parts[index])
+        left.release()
 
-        threads.submit(job)
+    for index in range(len(parts)):
+        run, branch = (None, None) if place is None else (place.run, place.branch.open())
+        threads.submit(partial(job, index, contextvars.copy_context(), run, branch))
     with threads.waiting():
         for _ in parts:
             left.acquire()

@@ -1,4 +1,4 @@
-"""What an application is configured by: arguments, then the environment, then defaults; or a YAML file with the same keys."""
+"""What an application is configured by: arguments, then the environment, then defaults; or a YAML file."""
 
 from __future__ import annotations
 
@@ -97,11 +97,17 @@ def read_configuration(path: str | os.PathLike[str]) -> dict[str, Any]:
         arguments["pooled"] = False
     connect = dict(engine.pop("connect_args", None) or {})
     arguments |= _known(path, "database.db_engine_kwargs.", engine, _ENGINE_KEYS)
-    return arguments | _known(path, "database.db_engine_kwargs.connect_args.", connect, {"connect_timeout": "connect_timeout"})
+    return arguments | _known(
+        path, "database.db_engine_kwargs.connect_args.", connect, {"connect_timeout": "connect_timeout"}
+    )
 
 
-def _known(path: str | os.PathLike[str], place: str, found: Mapping[str, Any], keys: Mapping[str, str]) -> dict[str, Any]:
+def _known(
+    path: str | os.PathLike[str], place: str, found: Mapping[str, Any], keys: Mapping[str, str]
+) -> dict[str, Any]:
     for key in found:
         if key not in keys:
-            raise ConfigurationError(f"{path}: {place}{key} is not a setting; here it may be {', '.join(sorted(keys))}.")
+            raise ConfigurationError(
+                f"{path}: {place}{key} is not a setting; here it may be {', '.join(sorted(keys))}."
+            )
     return {keys[key]: value for key, value in found.items()}

@@ -26,7 +26,9 @@ class AsyncWorkflowDecorator(Protocol):
     """``@app.workflow(...)`` of an ``AsyncHoldfast`` application."""
 
     @overload
-    def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncWorkflow[P, R, Coroutine[Any, Any, R]]: ...
+    def __call__(
+        self, function: Callable[P, Coroutine[Any, Any, R]], /
+    ) -> AsyncWorkflow[P, R, Coroutine[Any, Any, R]]: ...
     @overload
     def __call__(self, function: Callable[P, R], /) -> AsyncWorkflow[P, R, R]: ...
 

@@ -185,6 +185,6 @@ class Dispatch:
         known = self._registry.instances.get((row["class_name"], row["config_name"]))
         if known is None:
             raise LookupError(
-                f"There is no {row['class_name']} with the config_name {row['config_name']!r} here; make it before launch."
+                f"There is no {row['class_name']} called {row['config_name']!r} here; register it before launch."
             )
         return known

@@ -44,7 +44,9 @@ class Durable:
         self._fraction = engine.payloads.typed(float)
         self._uuid = engine.payloads.typed(UUID)
 
-    async def step(self, place: WorkflowPlace, step: StepDefinition, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    async def step(
+        self, place: WorkflowPlace, step: StepDefinition, arguments: tuple[Any, ...], keywords: dict[str, Any]
+    ) -> Any:
         """Do an async step once."""
         mark = self._payloads.mark(step.name, arguments, keywords)
         attempts = self._engine.attempts
@@ -54,7 +56,9 @@ class Durable:
 
         return await self._recorder.do(place, step.name, mark, step.codec, produce)
 
-    def step_blocking(self, place: WorkflowPlace, step: StepDefinition, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    def step_blocking(
+        self, place: WorkflowPlace, step: StepDefinition, arguments: tuple[Any, ...], keywords: dict[str, Any]
+    ) -> Any:
         """Do a sync step once."""
         mark = self._payloads.mark(step.name, arguments, keywords)
         attempts = self._engine.attempts
@@ -139,9 +143,7 @@ class Durable:
 
     def sleep_blocking(self, place: WorkflowPlace, seconds: float) -> None:
         """Sleep on a thread, which gives up its place meanwhile."""
-        end = self.value_blocking(
-            place, SLEEP, self.whole, lambda: int((self._engine.now() + seconds) * 1000), seconds
-        )
+        end = self.value_blocking(place, SLEEP, self.whole, lambda: int((self._engine.now() + seconds) * 1000), seconds)
         faults.point("timer.set")
         with self._engine.threads.waiting():
             while (left := end / 1000 - self._engine.now()) > 0 and place.run.stopped is None:
@@ -157,7 +159,9 @@ class Durable:
         mark = self._payloads.mark(name, given, {})
         return await self._recorder.do(place, name, mark, codec, produce)
 
-    def value_blocking(self, place: WorkflowPlace, name: str, codec: Codec, make: Callable[[], Any], *given: Any) -> Any:
+    def value_blocking(
+        self, place: WorkflowPlace, name: str, codec: Codec, make: Callable[[], Any], *given: Any
+    ) -> Any:
         """Make a value once, on a thread."""
         mark = self._payloads.mark(name, given, {})
         return self._recorder.do_blocking(place, name, mark, codec, lambda _: make())
@@ -194,7 +198,9 @@ class Durable:
 
     async def deadline(self, place: WorkflowPlace, name: str, seconds: float) -> int:
         """Record a moment that lies *seconds* ahead; return it in milliseconds since the epoch."""
-        end: int = await self.value(place, name, self.whole, lambda: int((self._engine.now() + seconds) * 1000), seconds)
+        end: int = await self.value(
+            place, name, self.whole, lambda: int((self._engine.now() + seconds) * 1000), seconds
+        )
         return end
 
     def seconds_until(self, moment_ms: int) -> float:
@@ -265,4 +271,3 @@ def unpatched(place: WorkflowPlace, name: str) -> None:
 
 def _marker(name: str) -> str:
     return f"holdfast.patch-{name}"
-

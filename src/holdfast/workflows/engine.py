@@ -115,9 +115,7 @@ class Engine:
         await self.manager.initialize()
         version = self._version()
         self.versions = Versions(self.manager, self.queries, self.settings.world)
-        self.identity = Identity(
-            self.settings.executor_id, version, self.settings.world.new_id(), self.settings.lease
-        )
+        self.identity = Identity(self.settings.executor_id, version, self.settings.world.new_id(), self.settings.lease)
         await self.versions.register(version)
         self._wire()
         await self.pipeline.open()
@@ -140,7 +138,12 @@ class Engine:
         beat_manager = ConnectionManager(
             settings.url,
             world=world,
-            **{**settings.connection, "pool_size": 1, "command_timeout": settings.lease / 3, "busy_timeout": settings.lease / 3},
+            **{
+                **settings.connection,
+                "pool_size": 1,
+                "command_timeout": settings.lease / 3,
+                "busy_timeout": settings.lease / 3,
+            },
         )
         self._beats = Beats(self.identity, beat_manager, self.queries, self, self.permit, world)
         self._dispatch = Dispatch(
@@ -216,7 +219,7 @@ class Engine:
     def forgotten(self) -> None:
         self.start_kind.set_incarnation(self.identity.incarnation)
         for run in list(self.runner.running.values()):
-            self.on_loop(lambda run=run: self.runner.stop(run, Superseded("this executor was taken for gone")))  # type: ignore[misc]
+            self.on_loop(partial(self.runner.stop, run, Superseded("this executor was taken for gone")))
 
     def work_released(self) -> None:
         self.on_loop(self._dispatch.wake)
@@ -265,7 +268,9 @@ class Engine:
         definition = run.definition
         timeout_ms = None if options.timeout is None else int(seconds(options.timeout) * 1000)
         deadline = None if timeout_ms is None else int(self.now() * 1000) + timeout_ms
-        roles = None if options.authenticated_roles is None else self.payloads.dump(list(options.authenticated_roles))[0]
+        roles = (
+            None if options.authenticated_roles is None else self.payloads.dump(list(options.authenticated_roles))[0]
+        )
         return (
             run.id,
             definition.name,
@@ -285,16 +290,16 @@ class Engine:
             options.application_version or self.identity.application_version,
         )
 
-    def prepare(
-        self, call: Call, *, run_id: str | None = None, parent_id: str | None = None
-    ) -> tuple[Run, Values]:
+    def prepare(self, call: Call, *, run_id: str | None = None, parent_id: str | None = None) -> tuple[Run, Values]:
         """Make the run and its row; refuse what cannot be stored before anything is written."""
         definition, options = call.definition, call.options
         if not self._launched:
             raise NotInitialized("The application is not launched; call launch(), or use it in a with block.")
         chosen = options.workflow_id or run_id or self.settings.world.new_id()
         if not 0 < len(chosen) <= _LONGEST_ID or "\0" in chosen:
-            raise ConfigurationError(f"A workflow_id has 1 to {_LONGEST_ID} characters and no NUL; this one has {len(chosen)}.")
+            raise ConfigurationError(
+                f"A workflow_id has 1 to {_LONGEST_ID} characters and no NUL; this one has {len(chosen)}."
+            )
         inputs, format_ = self.payloads.dump_call(call.arguments, call.keywords)
         run = Run(definition, chosen, self.settings.world.new_id(), (), {}, parent_id=parent_id)
         # The function gets its arguments as a recovered run would get them: from the record.
@@ -363,7 +368,10 @@ class Engine:
     async def wait(self, ticket: Ticket) -> Outcome:
         """Wait for the outcome on the loop."""
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        self.watch(ticket, lambda outcome: self.on_loop(lambda: None if future.done() else future.set_result(outcome)))
+        self.watch(
+            ticket,
+            lambda outcome: self.on_loop(lambda: None if future.done() else future.set_result(outcome)),
+        )
         return await future
 
     def wait_blocking(self, ticket: Ticket, timeout: float | None = None) -> Outcome:
@@ -382,7 +390,11 @@ class Engine:
         return outcomes[0]
 
     async def run_step(
-        self, place: WorkflowPlace | None, step: StepDefinition, arguments: tuple[Any, ...], keywords: dict[str, Any]
+        self,
+        place: WorkflowPlace | None,
+        step: StepDefinition,
+        arguments: tuple[Any, ...],
+        keywords: dict[str, Any],
     ) -> Any:
         """Do a step of either colour from async code; a sync function runs on a thread."""
         if not step.is_async:
@@ -392,7 +404,11 @@ class Engine:
         return await self.durable.step(place, step, arguments, keywords)
 
     def run_async_step(
-        self, place: WorkflowPlace | None, step: StepDefinition, arguments: tuple[Any, ...], keywords: dict[str, Any]
+        self,
+        place: WorkflowPlace | None,
+        step: StepDefinition,
+        arguments: tuple[Any, ...],
+        keywords: dict[str, Any],
     ) -> Any:
         """Do an async step from a thread: its function runs on the loop."""
         function = step.function
@@ -423,4 +439,3 @@ class Engine:
     async def status(self, workflow_id: str) -> Any:
         """Return the run's row as it is now, or None."""
         return await self.results.look(workflow_id)
-

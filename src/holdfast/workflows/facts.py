@@ -58,7 +58,8 @@ class _RunsFirst:
     async def recall(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[Any]:
         found = await self._found(transaction, rows)
         return [
-            STARTED if (there := found.get(row[0])) and there["creation_key"] == row[self._key] else None for row in rows
+            STARTED if (there := found.get(row[0])) and there["creation_key"] == row[self._key] else None
+            for row in rows
         ]
 
     async def _explain(self, transaction: Transaction, rows: Sequence[Values], outcomes: list[Any]) -> list[Any]:
@@ -144,7 +145,8 @@ def _refusal(found: Row, token: str) -> Any:
     if found["owner_xid"] != token:
         return Superseded(found["status"])
     return Conflict(
-        f"Operation {found['identity']} of run {found['workflow_uuid']} is recorded already, as {found['function_name']}."
+        f"Operation {found['identity']} of run {found['workflow_uuid']} is recorded already, "
+        f"as {found['function_name']}."
     )
 
 

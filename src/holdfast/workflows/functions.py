@@ -60,7 +60,12 @@ class _Workflow(Generic[P, R, C]):
     """What workflows of both application classes have in common."""
 
     def __init__(
-        self, engine: Engine, definition: Definition, *, options: StartOptions | None = None, instance: Any = None
+        self,
+        engine: Engine,
+        definition: Definition,
+        *,
+        options: StartOptions | None = None,
+        instance: Any = None,
     ) -> None:
         functools.update_wrapper(self, definition.function)
         self._engine = engine
@@ -102,7 +107,7 @@ class _Workflow(Generic[P, R, C]):
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
         if not self._engine.launched:
             raise NotInitialized(
-                f"The workflow {self.definition.name!r} was called before launch(); use the application in a with block."
+                f"The workflow {self.definition.name!r} was called before launch(); use the app in a with block."
             )
         if self.definition.binds == "instance":
             self._engine.registry.check_instance(self._instance, self.definition.name)
@@ -145,7 +150,9 @@ class _Workflow(Generic[P, R, C]):
         if place is not None:
             return self._engine.durable.start_child_blocking(place, call)
         if self._engine.is_loop_thread():
-            raise MisuseError("start() of a Holdfast application was called on its own event loop; call it from a thread.")
+            raise MisuseError(
+                "start() of a Holdfast application was called on its own event loop; call it from a thread."
+            )
         return self._engine.start_blocking(call)
 
 

@@ -132,4 +132,3 @@ def _subclasses(kind: type[BaseException]) -> Iterator[type[BaseException]]:
     for each in type.__subclasses__(kind):
         yield each
         yield from _subclasses(each)
-

@@ -7,10 +7,10 @@ import threading
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
-from holdfast.core.identity import Branch
 from holdfast.errors import MisuseError
 
 if TYPE_CHECKING:
+    from holdfast.core.identity import Branch
     from holdfast.workflows.run import Run
 
 

@@ -24,6 +24,4 @@ FRAGMENTS = {
 
 def workflow_queries(dialect: DialectName, schema: str | None, *, clock_offset_ms: str | None = None) -> Queries:
     """Load the queries; *clock_offset_ms* is an SQL expression that tests add to the database's clock."""
-    return Queries.load(
-        dialect, schema, folder=FOLDER, fragments=FRAGMENTS[dialect], clock_offset_ms=clock_offset_ms
-    )
+    return Queries.load(dialect, schema, folder=FOLDER, fragments=FRAGMENTS[dialect], clock_offset_ms=clock_offset_ms)

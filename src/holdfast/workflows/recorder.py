@@ -47,7 +47,13 @@ class Recorder:
     """Records operations through the pipeline, for workflows of both colours."""
 
     def __init__(
-        self, pipeline: Pipeline, payloads: Payloads, queries: Queries, world: World, permit: Permit, start: StartRuns
+        self,
+        pipeline: Pipeline,
+        payloads: Payloads,
+        queries: Queries,
+        world: World,
+        permit: Permit,
+        start: StartRuns,
     ) -> None:
         self._pipeline = pipeline
         self._payloads = payloads
@@ -79,7 +85,12 @@ class Recorder:
         return codec.load(recorded.output, recorded.serialization)
 
     async def do(
-        self, place: WorkflowPlace, name: str, mark: str | None, codec: Codec, produce: Callable[[Operation], Awaitable[Any]]
+        self,
+        place: WorkflowPlace,
+        name: str,
+        mark: str | None,
+        codec: Codec,
+        produce: Callable[[Operation], Awaitable[Any]],
     ) -> Any:
         """Carry an operation out, or replay it, in an async workflow."""
         operation, recorded = self.begin(place, name, mark)
@@ -101,7 +112,12 @@ class Recorder:
         return value if type(value) in _AS_RECORDED else codec.load(text, format_)
 
     def do_blocking(
-        self, place: WorkflowPlace, name: str, mark: str | None, codec: Codec, produce: Callable[[Operation], Any]
+        self,
+        place: WorkflowPlace,
+        name: str,
+        mark: str | None,
+        codec: Codec,
+        produce: Callable[[Operation], Any],
     ) -> Any:
         """Carry an operation out, or replay it, in a sync workflow."""
         operation, recorded = self.begin(place, name, mark)
@@ -137,7 +153,9 @@ class Recorder:
         return outcome
 
     async def _write(self, operation: Operation, output: str | None, error: str | None, format_: str | None) -> None:
-        await self._settled(operation.run, self._kind(operation.run), self._row(operation, output, error, format_, None))
+        await self._settled(
+            operation.run, self._kind(operation.run), self._row(operation, output, error, format_, None)
+        )
         operation.run.suspect = False
         faults.point("step.recorded")
 
@@ -166,7 +184,12 @@ class Recorder:
         return self._record_progress if run.suspect else self._record
 
     def _row(
-        self, operation: Operation, output: str | None, error: str | None, format_: str | None, child_id: str | None
+        self,
+        operation: Operation,
+        output: str | None,
+        error: str | None,
+        format_: str | None,
+        child_id: str | None,
     ) -> Values:
         run = operation.run
         return (
@@ -191,8 +214,8 @@ def _compare(run: Run, operation: Operation, recorded: Recorded) -> None:
         return
     differs = "with other arguments" if recorded.name == operation.name else f"and not {operation.name!r}"
     raise DeterminismError(
-        f"Run {run.id} did {recorded.name!r} at {operation.identity} when it was recorded, {differs}, which it does now "
-        f"(recorded {recorded.name} {recorded.fingerprint}, now {operation.name} {operation.mark}). "
+        f"Run {run.id} did {recorded.name!r} at {operation.identity} when it was recorded, {differs}, which it does "
+        f"now (recorded {recorded.name} {recorded.fingerprint}, now {operation.name} {operation.mark}). "
         "A workflow must make the same calls in the same order every time: put what varies into a step, or guard the "
         "change with patch()."
     )

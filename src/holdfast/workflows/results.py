@@ -82,10 +82,17 @@ class Results:
         return {row["workflow_uuid"]: row for row in await self._manager.run(work)}
 
 
-def outcome_of(row: Row | None, workflow_id: str, load: Callable[[str | None, str | None], Any], load_error: Callable[[str, str | None], BaseException]) -> Outcome:
+def outcome_of(
+    row: Row | None,
+    workflow_id: str,
+    load: Callable[[str | None, str | None], Any],
+    load_error: Callable[[str, str | None], BaseException],
+) -> Outcome:
     """Read the outcome of an ended run from its row."""
     if row is None:
-        return Outcome(error=WorkflowNotFound(f"There is no run {workflow_id!r}; it was never started, or was deleted."))
+        return Outcome(
+            error=WorkflowNotFound(f"There is no run {workflow_id!r}; it was never started, or was deleted.")
+        )
     status = WorkflowStatus(row["status"])
     if status is WorkflowStatus.CANCELLED:
         return Outcome(error=WorkflowCancelled(f"The run {workflow_id} was cancelled; resume it to go on."))

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
     from holdfast.model.workflow import History
     from holdfast.workflows.payloads import ResultCodec
-
     from holdfast.workflows.registry import Definition
 
 

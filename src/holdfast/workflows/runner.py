@@ -138,8 +138,7 @@ class Runner:
             except SerializationError as refused:
                 error = refused
             else:
-                row = (run.id, run.token, WorkflowStatus.SUCCESS.value, text, None, format_)
-                return row, Outcome(value=delivered)
+                return (run.id, run.token, WorkflowStatus.SUCCESS.value, text, None, format_), Outcome(value=delivered)
         text, format_ = self._payloads.dump_error(error)
         row = (run.id, run.token, WorkflowStatus.ERROR.value, None, text, format_)
         return row, Outcome(error=self._payloads.as_recorded(error, text, format_))

@@ -101,7 +101,9 @@ def _within_blocking(step: StepDefinition, call: Callable[[], Any]) -> Any:
     thread.start()
     thread.join(limit)
     if not outcome:
-        raise StepTimeout(f"Step {step.name!r} took longer than its timeout of {limit:g} s; its thread was left behind.")
+        raise StepTimeout(
+            f"Step {step.name!r} took longer than its timeout of {limit:g} s; its thread was left behind."
+        )
     value, error = outcome[0]
     if error is not None:
         raise error

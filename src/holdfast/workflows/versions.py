@@ -44,4 +44,6 @@ class Versions:
     async def set_latest(self, name: str) -> None:
         """Make *name* the latest; it must have registered."""
         if not await self._manager.execute(self._queries["version_set_latest"], version_name=name):
-            raise WorkflowNotFound(f"No application version {name!r} has registered; list_application_versions() shows all.")
+            raise WorkflowNotFound(
+                f"No application version {name!r} has registered; list_application_versions() shows all."
+            )

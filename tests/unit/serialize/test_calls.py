@@ -203,7 +203,5 @@ def test_annotation_that_json_cannot_tell_apart_fails_when_the_codec_is_made() -
     def fn(when: str | datetime) -> None:
         raise NotImplementedError
 
-    with pytest.raises(
-        ConfigurationError, match=r"The annotation of argument 'when' of .*fn cannot be read back"
-    ):
+    with pytest.raises(ConfigurationError, match=r"The annotation of argument 'when' of .*fn cannot be read back"):
         CallCodec(fn)

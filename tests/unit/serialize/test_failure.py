@@ -21,7 +21,7 @@ from holdfast.serialize.exact import tag, untag
 from holdfast.serialize.failure import MAX_ERRORS, MAX_MESSAGE, MAX_RECORD
 
 
-class Declined(Exception):  # noqa: N818 -- a user's name
+class Declined(Exception):
     constructed = 0
 
     def __init__(self, code: str, *, cents: int) -> None:
@@ -31,14 +31,14 @@ class Declined(Exception):  # noqa: N818 -- a user's name
         self.cents = cents
 
 
-class DiskFull(OSError):  # noqa: N818 -- a user's name
+class DiskFull(OSError):
     def __init__(self, device: str) -> None:
         super().__init__(28, "No space left", device)
         self.device = device
 
 
 @dataclass
-class Refused(Exception):  # noqa: N818 -- a user's name
+class Refused(Exception):
     reason: str
 
 
@@ -46,9 +46,7 @@ class Several(ExceptionGroup[Exception]):
     pass
 
 
-KNOWN: dict[str, type[BaseException]] = {
-    error_name(kind): kind for kind in (Declined, DiskFull, Refused, Several)
-}
+KNOWN: dict[str, type[BaseException]] = {error_name(kind): kind for kind in (Declined, DiskFull, Refused, Several)}
 
 
 def _again(error: BaseException, known: dict[str, type[BaseException]] | None = None) -> BaseException:
@@ -162,11 +160,7 @@ def test_every_builtin_error_comes_back_as_itself(kind: type[Exception]) -> None
 
 
 def test_every_error_of_ours_comes_back_as_itself() -> None:
-    ours = [
-        one
-        for one in vars(errors).values()
-        if isinstance(one, type) and issubclass(one, errors.HoldfastError)
-    ]
+    ours = [one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, errors.HoldfastError)]
     assert len(ours) > 20
     for kind in ours:
         error = kind.__new__(kind, "what happened")
@@ -233,9 +227,7 @@ def test_stored_name_never_reaches_anything_but_errors(name: str) -> None:
 
 
 def test_superseded_is_not_raised_from_a_record() -> None:
-    assert (
-        type(decode_error('{"name":"holdfast.errors.Superseded","message":"x","code":null}')) is RecordedError
-    )
+    assert type(decode_error('{"name":"holdfast.errors.Superseded","message":"x","code":null}')) is RecordedError
 
 
 def test_error_of_another_language_keeps_its_code_and_data() -> None:
@@ -298,9 +290,7 @@ def test_hidden_context_stays_hidden() -> None:
 
 
 def test_group_comes_back_with_its_members() -> None:
-    group = ExceptionGroup(
-        "several", [ValueError(1), ExceptionGroup("in", [KeyError("k")]), Declined("x", cents=1)]
-    )
+    group = ExceptionGroup("several", [ValueError(1), ExceptionGroup("in", [KeyError("k")]), Declined("x", cents=1)])
     again = _again(group, KNOWN)
     assert isinstance(again, ExceptionGroup)
     assert again.message == "several"
@@ -315,7 +305,7 @@ def test_traceback_is_kept_when_asked_for() -> None:
     assert "traceback" not in encode_error(_raised(ValueError("x")))
 
 
-class _Hostile(Exception):  # noqa: N818 -- a user's name
+class _Hostile(Exception):
     def __str__(self) -> str:
         raise RuntimeError
 
@@ -327,7 +317,7 @@ class _Hostile(Exception):  # noqa: N818 -- a user's name
         raise RuntimeError
 
 
-class _LyingText(Exception):  # noqa: N818 -- a user's name
+class _LyingText(Exception):
     def __str__(self) -> str:
         return 5  # type: ignore[return-value]  # noqa: PLE0307 -- the lie is the case
 

@@ -118,16 +118,14 @@ class Pair(msgspec.Struct, array_like=True):
         (collections.OrderedDict(b=1, a=2), '{"b":1,"a":2}'),
         ({Colour.RED: 1, ID: 2, NOON.date(): 3}, f'{{"red":1,"{ID}":2,"2024-05-06":3}}'),
     ],
-    ids=repr,
+    ids=lambda case: type(case).__name__,  # not repr: that of a set differs between the workers of a test run
 )
 def test_value_is_written_as_documented(value: object, text: str) -> None:
     assert portable.serialize(value) == text
 
 
 def test_call_is_written_with_both_keys() -> None:
-    assert (
-        portable.serialize_call((1, "a"), {"b": None}) == '{"positionalArgs":[1,"a"],"namedArgs":{"b":null}}'
-    )
+    assert portable.serialize_call((1, "a"), {"b": None}) == '{"positionalArgs":[1,"a"],"namedArgs":{"b":null}}'
     assert portable.serialize_call((), {}) == '{"positionalArgs":[],"namedArgs":{}}'
 
 
@@ -247,7 +245,7 @@ def test_text_that_does_not_fit_is_refused_with_its_path(text: str, type_: Any, 
     with pytest.raises(CannotDeserialize, match=message) as raised:
         portable.decode(text, type_)
     assert "hunter2" not in str(raised.value)
-    assert raised.value.__cause__ is None
+    assert raised.value.__context__ is None
 
 
 def test_error_in_the_users_own_validation_is_a_refusal() -> None:

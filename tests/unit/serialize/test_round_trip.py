@@ -76,9 +76,7 @@ leaf: st.SearchStrategy[tuple[Any, Any]] = st.one_of(
     st.tuples(st.just(Colour), st.sampled_from(Colour)),
     st.tuples(st.just(Plain), st.builds(Plain, st.integers(), moments, decimals)),
     st.tuples(st.just(Named), st.builds(Named, st.uuids(), st.binary())),
-    st.tuples(
-        st.just(Typed), st.fixed_dictionaries({"span": st.timedeltas(), "colour": st.sampled_from(Colour)})
-    ),
+    st.tuples(st.just(Typed), st.fixed_dictionaries({"span": st.timedeltas(), "colour": st.sampled_from(Colour)})),
     st.tuples(st.just(Shaped), st.builds(Shaped, st.dates(), st.times())),
     st.tuples(st.just(Model), st.builds(Model, name=text, share=decimals, day=st.dates())),
     st.tuples(st.just(None), st.none()),
@@ -139,9 +137,7 @@ def test_integer_beyond_the_floats_keeps_every_digit(number: int) -> None:
 
 
 @given(text, moments, st.lists(decimals), st.dictionaries(text, st.uuids()))
-def test_call_comes_back_typed_by_the_signature(
-    a: str, b: datetime, c: list[Decimal], d: dict[str, UUID]
-) -> None:
+def test_call_comes_back_typed_by_the_signature(a: str, b: datetime, c: list[Decimal], d: dict[str, UUID]) -> None:
     def fn(a: str, b: datetime, *, c: list[Decimal], d: dict[str, UUID]) -> None:
         raise NotImplementedError
 

@@ -155,7 +155,10 @@ class PipelineContract:
         async def scene(made: Stage) -> None:
             counter = Counter()
             results = await asyncio.gather(
-                *(made.write(f"k{number}") if number % 2 else made.hand_over(counter, (number,)) for number in range(40))
+                *(
+                    made.write(f"k{number}") if number % 2 else made.hand_over(counter, (number,))
+                    for number in range(40)
+                )
             )
             assert results == [f"k{number}" if number % 2 else number * 10 for number in range(40)]
 
@@ -345,4 +348,3 @@ class PipelineContract:
 async def _blocking(made: Stage, key: str, *, timeout: float) -> str:  # noqa: ASYNC109 -- handed on to the thread
     row = (key, "another", 0)
     return await asyncio.to_thread(made.pipeline.write_blocking, made.ledger, row, timeout=timeout)
-

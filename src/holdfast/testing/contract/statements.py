@@ -15,8 +15,31 @@ if TYPE_CHECKING:
     from holdfast.testing.colours import Manager
     from holdfast.testing.contract.venue import Venue
 
-_TEXTS = ["", " ", "plain", "it's", 'say "so"', "back\\slash", "\\'", "100 %", "%s %d %%", "?", "?1 $1 :a", "line\nfeed\ttab"]
-_TEXTS += ["grüße", "日本語", "🦀🪸", "a\u0301", "trailing ", "-- no comment", "/* none */", "\\0 \\n \\Z", "'; DROP TABLE x; --"]
+_TEXTS = [
+    "",
+    " ",
+    "plain",
+    "it's",
+    'say "so"',
+    "back\\slash",
+    "\\'",
+    "100 %",
+    "%s %d %%",
+    "?",
+    "?1 $1 :a",
+    "line\nfeed\ttab",
+]
+_TEXTS += [
+    "grüße",
+    "日本語",
+    "🦀🪸",
+    "a\u0301",
+    "trailing ",
+    "-- no comment",
+    "/* none */",
+    "\\0 \\n \\Z",
+    "'; DROP TABLE x; --",
+]
 _TEN_MEGABYTES = 10 * 1024 * 1024
 
 
@@ -178,7 +201,8 @@ class StatementContract:
     def test_question_marks_in_literals_and_comments_are_left_alone(self, venue: Venue) -> None:
         async def scene(manager: Manager) -> dict[str, Any] | None:
             return await manager.fetchone(
-                "SELECT '?' AS a, 'it''s ? %s' AS b, /* ? */ COUNT(*) AS c FROM (SELECT 1 AS x) AS y -- ?\n WHERE 1 = ?", 1
+                "SELECT '?' AS a, 'it''s ? %s' AS b, /* ? */ COUNT(*) AS c FROM (SELECT 1 AS x) AS y -- ?\n WHERE 1 = ?",
+                1,
             )
 
         assert venue.play(scene) == {"a": "?", "b": "it's ? %s", "c": 1}

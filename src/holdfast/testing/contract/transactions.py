@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from holdfast.testing.contract.venue import Venue
 
 
-class Refused(Exception):  # noqa: N818 -- what a scene raises to have its transaction rolled back
+class Refused(Exception):
     """Raised by a scene inside a transaction."""
 
 
@@ -264,7 +264,9 @@ class TransactionContract:
                     with pytest.raises(Unavailable, match="1 connections were busy .* Raise pool_size"):
                         await apart(manager.fetch("SELECT 1 AS one"))
                 else:  # there is no pool: reads go on beside the writer, other writers wait for it
-                    waiting = asyncio.ensure_future(apart(manager.execute("CREATE TABLE IF NOT EXISTS waited (x INTEGER)")))
+                    waiting = asyncio.ensure_future(
+                        apart(manager.execute("CREATE TABLE IF NOT EXISTS waited (x INTEGER)"))
+                    )
                     await transaction.fetch("SELECT 1 AS one")
                     assert not waiting.done()
             if not venue.pooled:
@@ -274,9 +276,7 @@ class TransactionContract:
         venue.play(scene, pool_size=1, pool_timeout=0.05)
 
     @pytest.mark.parametrize("options", [{"pooled": False}, {"prepared": False}])
-    def test_without_pool_or_prepared_statements_all_is_the_same(
-        self, venue: Venue, options: dict[str, bool]
-    ) -> None:
+    def test_without_pool_or_prepared_statements_all_is_the_same(self, venue: Venue, options: dict[str, bool]) -> None:
         async def scene(manager: Manager) -> None:
             table = await venue.table(manager)
             async with manager.transaction() as transaction:

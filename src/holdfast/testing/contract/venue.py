@@ -54,7 +54,9 @@ class Venue:
     def key(self, column: str, length: int) -> str:
         """Return the definition of a key column that holds *length* characters and compares them exactly."""
         if self.dialect is DialectName.SQLITE:
-            return f"{column} TEXT NOT NULL PRIMARY KEY CONSTRAINT {column}_too_long CHECK (length({column}) <= {length})"
+            return (
+                f"{column} TEXT NOT NULL PRIMARY KEY CONSTRAINT {column}_too_long CHECK (length({column}) <= {length})"
+            )
         exact = " CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin" if self.dialect is DialectName.MYSQL else ""
         return f"{column} VARCHAR({length}){exact} NOT NULL PRIMARY KEY"
 

@@ -51,12 +51,7 @@ def base_folder() -> Path:
     """Return a folder for temporary folders that has a short name and lets every user pass."""
     for candidate in (Path(tempfile.gettempdir()), Path("/tmp"), Path("/var/tmp")):  # noqa: S108 -- mkdtemp below it
         base = candidate.resolve()
-        if (
-            base.is_dir()
-            and len(str(base)) <= _LONGEST_BASE
-            and os.access(base, os.W_OK)
-            and open_to_all(base)
-        ):
+        if base.is_dir() and len(str(base)) <= _LONGEST_BASE and os.access(base, os.W_OK) and open_to_all(base):
             return base
     raise ConfigurationError(
         "No folder for temporary files is short, writable and open to all users; set TMPDIR to one."

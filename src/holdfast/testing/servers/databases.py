@@ -130,9 +130,7 @@ class RedisDatabases:
                 if self._run(fresh, "DBSIZE") == 0:
                     return fresh
                 self._run(directory, "DEL", self._claim(number))
-        raise ConfigurationError(
-            f"All {int(amount) - 1} numbered databases of {_place(url)} are in use; empty some."
-        )
+        raise ConfigurationError(f"All {int(amount) - 1} numbered databases of {_place(url)} are in use; empty some.")
 
     def drop(self, url: str) -> None:
         """Empty the database and give its number back; one that ``create`` has not claimed stays."""
@@ -151,9 +149,7 @@ class RedisDatabases:
         from redis.retry import Retry  # noqa: PLC0415
 
         once = Retry(NoBackoff(), 0)
-        client = redis.Redis.from_url(
-            url, decode_responses=True, socket_timeout=_SECONDS, protocol=2, retry=once
-        )
+        client = redis.Redis.from_url(url, decode_responses=True, socket_timeout=_SECONDS, protocol=2, retry=once)
         try:
             return client.execute_command(*command)  # type: ignore[no-untyped-call]
         except (redis.RedisError, OSError) as error:
@@ -173,9 +169,7 @@ def databases_of(url: str) -> Databases:
     """Return what can be done with the databases of the server that *url* names."""
     scheme = urlsplit(url).scheme
     if scheme not in _BY_SCHEME:
-        raise InvalidURL(
-            f"A test server's URL begins with one of {', '.join(_BY_SCHEME)}, not with {scheme!r}."
-        )
+        raise InvalidURL(f"A test server's URL begins with one of {', '.join(_BY_SCHEME)}, not with {scheme!r}.")
     return _BY_SCHEME[scheme]
 
 

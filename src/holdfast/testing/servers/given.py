@@ -39,9 +39,7 @@ class GivenServer:
         try:
             databases_of(self.url).ping(self.url)
         except Unavailable as error:
-            raise Unavailable(
-                f"{VARIABLES[self.kind]} names a server that cannot be used: {error}"
-            ) from error
+            raise Unavailable(f"{VARIABLES[self.kind]} names a server that cannot be used: {error}") from error
         return self
 
     def create_database(self) -> str:

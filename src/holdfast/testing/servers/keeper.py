@@ -60,9 +60,7 @@ class Keeper:
         self.run(argv)
         if self.wait(seconds) is None:
             self.kill()
-            raise ConfigurationError(
-                f"{argv[0]} was not done after {seconds:g} s. Its last output:\n{self.log_tail()}"
-            )
+            raise ConfigurationError(f"{argv[0]} was not done after {seconds:g} s. Its last output:\n{self.log_tail()}")
         if code := self.exit_code():
             raise ConfigurationError(f"{argv[0]} ended with code {code}. Its last output:\n{self.log_tail()}")
 

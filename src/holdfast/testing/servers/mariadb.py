@@ -29,9 +29,7 @@ class MariaDBServer(Server):
     package: ClassVar[str] = "mariadb-server"
     _user: ClassVar[str] = "mysql"
     _polite: ClassVar[signal.Signals] = signal.SIGTERM
-    _abrupt: ClassVar[signal.Signals] = (
-        signal.SIGKILL
-    )  # it knows no shutdown that is faster than the clean one
+    _abrupt: ClassVar[signal.Signals] = signal.SIGKILL  # it knows no shutdown that is faster than the clean one
 
     def __init__(self, *, settings: Mapping[str, str] | None = None) -> None:
         super().__init__(settings=settings)

@@ -31,9 +31,7 @@ class PostgresServer(Server):
     kind: ClassVar[str] = "postgres"
     package: ClassVar[str] = "postgresql"
     _user: ClassVar[str] = "postgres"
-    _polite: ClassVar[signal.Signals] = (
-        signal.SIGINT
-    )  # "fast" shutdown: with a checkpoint, without waiting for clients
+    _polite: ClassVar[signal.Signals] = signal.SIGINT  # "fast" shutdown: with a checkpoint, without waiting for clients
     _abrupt: ClassVar[signal.Signals] = signal.SIGQUIT
 
     def __init__(self, *, binaries: Path | None = None, settings: Mapping[str, str] | None = None) -> None:

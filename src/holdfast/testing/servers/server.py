@@ -90,9 +90,7 @@ class Server(ABC):
             self._keeper.run(self._command(self._keeper.folder, port))
             if self._listens(self._keeper, port):
                 return self
-        raise Unavailable(
-            f"The {self.kind} server found its port taken {_PORT_TRIES} times; see what listens there."
-        )
+        raise Unavailable(f"The {self.kind} server found its port taken {_PORT_TRIES} times; see what listens there.")
 
     def stop(self, *, immediate: bool = False) -> None:
         """Shut it down, by default cleanly; with *immediate* as fast as it can without help from its clients.
@@ -165,13 +163,9 @@ class Server(ABC):
         if _PORT_TAKEN in log:
             return False
         why = refusal or "it ended before it could be asked."
-        raise Unavailable(
-            f"The {self.kind} server did not start: {why}\nThe end of its log:\n{log}"
-        ) from refusal
+        raise Unavailable(f"The {self.kind} server did not start: {why}\nThe end of its log:\n{log}") from refusal
 
 
 def on_path(program: str) -> str | None:
     """Return where *program* is; daemons live in sbin folders that users do not have in their PATH."""
-    return shutil.which(
-        program, path=os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
-    )
+    return shutil.which(program, path=os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"]))

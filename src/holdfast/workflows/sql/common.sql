@@ -157,9 +157,11 @@ WHERE incarnation = :incarnation AND beat_seq < :beat_seq AND beat_seq >= :ackno
 -- whoever noticed first.
 SELECT e.incarnation, e.beat_seq, e.lease_ms, {now_ms} AS now_ms FROM @executors AS e
 UNION ALL
-SELECT DISTINCT w.incarnation, NULL, NULL, {now_ms} FROM @workflow_status AS w
-WHERE w.status = 'PENDING' AND w.incarnation IS NOT NULL
-  AND NOT EXISTS (SELECT 1 FROM @executors AS e WHERE e.incarnation = w.incarnation);
+SELECT gone.incarnation, NULL, NULL, {now_ms} FROM (
+    SELECT DISTINCT w.incarnation FROM @workflow_status AS w
+    WHERE w.status = 'PENDING' AND w.incarnation IS NOT NULL
+      AND NOT EXISTS (SELECT 1 FROM @executors AS e WHERE e.incarnation = w.incarnation)
+) AS gone;
 
 -- name: executors_list
 SELECT

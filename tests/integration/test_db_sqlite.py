@@ -1,0 +1,197 @@
+"""SQLite among other processes and on a disk that is not endless."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import subprocess
+import sys
+import threading
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+
+from holdfast.db import ConnectionManager, Pipeline
+from holdfast.errors import Retryable
+from holdfast.testing.ledger import Ledger
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_MEGABYTE = 1024 * 1024
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "db.sqlite"
+
+
+@pytest.fixture
+def stranger(path: Path) -> Iterator[sqlite3.Connection]:
+    """Another program's connection to the file."""
+    with closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as connection:
+        yield connection
+
+
+def wal(path: Path) -> int:
+    log = path.with_name(path.name + "-wal")
+    return log.stat().st_size if log.exists() else 0
+
+
+def test_writes_wait_while_another_program_holds_the_lock(path: Path, stranger: sqlite3.Connection) -> None:
+    async def scene() -> None:
+        async with ConnectionManager(path) as manager:
+            ledger = Ledger(manager.dialect)
+            await ledger.create(manager)
+            async with Pipeline(manager) as pipeline:
+                stranger.execute("BEGIN IMMEDIATE")
+                stranger.execute("INSERT INTO holdfast_ledger VALUES ('stranger', '', 0)")
+                write = asyncio.create_task(pipeline.write(ledger, ("pipeline", "", 0)))
+                plain = asyncio.create_task(manager.execute("INSERT INTO holdfast_ledger VALUES ('plain', '', 0)"))
+                reads = [await manager.fetch("SELECT entry_key FROM holdfast_ledger") for _ in range(20)]
+                assert reads == [[]] * 20
+                assert not write.done()
+                assert not plain.done()
+                stranger.execute("COMMIT")
+                await asyncio.gather(write, plain)
+            keys = [row["entry_key"] for row in await ledger.entries(manager)]
+            assert keys == ["pipeline", "plain", "stranger"]
+
+    asyncio.run(scene())
+
+
+def test_lock_held_too_long_asks_to_try_again(path: Path, stranger: sqlite3.Connection) -> None:
+    async def scene() -> None:
+        async with ConnectionManager(path, busy_timeout=0.01) as manager:
+            await manager.execute("CREATE TABLE t (x INTEGER)")
+            stranger.execute("BEGIN IMMEDIATE")
+            with pytest.raises(Retryable, match="locked by another process for 0.01 s"):
+                await manager.execute("INSERT INTO t VALUES (1)")
+            stranger.execute("ROLLBACK")
+            assert await manager.execute("INSERT INTO t VALUES (1)") == 1
+
+    asyncio.run(scene())
+
+
+def test_pipeline_outwaits_a_lock_longer_than_the_busy_timeout(path: Path, stranger: sqlite3.Connection) -> None:
+    async def scene() -> None:
+        async with ConnectionManager(path, busy_timeout=0.01) as manager:
+            ledger = Ledger(manager.dialect)
+            await ledger.create(manager)
+            async with Pipeline(manager) as pipeline:
+                stranger.execute("BEGIN IMMEDIATE")
+                write = asyncio.create_task(pipeline.write(ledger, ("k", "", 0)))
+                for _ in range(10):
+                    await asyncio.sleep(0.01)
+                assert not write.done()
+                stranger.execute("COMMIT")
+                assert await write == "k"
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize(("writes", "size"), [(50, _MEGABYTE), (5, 10 * _MEGABYTE), (2500, 20_000)])
+@pytest.mark.parametrize("reading", [False, True])
+def test_log_stays_short_under_continuous_writing(path: Path, writes: int, size: int, reading: bool) -> None:
+    async def scene() -> int:
+        async with ConnectionManager(path, synchronous="OFF") as manager:
+            await manager.execute("CREATE TABLE t (n INTEGER PRIMARY KEY, v BLOB)")
+            done = False
+            longest = 0
+
+            async def read() -> None:
+                while not done:
+                    await manager.fetch("SELECT COUNT(*) AS n, MAX(n) AS m FROM t")
+
+            readers = [asyncio.create_task(read()) for _ in range(3 if reading else 0)]
+            for number in range(writes):
+                await manager.execute("INSERT INTO t VALUES (?, ?)", number, b"x" * size)
+                longest = max(longest, wal(path))
+            done = True
+            await asyncio.gather(*readers)
+            return longest
+
+    assert asyncio.run(scene()) < max(16 * _MEGABYTE, 2 * size)
+
+
+def test_log_held_by_a_reader_is_emptied_when_it_leaves(path: Path, stranger: sqlite3.Connection) -> None:
+    async def scene() -> None:
+        async with ConnectionManager(path, synchronous="OFF") as manager:
+            await manager.execute("CREATE TABLE t (v BLOB)")
+            stranger.execute("BEGIN")
+            stranger.execute("SELECT COUNT(*) FROM t").fetchall()
+            for _ in range(20):
+                await manager.execute("INSERT INTO t VALUES (?)", b"x" * _MEGABYTE)
+            assert wal(path) > 16 * _MEGABYTE  # the reader's moment is kept for it
+            stranger.execute("ROLLBACK")
+            for _ in range(10):
+                await manager.execute("INSERT INTO t VALUES (?)", b"x" * _MEGABYTE)
+            assert wal(path) < 16 * _MEGABYTE
+
+    asyncio.run(scene())
+
+
+def test_threads_end_with_the_manager(path: Path) -> None:
+    async def scene() -> None:
+        async with ConnectionManager(path) as manager:
+            await manager.fetch("SELECT 1 AS one")
+            assert len(working()) == 4
+        assert working() == []
+
+    def working() -> list[str]:
+        return [thread.name for thread in threading.enumerate() if thread.name.startswith("holdfast-sqlite")]
+
+    asyncio.run(scene())
+
+
+FULL_DISK = """
+import asyncio, resource, sys
+from holdfast.db import ConnectionManager
+from holdfast.errors import DatabaseError
+
+async def main(path):
+    async with ConnectionManager(path) as manager:
+        await manager.execute("CREATE TABLE t (n INTEGER PRIMARY KEY, v BLOB)")
+        await manager.execute("INSERT INTO t VALUES (0, ?)", b"kept")
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2_000_000, 2_000_000))
+        written = 0
+        for way in ("execute", "transaction"):
+            try:
+                for n in range(1, 100):
+                    if way == "execute":
+                        await manager.execute("INSERT INTO t (v) VALUES (?)", b"x" * 100_000)
+                    else:
+                        async with manager.transaction() as transaction:
+                            await transaction.execute("INSERT INTO t (v) VALUES (?)", b"x" * 100_000)
+                    written += 1
+            except DatabaseError as error:
+                print(type(error).__name__, "|", error)
+        rows = await manager.fetch("SELECT COUNT(*) AS n FROM t")
+        assert rows[0]["n"] in (written + 1, written + 2), (rows, written)
+        print("rows", written)
+
+asyncio.run(main(sys.argv[1]))
+"""
+
+
+def test_full_disk_is_told_and_harms_nothing(path: Path) -> None:
+    command = [sys.executable, "-c", FULL_DISK, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    first, second, last = done.stdout.splitlines()
+    assert "disk" in first
+    assert "disk" in second
+    written = int(last.split()[1])
+    assert written > 0
+
+    async def look() -> None:
+        async with ConnectionManager(path) as manager:
+            assert await manager.fetch("PRAGMA integrity_check") == [{"integrity_check": "ok"}]
+            [row] = await manager.fetch("SELECT COUNT(*) AS n FROM t")
+            assert row["n"] in {written + 1, written + 2}
+            assert await manager.fetch("SELECT v FROM t WHERE n = 0") == [{"v": b"kept"}]
+            await manager.execute("INSERT INTO t (v) VALUES (?)", b"x" * 100_000)
+
+    asyncio.run(look())
