@@ -83,9 +83,7 @@ def test_cut_commits_are_resolved_by_asking(way: str, cut: Cut, fresh_database: 
             async with ConnectionManager(url.replace(f":{port}/", f":{proxy.port}/")) as manager:
                 async with Pipeline(manager) as pipeline:
                     mixed = way.endswith("commit")
-                    _, told = await asyncio.gather(
-                        saboteur(), load(pipeline, ledger, writers=20, each=30, mixed=mixed)
-                    )
+                    _, told = await asyncio.gather(saboteur(), load(pipeline, ledger, writers=20, each=30, mixed=mixed))
             assert proxy.cuts == 5
             await check(direct, ledger, told, 600)
 

@@ -29,9 +29,8 @@ BACKENDS = [
     Backend("newest_postgres", "newest_postgres_url"),
     Backend("mariadb", "mariadb_url"),
 ]
-_COLUMNS = [
-    pytest.param((backend, colour), id=f"{backend.name}-{colour}") for backend in BACKENDS for colour in Colour
-]
+_COLUMNS = [pytest.param((backend, colour), id=f"{backend.name}-{colour}") for backend in BACKENDS for colour in Colour]
+_SHARED = [column for column in _COLUMNS if column.values[0][0].name in {"sqlite", "postgres", "mariadb"}]
 
 
 @pytest.fixture(scope="session")
@@ -56,7 +55,24 @@ def database(request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
 
 
 @pytest.fixture(params=_COLUMNS)
-def venue(request: pytest.FixtureRequest, database: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Venue:
+def venue(
+    request: pytest.FixtureRequest, database: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> Venue:
+    """A database in a colour."""
+    return _venue(request, database, tmp_path_factory)
+
+
+@pytest.fixture(params=_SHARED)
+def shared_venue(
+    request: pytest.FixtureRequest, database: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> Venue:
+    """A database in a colour that several processes can share; each server once."""
+    return _venue(request, database, tmp_path_factory)
+
+
+def _venue(
+    request: pytest.FixtureRequest, database: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> Venue:
     backend, colour = request.param
     if backend.server is None:
         url = f"sqlite:///{tmp_path_factory.mktemp('venue')}/db.sqlite" if backend.shared else "sqlite://"

@@ -67,9 +67,7 @@ def test_deadlock_asks_one_of_the_two_to_try_again(kind: str, fresh_database: Fr
 
 
 @SERVERS
-def test_deadlock_that_is_caught_inside_its_transaction_keeps_nothing(
-    kind: str, fresh_database: FreshDatabase
-) -> None:
+def test_deadlock_that_is_caught_inside_its_transaction_keeps_nothing(kind: str, fresh_database: FreshDatabase) -> None:
     async def scene(manager: ConnectionManager) -> None:
         await two_rows(manager)
         both = asyncio.Barrier(2)

@@ -15,12 +15,23 @@ from __future__ import annotations
 class Branch:
     """One line of operations in a run."""
 
-    __slots__ = ("_branches", "_operations", "path")
+    __slots__ = ("_branches", "_closed", "_operations", "_parent", "path")
 
-    def __init__(self, path: str = "") -> None:
+    def __init__(self, path: str = "", parent: Branch | None = None) -> None:
         self.path = path
+        self._parent = parent
         self._operations = 0
         self._branches = 0
+        self._closed = False
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the time of this branch, or of one above it, is over."""
+        return self._closed or (self._parent is not None and self._parent.is_closed)
+
+    def close(self) -> None:
+        """End this branch and all below it: what still runs there must not do anything more."""
+        self._closed = True
 
     def next_identity(self) -> str:
         """Return the identity of the operation that begins now."""
@@ -36,4 +47,4 @@ class Branch:
         """Open a branch below this one, in the order of opening."""
         place = self._branches
         self._branches = place + 1
-        return Branch(f"{self.path}~{place}")
+        return Branch(f"{self.path}~{place}", self)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from holdfast.db import sqlite
@@ -82,6 +83,10 @@ class PooledBackend:
     async def connect(self) -> Session:
         """Open a session outside the pool, for a service that needs one of its own."""
         return await self._driver(self._settings)
+
+    async def connect_for_lookups(self) -> Session:
+        """Open a session of one's own that only ever finds rows by their keys."""
+        return await self._driver(replace(self._settings, lookups=True))
 
     async def open(self) -> None:
         async with self.pool.lease():

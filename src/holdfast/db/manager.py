@@ -140,8 +140,8 @@ class ConnectionManager:
         call = self._single(sql, args, named)
         if call is None:
             return await self.run(lambda transaction: transaction.execute(sql, **named))
-        backend = self.backend()
         self.refuse_inside_transaction("execute")
+        backend = self.backend()
         return await self._persevere(lambda: backend.execute(*call))
 
     async def fetch(self, sql: str | Query, *args: Any, **named: Any) -> list[Row]:
@@ -149,8 +149,8 @@ class ConnectionManager:
         call = self._single(sql, args, named)
         if call is None:
             return await self.run(lambda transaction: transaction.fetch(sql, **named))
-        backend = self.backend()
         self.refuse_inside_transaction("fetch")
+        backend = self.backend()
         return await self._persevere(lambda: backend.fetch(*call))
 
     async def fetchone(self, sql: str | Query, *args: Any, **named: Any) -> Row | None:

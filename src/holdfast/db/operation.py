@@ -81,6 +81,7 @@ def weight(row: Values) -> int:
     """Estimate the memory a row holds, in bytes."""
     total = 128
     for value in row:
-        if isinstance(value, str | bytes):
+        kind = type(value)
+        if kind is str or kind is bytes:
             total += len(value)
     return total

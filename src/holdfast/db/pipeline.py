@@ -84,7 +84,7 @@ class Pipeline:
         if isinstance(backend, SqliteBackend):
             lane = ThreadLane(backend.writer)
         else:
-            lane = LoopLane(backend.connect, self._manager.world)
+            lane = LoopLane(backend.connect_for_lookups, self._manager.world)
         self._committer = Committer(self._mailbox, lane, self._manager.dialect, self._manager.world)
         lane.start(self._committer.drain, self._committer.give_up)
         self._lane = lane

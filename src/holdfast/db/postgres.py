@@ -177,7 +177,7 @@ async def connect(settings: Settings) -> PostgresSession:
             timeout=settings.connect_timeout,
             command_timeout=settings.command_timeout,
             statement_cache_size=settings.statement_cache_size,
-            server_settings={"application_name": settings.application_name},
+            server_settings=settings.server_settings,
         )
     except asyncpg.InvalidAuthorizationSpecificationError as error:
         raise Unavailable(f"PostgreSQL refused the login at {where}: check the user and the password.") from error

@@ -89,10 +89,13 @@ class Transaction:
         return rows[0] if rows else None
 
     async def execute_batch(self, query: Query, rows: Sequence[tuple[Any, ...]], **named: Any) -> int:
-        """Run a batch query over *rows*; return how many rows it touched in all."""
+        """Run a batch query over *rows*; return how many rows its last statement touched, or found, in all."""
         count = 0
-        for text, values in query.batch(rows, named):
-            count += await self._execute(text, values)
+        every = len(query.statements)
+        for number, (text, values) in enumerate(query.batch(rows, named), 1):
+            touched = await self._execute(text, values)
+            if number % every == 0:
+                count += touched
         return count
 
     async def fetch_batch(self, query: Query, rows: Sequence[tuple[Any, ...]], **named: Any) -> list[Row]:

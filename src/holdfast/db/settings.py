@@ -25,6 +25,7 @@ class Settings:
     prepared: bool = True
     synchronous: str = "FULL"
     application_name: str = "holdfast"
+    lookups: bool = False
 
     def __post_init__(self) -> None:
         if self.pool_size < 1:
@@ -36,6 +37,18 @@ class Settings:
             raise ConfigurationError(
                 f"synchronous must be FULL (durable), EXTRA, NORMAL or OFF, not {self.synchronous!r}."
             )
+
+    @property
+    def server_settings(self) -> dict[str, str]:
+        """What a PostgreSQL session is told at its start.
+
+        A session for *lookups* never walks a table or builds a hash of it: for a table that was small when the plan
+        was made, and was never analysed, PostgreSQL would go on doing so when it has a million rows.
+        """
+        told = {"application_name": self.application_name}
+        if self.lookups and self.prepared:  # a pooler between us and the server may not pass these on
+            told |= {"enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off"}
+        return told
 
     @property
     def statement_cache_size(self) -> int:

@@ -152,6 +152,8 @@ def meaning(error: Exception, sql: str) -> DatabaseError:
         return Retryable(f"SQLite asks to try again: {text}")
     if code & 0xFF == sqlite3.SQLITE_FULL:
         return QueryFailed(f"The disk is full; nothing was written. Free some space and try again: {text}")
+    if code & 0xFF == sqlite3.SQLITE_IOERR:
+        return QueryFailed(f"SQLite cannot read or write its file; check the disk and its free space: {text}")
     return QueryFailed(f"SQLite refused the statement: {text}")
 
 

@@ -41,7 +41,7 @@ class SyncTransaction:
         return self._portal.call(self._transaction.fetchone(sql, *args, **named))
 
     def execute_batch(self, query: Query, rows: Sequence[tuple[Any, ...]], **named: Any) -> int:
-        """Run a batch query over *rows*; return how many rows it touched in all."""
+        """Run a batch query over *rows*; return how many rows its last statement touched, or found, in all."""
         return self._portal.call(self._transaction.execute_batch(query, rows, **named))
 
     def fetch_batch(self, query: Query, rows: Sequence[tuple[Any, ...]], **named: Any) -> list[Row]:
@@ -80,7 +80,10 @@ class SyncConnectionManager:
             raise
 
     def close(self) -> None:
-        """End all connections after what is under way; a second call changes nothing."""
+        """End all connections after what is under way; a second call changes nothing.
+
+        Pipelines that stand on this manager are closed first. In a forked child it only forgets its parent's.
+        """
         if self._portal.is_running:
             self._portal.call(self._manager.close())
             self._portal.stop()

@@ -57,7 +57,8 @@ class VirtualWorld:
         return sum(not woken.done() for _, _, woken in self._sleepers)
 
     async def advance(self, seconds: float) -> None:
-        """Let *seconds* pass, waking each sleeper at its own moment."""
+        """Let *seconds* pass, waking each sleeper at its own moment; tasks just begun fall asleep before that."""
+        await self._let_others_run()
         end = self._passed + seconds
         while self._sleepers and self._sleepers[0][0] <= end:
             due, _, woken = heapq.heappop(self._sleepers)

@@ -60,25 +60,72 @@ async def within(durable: Durable, place: WorkflowPlace | None, seconds: float, 
     if place is None:
         return await asyncio.wait_for(part, seconds)
     end = await durable.deadline(place, TIMEOUT, seconds)
-    branch = place.branch.open()
-    outcome_place = place.branch.open()
-    known = durable.recorded(WorkflowPlace(place.run, outcome_place, place.owner))
-    if known == 1:
+    branch, verdict = place.branch.open(), WorkflowPlace(place.run, place.branch.open(), place.owner)
+    known = durable.recorded(verdict)
+    if known == _LATE:
         if asyncio.iscoroutine(part):
             part.close()
-        raise TimeoutError(f"The time of {seconds:g} s was over when this was recorded.")
+        raise _time_is_over(seconds)
     task = asyncio.ensure_future(_in_branch(place.run, branch, part))
-    left = None if known == 0 else durable.seconds_until(end)
-    await asyncio.wait([task], timeout=left)
-    late = not task.done()
+    await asyncio.wait([task], timeout=None if known is not None else durable.seconds_until(end))
     if known is None:
-        verdict = WorkflowPlace(place.run, outcome_place, place.owner)
-        late = bool(await durable.value(verdict, TIMED_OUT, durable.whole, lambda: int(not task.done())))
-    if late:
+        known = await durable.value(verdict, TIMED_OUT, durable.whole, lambda: int(not task.done()))
+    if known == _LATE:
+        branch.close()
         task.cancel()
-        await asyncio.wait([task])
-        raise TimeoutError(f"The time of {seconds:g} s is over.")
+        await asyncio.gather(task, return_exceptions=True)
+        raise _time_is_over(seconds)
     return await task
+
+
+def within_blocking(
+    durable: Durable, place: WorkflowPlace | None, seconds: float, part: Callable[[], Any], threads: WorkflowThreads
+) -> Any:
+    """Run *part* on a thread for so long. A thread whose time is over goes on, but can do nothing durable any more."""
+    if place is None:
+        return _sorted_out([_Side(None, None, part, threads).wait(seconds, threads)])[0]
+    end = durable.deadline_blocking(place, TIMEOUT, seconds)
+    branch, verdict = place.branch.open(), WorkflowPlace(place.run, place.branch.open(), place.owner)
+    known = durable.recorded(verdict)
+    if known == _LATE:
+        raise _time_is_over(seconds)
+    side = _Side(place.run, branch, part, threads)
+    outcome = side.wait(None if known is not None else durable.seconds_until(end), threads)
+    if known is None:
+        known = durable.value_blocking(verdict, TIMED_OUT, durable.whole, lambda: int(outcome is _STILL_RUNS))
+    if known == _LATE:
+        branch.close()
+        raise _time_is_over(seconds)
+    return _sorted_out([outcome if outcome is not _STILL_RUNS else side.wait(None, threads)])[0]
+
+
+_LATE = 1
+_STILL_RUNS = object()
+
+
+class _Side:
+    """A part that runs on a thread beside the one that waits for it."""
+
+    def __init__(
+        self, run: Run | None, branch: Branch | None, part: Callable[[], Any], threads: WorkflowThreads
+    ) -> None:
+        self._ended = threading.Event()
+        self._outcome: Any = None
+        context = contextvars.copy_context()
+
+        def job() -> None:
+            self._outcome = context.run(_on_thread, run, branch, part)
+            self._ended.set()
+
+        threads.submit(job)
+
+    def wait(self, seconds: float | None, threads: WorkflowThreads) -> Any:
+        with threads.waiting():
+            return self._outcome if self._ended.wait(seconds) else _STILL_RUNS
+
+
+def _time_is_over(seconds: float) -> TimeoutError:
+    return TimeoutError(f"This part of the workflow took longer than its {seconds:g} s.")
 
 
 async def _in_branch(run: Run, branch: Branch, part: Awaitable[Any]) -> Any:
@@ -103,6 +150,8 @@ class _Raised:
 def _sorted_out(outcomes: Sequence[Any]) -> list[Any]:
     """Return the results, or raise: first that the run is lost, then the error of the first part."""
     errors = [each.error if isinstance(each, _Raised) else each for each in outcomes]
+    if _STILL_RUNS in outcomes:
+        raise TimeoutError("The time is over; the thread goes on.")
     raised = [error for error in errors if isinstance(error, BaseException)]
     for error in raised:
         if isinstance(error, Superseded):

@@ -203,6 +203,13 @@ class Durable:
         )
         return end
 
+    def deadline_blocking(self, place: WorkflowPlace, name: str, seconds: float) -> int:
+        """Record a moment that lies *seconds* ahead, on a thread; return it in milliseconds since the epoch."""
+        end: int = self.value_blocking(
+            place, name, self.whole, lambda: int((self._engine.now() + seconds) * 1000), seconds
+        )
+        return end
+
     def seconds_until(self, moment_ms: int) -> float:
         """Return how long it is until a recorded moment; 0 if it has passed."""
         return max(0.0, moment_ms / 1000 - self._engine.now())

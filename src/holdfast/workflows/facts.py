@@ -45,15 +45,9 @@ class _RunsFirst:
         self.one_statement = len(self._insert.statements) == 1
 
     async def apply(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[Any]:
-        answer = await transaction.fetch_batch(self._insert, rows, **self._constants)
-        if len(answer) == len(rows):
+        if await transaction.execute_batch(self._insert, rows, **self._constants) == len(rows):
             return [STARTED] * len(rows)
-        new = {row["workflow_uuid"] for row in answer}
-        outcomes: list[Any] = []
-        for row in rows:  # the first of two rows with one id in one batch has it; a second is not new
-            outcomes.append(STARTED if row[0] in new else None)
-            new.discard(row[0])
-        return await self._explain(transaction, rows, outcomes)
+        return await self._explain(transaction, rows)
 
     async def recall(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[Any]:
         found = await self._found(transaction, rows)
@@ -62,19 +56,17 @@ class _RunsFirst:
             for row in rows
         ]
 
-    async def _explain(self, transaction: Transaction, rows: Sequence[Values], outcomes: list[Any]) -> list[Any]:
+    async def _explain(self, transaction: Transaction, rows: Sequence[Values]) -> list[Any]:
+        """Tell by the creation key who has the id: this very row, or an earlier one."""
         found = await self._found(transaction, rows)
-        for place, row in enumerate(rows):
-            if outcomes[place] is None:
-                there = found.get(row[0])
-                if there is None:
-                    outcomes[place] = WorkflowConflict(
-                        f"The run {row[0]} was there and is gone: it was deleted meanwhile. Start it again."
-                    )
-                elif there["creation_key"] == row[self._key]:
-                    outcomes[place] = STARTED
-                else:
-                    outcomes[place] = Existing(there)
+        outcomes: list[Any] = []
+        for row in rows:
+            there = found.get(row[0])
+            if there is None:
+                gone = f"The run {row[0]} was there and is gone: it was deleted meanwhile. Start it again."
+                outcomes.append(WorkflowConflict(gone))
+            else:
+                outcomes.append(STARTED if there["creation_key"] == row[self._key] else Existing(there))
         return outcomes
 
     async def _found(self, transaction: Transaction, rows: Sequence[Values]) -> dict[str, Row]:
@@ -116,18 +108,13 @@ class RecordSteps:
         self.one_statement = len(self._record.statements) == 1 and not progress
 
     async def apply(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[Any]:
-        answer = await transaction.fetch_batch(self._record, rows)
+        recorded = await transaction.execute_batch(self._record, rows)
         if self._progressed is not None:
             await transaction.execute_batch(self._progressed, [(row[0], row[1]) for row in rows])
-        if len(answer) == len(rows):
+        if recorded == len(rows):
             return [True] * len(rows)
-        new = {(row["workflow_uuid"], row["identity"]) for row in answer}
-        outcomes: list[Any] = [True if (row[0], row[4]) in new else None for row in rows]
         found = await self._found(transaction, rows)
-        return [
-            outcome if outcome is not None else _refusal(found[row[0], row[4]], row[1])
-            for outcome, row in zip(outcomes, rows, strict=True)
-        ]
+        return [_verdict(found[row[0], row[4]], row[1]) for row in rows]
 
     async def recall(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[Any]:
         found = await self._found(transaction, rows)
@@ -139,9 +126,10 @@ class RecordSteps:
         return {(row["workflow_uuid"], row["identity"]): row for row in answer}
 
 
-def _refusal(found: Row, token: str) -> Any:
+def _verdict(found: Row, token: str) -> Any:
+    """Tell by the token in the record whose it is; if there is none of this token, why it was refused."""
     if found["recorded_by"] == token:
-        return True  # by an earlier attempt of this very write
+        return True
     if found["owner_xid"] != token:
         return Superseded(found["status"])
     return Conflict(
@@ -195,15 +183,12 @@ class _EndRuns:
         self.one_statement = len(self._update.statements) == 1
 
     async def apply(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[Any]:
-        answer = await transaction.fetch_batch(self._update, rows, **self._constants)
-        if len(answer) == len(rows):
+        if await transaction.execute_batch(self._update, rows, **self._constants) == len(rows):
             return [True] * len(rows)
-        ended = {row["workflow_uuid"] for row in answer}
-        known = await self.recall(transaction, rows)
         found = await self._found(transaction, rows)
         return [
-            True if row[0] in ended or recalled else Superseded(found[row[0]]["status"] if row[0] in found else None)
-            for row, recalled in zip(rows, known, strict=True)
+            True if self._is_mine(found.get(row[0]), row) else Superseded((found.get(row[0]) or {}).get("status"))
+            for row in rows
         ]
 
     async def recall(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[Any]:

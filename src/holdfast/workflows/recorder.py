@@ -74,6 +74,8 @@ class Recorder:
                 _compare(run, operation, recorded)
                 return operation, recorded
         run.check()
+        if place.branch.is_closed:
+            raise Superseded("the time of this part of the workflow is over")
         operation.position = run.take_position()
         operation.began = self._world.monotonic()
         return operation, None

@@ -1,14 +1,18 @@
--- Runs, their steps and the executors that own them. PostgreSQL and SQLite share this text; MariaDB/MySQL, which
--- cannot return rows from a write, has its own under the same names.
+-- Runs, their steps and the executors that own them. PostgreSQL and SQLite share this text; MariaDB/MySQL,
+-- whose upserts and counts differ, has its own under the same names. The writes of the pipeline are judged by how
+-- many rows they touch: as many as were handed over, and all is well; fewer, and each row's fate is looked up.
 --
 -- Every write on behalf of a run is guarded by its owner token (owner_xid), and the guard holds the run's row until
 -- commit: {share_runs} is the lock that does it, empty on SQLite, whose single writer is lock enough.
+--
+-- A guard finds its run by primary key. Where it also looks at the status it says `status || ''`, so that PostgreSQL
+-- cannot walk the partial index on PENDING for every row, which it prefers while the table has not been analysed.
 
 -- name: run_start
 -- rows: id text, name text, class_name text, config_name text, inputs text, serialization text, token text
 -- rows: parent_id text, fingerprint text, timeout_ms bigint, deadline_ms bigint, attributes text
 -- rows: authenticated_user text, assumed_role text, authenticated_roles text, version text
--- none -> PENDING. A row whose id is taken is not in the answer.
+-- none -> PENDING. A row whose id is taken is left out.
 INSERT INTO @workflow_status (
     workflow_uuid, status, name, class_name, config_name, inputs, serialization, owner_xid, creation_key,
     parent_workflow_id, fingerprint, workflow_timeout_ms, workflow_deadline_epoch_ms, attributes,
@@ -22,15 +26,14 @@ SELECT
     :executor_id, :incarnation, 1, {now_ms}, {now_ms}, {now_ms}
 FROM {rows} AS r
 WHERE true
-ON CONFLICT (workflow_uuid) DO NOTHING
-RETURNING workflow_uuid;
+ON CONFLICT (workflow_uuid) DO NOTHING;
 
 -- name: run_enqueue
 -- rows: id text, status text, name text, class_name text, config_name text, inputs text, serialization text
 -- rows: creation_key text, parent_id text, fingerprint text, timeout_ms bigint, deadline_ms bigint, attributes text
 -- rows: authenticated_user text, assumed_role text, authenticated_roles text, version text
 -- rows: queue_name text, deduplication_id text, priority int, partition_key text, delay_ms bigint
--- none -> ENQUEUED, or DELAYED. A row whose id is taken is not in the answer.
+-- none -> ENQUEUED, or DELAYED. A row whose id is taken is left out.
 INSERT INTO @workflow_status (
     workflow_uuid, status, name, class_name, config_name, inputs, serialization, creation_key,
     parent_workflow_id, fingerprint, workflow_timeout_ms, workflow_deadline_epoch_ms, attributes,
@@ -44,8 +47,7 @@ SELECT
     r.queue_name, r.deduplication_id, r.priority, r.partition_key, {now_ms} + r.delay_ms, {now_ms}, {now_ms}
 FROM {rows} AS r
 WHERE true
-ON CONFLICT (workflow_uuid) DO NOTHING
-RETURNING workflow_uuid;
+ON CONFLICT (workflow_uuid) DO NOTHING;
 
 -- name: runs_look
 -- rows: id text
@@ -58,7 +60,7 @@ FROM {rows} AS r JOIN @workflow_status AS w ON w.workflow_uuid = r.id;
 -- name: step_record
 -- rows: id text, token text, position int, name text, identity text, fingerprint text, output text, error text
 -- rows: child_id text, serialization text, duration_ms bigint
--- One record an operation. A row whose run has another token, or that is recorded already, is not in the answer.
+-- One record an operation. A row whose run has another token, or that is recorded already, is left out.
 INSERT INTO @operation_outputs (
     workflow_uuid, function_id, function_name, identity, fingerprint, output, error, child_workflow_id,
     serialization, owner_xid, started_at_epoch_ms, completed_at_epoch_ms
@@ -69,8 +71,7 @@ SELECT
 FROM {rows} AS r JOIN @workflow_status AS w ON w.workflow_uuid = r.id AND w.owner_xid = r.token
 WHERE true
 {share_runs}
-ON CONFLICT DO NOTHING
-RETURNING workflow_uuid, identity;
+ON CONFLICT DO NOTHING;
 
 -- name: steps_look
 -- rows: id text, identity text
@@ -95,8 +96,7 @@ UPDATE @workflow_status AS w
 SET status = r.outcome, output = r.result, error = r.failure, output_serialization = r.result_serialization,
     completed_at = {now_ms}, updated_at = {now_ms}, deduplication_id = NULL
 FROM {rows} AS r
-WHERE w.workflow_uuid = r.id AND w.owner_xid = r.token AND w.status = 'PENDING'
-RETURNING workflow_uuid;
+WHERE w.workflow_uuid = r.id AND w.owner_xid = r.token AND w.status || '' = 'PENDING';
 
 -- name: run_hand_over
 -- rows: id text, token text
@@ -105,8 +105,7 @@ UPDATE @workflow_status AS w
 SET status = 'ENQUEUED', owner_xid = NULL, incarnation = NULL, updated_at = {now_ms},
     queue_name = COALESCE(w.queue_name, :internal_queue)
 FROM {rows} AS r
-WHERE w.workflow_uuid = r.id AND w.owner_xid = r.token AND w.status = 'PENDING'
-RETURNING workflow_uuid;
+WHERE w.workflow_uuid = r.id AND w.owner_xid = r.token AND w.status || '' = 'PENDING';
 
 -- name: runs_release
 -- PENDING -> ENQUEUED for runs of one incarnation whose executor has no row: oldest first, a bounded number.
@@ -120,8 +119,7 @@ WHERE workflow_uuid IN (
     ORDER BY w.created_at
     LIMIT :most
     {skip_locked_runs}
-) AND status = 'PENDING' AND incarnation = :incarnation
-RETURNING workflow_uuid;
+) AND status = 'PENDING' AND incarnation = :incarnation;
 
 -- name: runs_of_incarnation
 SELECT w.workflow_uuid, w.owner_xid FROM @workflow_status AS w

@@ -1,0 +1,180 @@
+"""The contract of workflows and steps that are methods: static, class and configured-instance, and their recovery."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from holdfast.errors import ConfigurationError
+from holdfast.testing.contract.workflows_stage import Flow, Stage
+
+if TYPE_CHECKING:
+    from holdfast.testing.contract.venue import Venue
+    from holdfast.testing.contract.workflows_stage import App, Life
+
+
+def greeters(app: App, life: Life | None = None) -> Any:
+    """Return a class with a workflow of each kind, and a class below it."""
+
+    class Greeter:
+        word = "hello"
+
+        def __init__(self, config_name: str, mark: str = "!") -> None:
+            self.config_name = config_name
+            self.mark = mark
+
+        @app.raw.step
+        @app.coloured
+        async def marked(self, text: str) -> str:
+            return text + self.mark
+
+        @app.raw.step
+        @staticmethod
+        @app.coloured
+        async def upper(text: str) -> str:
+            return text.upper()
+
+        @app.raw.step
+        @classmethod
+        @app.coloured
+        async def said(cls, text: str) -> str:
+            return f"{cls.word} {text}"
+
+        @app.raw.workflow(name="Greeter.static")
+        @staticmethod
+        @app.coloured
+        async def static(name: str) -> str:
+            found: str = await app.value(Greeter.upper(name))
+            await _hold(life)
+            return found
+
+        @staticmethod
+        @app.raw.workflow(name="Greeter.outer_static")
+        @app.coloured
+        async def outer_static(name: str) -> str:
+            await _hold(life)
+            return name
+
+        @app.raw.workflow(name="Greeter.of_class")
+        @classmethod
+        @app.coloured
+        async def of_class(cls, name: str) -> str:
+            found: str = await app.value(cls.said(name))
+            await _hold(life)
+            return f"{found} by {cls.__name__}"
+
+        @app.raw.workflow(name="Greeter.of_instance")
+        @app.coloured
+        async def of_instance(self, name: str) -> str:
+            found: str = await app.value(self.marked(name))
+            await _hold(life)
+            return f"{found} by {self.config_name}"
+
+    class Loud(Greeter):
+        word = "HELLO"
+
+    Greeter.__qualname__, Loud.__qualname__ = "Greeter", "Loud"
+    return Greeter, Loud
+
+
+async def _hold(life: Life | None) -> None:
+    if life is not None:
+        await life()
+
+
+class MethodsContract:
+    """Methods are workflows and steps like functions, by the names of their class and their object."""
+
+    def test_methods_of_all_kinds_are_called_like_methods(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            app = stage.app()
+            greeter, loud = greeters(app)
+            one = greeter("one", "?")
+            app.raw.register_instance(one)
+            async with app:
+                assert await app.value(greeter.static("ann")) == "ANN"
+                assert await app.value(one.static("ann")) == "ANN"
+                assert await app.value(greeter.outer_static("ann")) == "ann"
+                assert await app.value(one.outer_static("ann")) == "ann"
+                assert await app.value(greeter.of_class("ann")) == "hello ann by Greeter"
+                assert await app.value(one.of_class("ann")) == "hello ann by Greeter"
+                assert await app.value(loud.of_class("ann")) == "HELLO ann by Loud"
+                assert await app.value(one.of_instance("ann")) == "ann? by one"
+                assert await app.value(one.upper("plain")) == "PLAIN"
+                assert await app.value(loud.said("plain")) == "HELLO plain"
+                assert await app.value(one.marked("plain")) == "plain?"
+
+        Stage(venue).play(scene)
+
+    def test_rows_name_class_and_configuration(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            app = stage.app()
+            greeter, loud = greeters(app)
+            one = loud("one")
+            app.raw.register_instance(one)
+            async with app:
+                found = []
+                for raw in (greeter.static, greeter.outer_static, loud.of_class, one.of_instance):
+                    handle = await Flow(app, raw).start("ann")
+                    await handle.result()
+                    row = stage.run(handle.workflow_id)
+                    found.append((row["name"], row["class_name"], row["config_name"]))
+                assert found == [
+                    ("Greeter.static", "Greeter", None),
+                    ("Greeter.outer_static", "Greeter", None),
+                    ("Greeter.of_class", "Loud", None),
+                    ("Greeter.of_instance", "Loud", "one"),
+                ]
+
+        Stage(venue).play(scene)
+
+    @pytest.mark.parametrize(
+        ("kind", "expected"),
+        [
+            ("static", "ANN"),
+            ("outer_static", "ann"),
+            ("of_class", "hello ann by Greeter"),
+            ("of_subclass", "HELLO ann by Loud"),
+            ("of_instance", "ann! by one"),
+            ("of_inherited", "ann! by two"),
+        ],
+    )
+    def test_methods_of_all_kinds_are_recovered(self, venue: Venue, kind: str, expected: str) -> None:
+        def build(app: App, life: Life) -> Flow:
+            greeter, loud = greeters(app, life)
+            one, two = greeter("one"), loud("two")
+            app.raw.register_instance(one)
+            app.raw.register_instance(two)
+            chosen = {
+                "static": greeter.static,
+                "outer_static": greeter.outer_static,
+                "of_class": greeter.of_class,
+                "of_subclass": loud.of_class,
+                "of_instance": one.of_instance,
+                "of_inherited": two.of_instance,
+            }
+            return Flow(app, chosen[kind])
+
+        async def scene(stage: Stage) -> None:
+            handle = await stage.relive(build, "ann")
+            assert await handle.result() == expected
+
+        Stage(venue).play(scene)
+
+    def test_object_that_a_recovery_could_not_find_is_refused(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            app = stage.app()
+            greeter, _ = greeters(app)
+            stranger = greeter("one")
+            async with app:
+                with pytest.raises(ConfigurationError, match="register_instance"):
+                    await app.value(stranger.of_instance("ann"))
+                app.raw.register_instance(stranger)
+                assert await app.value(stranger.of_instance("ann")) == "ann! by one"
+                with pytest.raises(ConfigurationError, match="config_name 'one'"):
+                    app.raw.register_instance(greeter("one"))
+                with pytest.raises(ConfigurationError, match="register_instance"):
+                    await app.value(greeter("one").of_instance("ann"))
+
+        Stage(venue).play(scene)

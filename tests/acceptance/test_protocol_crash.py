@@ -1,0 +1,118 @@
+"""A process is killed at every named place a run passes, on every database; another goes on, and the run ends once.
+
+The invariants shown: what was acknowledged is there (I4), each identity has one record (I5), nothing is stranded (I6).
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+
+from holdfast.testing.workers import Worker, until
+
+if TYPE_CHECKING:
+    from conftest import Stage
+
+KINDS = ["sqlite", "postgres", "mariadb"]
+
+# Where a worker that starts runs may die, and the how manieth time it comes there.
+ON_THE_WAY = [
+    ("run.started", 2),
+    ("run.before_user_code", 1),
+    ("run.before_user_code", 4),
+    ("step.before_user_code", 2),
+    ("step.after_user_code", 1),
+    ("step.after_user_code", 5),
+    ("step.recorded", 1),
+    ("step.recorded", 4),
+    ("child.started", 1),
+    ("child.started", 2),
+    ("timer.set", 1),
+    ("run.outcome_written", 1),
+    ("run.told", 1),
+    ("beat", 1),
+    ("pipeline.taken", 4),
+    ("pipeline.before_commit", 4),
+    ("pipeline.after_commit", 4),
+    ("pipeline.acknowledged", 4),
+]
+# Where a worker that takes over may die.
+IN_TAKING_OVER = [("release.begun", 1), ("release.done", 1), ("run.claimed", 1), ("run.before_user_code", 2)]
+
+RUNS = {f"journey-{number}": 6 * number for number in (1, 2, 3)}
+
+
+def colour_for(kind: str, place: int) -> str:
+    """Choose so that both colours meet every database; the soak run takes them all."""
+    return ("sync", "async")[(place + KINDS.index(kind)) % 2]
+
+
+def start_all(worker: Worker) -> None:
+    for run_id, result in RUNS.items():
+        worker.tell("start", "journey", run_id, result // 6)
+
+
+def finish_all(stage: Stage, worker: Worker) -> None:
+    """Ask for every run, whether or not its start was acknowledged; all must end, each with its own result."""
+    for run_id, result in RUNS.items():
+        worker.tell("run", "journey", run_id, result // 6)
+    for run_id, result in RUNS.items():
+        assert worker.hear("result", run_id) == ["result", run_id, result]
+    assert stage.all_ended()
+    stage.check_record()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("point", "at"), ON_THE_WAY)
+def test_i6_a_run_whose_worker_dies_on_the_way_ends_once(
+    kind: str, point: str, at: int, stage: Callable[[str], Stage]
+) -> None:
+    colour = colour_for(kind, ON_THE_WAY.index((point, at)))
+    scene = stage(kind)
+    doomed = scene.ready(colour, faults=[(point, at, "kill")])
+    start_all(doomed)
+    assert doomed.end() == -signal.SIGKILL
+    acknowledged = [run_id for _, run_id in doomed.heard("started")]
+    assert set(acknowledged) <= scene.statuses().keys()
+
+    finish_all(scene, scene.ready(colour_for(kind, ON_THE_WAY.index((point, at)) + 1)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("point", "at"), IN_TAKING_OVER)
+def test_i6_a_run_whose_rescuer_dies_ends_once(
+    kind: str, point: str, at: int, stage: Callable[[str], Stage]
+) -> None:
+    colour = colour_for(kind, IN_TAKING_OVER.index((point, at)))
+    scene = stage(kind)
+    first = scene.ready(colour, faults=[("step.recorded", 3, "kill")])
+    start_all(first)
+    assert first.end() == -signal.SIGKILL
+
+    rescuer = scene.worker(colour, faults=[(point, at, "kill")])
+    assert rescuer.end() == -signal.SIGKILL
+
+    finish_all(scene, scene.ready(colour))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_i6_a_run_whose_worker_dies_while_it_hands_over_ends_once(kind: str, stage: Callable[[str], Stage]) -> None:
+    scene = stage(kind)
+    first = scene.ready("async", faults=[("run.handed_over", 2, "kill")])
+    for number in range(3):
+        first.tell("start", "lingering", f"lingering-{number}", 0.3)
+        first.hear("started", f"lingering-{number}")
+    until(lambda: len([effect for effect in scene.ledger.all() if effect.what.startswith("linger")]) == 3)
+    first.tell("close")
+    assert first.end() == -signal.SIGKILL
+    assert "ENQUEUED" in scene.statuses().values()
+
+    second = scene.ready("sync")
+    for number in range(3):
+        second.tell("run", "lingering", f"lingering-{number}", 0.3)
+    for number in range(3):
+        assert second.hear("result", f"lingering-{number}")[2] == "lingered"
+    scene.check_record()

@@ -1,0 +1,283 @@
+"""The committer against a small model: every operation has one outcome, and what is acknowledged is there once.
+
+The database is a dictionary behind a fake lane, driven straight through with ``run_sync``; what goes wrong, and when,
+is chosen by the test.
+"""
+
+from __future__ import annotations
+
+import itertools
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast import faults
+from holdfast.db.committer import Committer
+from holdfast.db.mailbox import Mailbox
+from holdfast.db.operation import Operation, ThreadWaiter
+from holdfast.db.session import run_sync
+from holdfast.db.url import DialectName
+from holdfast.errors import ConnectionLost, PipelineClosed, QueryFailed, Retryable, UnknownCommit
+from holdfast.testing.world import VirtualWorld
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterator, Sequence
+
+    from holdfast.db import Transaction
+
+T = TypeVar("T")
+
+FAULTS = ["deadlock", "lost", "unknown, written", "unknown, not written", "lost at begin"]
+
+
+class Database:
+    """Committed facts, in the order they were committed, and the faults that are still to come."""
+
+    def __init__(self, ahead: Sequence[str | None] = ()) -> None:
+        self.facts: list[str] = []
+        self.batches: list[list[str]] = []
+        self._faults: Iterator[str | None] = iter(ahead)
+
+    def fault(self) -> str | None:
+        return next(self._faults, None)
+
+
+class FakeSession:
+    """Buffers what is written in a transaction; ``commit`` makes it so, or fails in the way that is due."""
+
+    usable = True
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._written: list[str] = []
+        self._open = False
+        self._due: str | None = None
+
+    async def begin(self, isolation: str | None = None) -> None:
+        assert not self._open
+        self._due = self._database.fault()
+        if self._due == "lost at begin":
+            raise ConnectionLost("lost")
+        self._open, self._written = True, []
+
+    async def execute(self, sql: str, args: Sequence[Any]) -> int:
+        return len(await self.fetch(sql, args))
+
+    async def fetch(self, sql: str, args: Sequence[Any]) -> list[dict[str, Any]]:
+        if not self._open:  # a lone statement commits by itself
+            self._due = self._database.fault()
+            self._written = []
+        if self._due == "deadlock":
+            raise Retryable("deadlock")
+        if "poison" in str(args):
+            raise QueryFailed("poison")
+        self._written += [key for key in args if key not in self._database.facts]
+        if not self._open:
+            self._finish()
+        return []
+
+    async def commit(self) -> None:
+        assert self._open
+        self._open = False
+        self._finish()
+
+    async def rollback(self) -> None:
+        self._open = False
+
+    async def close(self) -> None:
+        self._open = False
+
+    def _finish(self) -> None:
+        if self._due in {"lost", "lost at begin"}:
+            raise ConnectionLost("lost")
+        if self._due != "unknown, not written":
+            self._database.facts += self._written
+            self._database.batches.append(self._written)
+        if self._due is not None and self._due.startswith("unknown"):
+            raise UnknownCommit("unknown")
+
+
+class FakeLane:
+    """Runs nothing by itself: the test calls ``drain``."""
+
+    def __init__(self, database: Database, *, lone_statement_commits: bool) -> None:
+        self._database = database
+        self.lone_statement_commits = lone_statement_commits
+        self.pauses = 0
+
+    def start(self, drain: Any) -> None: ...
+
+    def wake(self) -> None: ...
+
+    async def session(self) -> FakeSession:
+        return FakeSession(self._database)
+
+    async def pause(self, failures: int) -> None:
+        self.pauses += 1
+
+    async def finish(self, work: Coroutine[Any, Any, T]) -> T:
+        return await work
+
+    def on_loop(self, call: Callable[[], None]) -> None:
+        call()
+
+    async def stop(self) -> None: ...
+
+
+class Fact:
+    """A kind whose row is its key; a key that begins with "poison" fails whatever stands beside it."""
+
+    one_statement = True
+
+    def __init__(self, database: Database, name: str = "fact") -> None:
+        self.name = name
+        self._database = database
+
+    async def apply(self, transaction: Transaction, rows: Sequence[tuple[Any, ...]]) -> Sequence[str]:
+        await transaction.execute("write " + "?, " * len(rows), *(key for (key,) in rows))
+        return [f"{self.name} {key}" for (key,) in rows]
+
+    async def recall(self, transaction: Transaction, rows: Sequence[tuple[Any, ...]]) -> Sequence[str | None]:
+        return [f"{self.name} {key}" if key in self._database.facts else None for (key,) in rows]
+
+
+class Scene:
+    """A committer over the fake, and what became of each key."""
+
+    def __init__(self, ahead: Sequence[str | None] = (), *, lone: bool = True) -> None:
+        self.database = Database(ahead)
+        self.mailbox = Mailbox(most_operations=1000, most_bytes=10**9)
+        self.lane = FakeLane(self.database, lone_statement_commits=lone)
+        self.committer = Committer(self.mailbox, self.lane, DialectName.SQLITE, VirtualWorld())
+        self.kinds = [Fact(self.database, name) for name in ("one", "two")]
+        self.waiters: dict[str, ThreadWaiter] = {}
+
+    def put(self, key: str, kind: int = 0) -> None:
+        self.waiters[key] = ThreadWaiter()
+        self.mailbox.put(Operation(self.kinds[kind], (key,), self.waiters[key], 1))
+
+    def drain(self) -> None:
+        while run_sync(self.committer.drain()):
+            pass
+
+    def outcome(self, key: str) -> Any:
+        try:
+            return self.waiters[key].wait(0)
+        except Exception as error:  # noqa: BLE001 -- to be looked at by the test
+            return error
+
+
+@pytest.mark.parametrize("lone", [True, False])
+@pytest.mark.parametrize("size", range(1, 17))
+def test_poison_at_every_place_fails_alone_and_order_is_kept(size: int, lone: bool) -> None:
+    for place in range(size):
+        scene = Scene(lone=lone)
+        keys = [f"k{number:02}" if number != place else "poison" for number in range(size)]
+        for key in keys:
+            scene.put(key)
+        scene.drain()
+        assert scene.database.facts == [key for key in keys if key != "poison"]
+        assert isinstance(scene.outcome("poison"), QueryFailed)
+        assert all(scene.outcome(key) == f"one {key}" for key in keys if key != "poison")
+        assert scene.mailbox.unsettled == 0
+
+
+@pytest.mark.parametrize("poisons", [2, 3, 5, 16])
+def test_several_poisons_fail_alone_and_order_is_kept(poisons: int) -> None:
+    for places in itertools.islice(itertools.combinations(range(16), poisons), 0, None, 37):
+        scene = Scene(lone=False)
+        keys = [f"poison{number:02}" if number in places else f"k{number:02}" for number in range(16)]
+        for key in keys:
+            scene.put(key)
+        scene.drain()
+        assert scene.database.facts == [key for key in keys if not key.startswith("poison")]
+        assert all(isinstance(scene.outcome(key), QueryFailed) for key in keys if key.startswith("poison"))
+
+
+def test_later_batch_does_not_overtake_one_that_is_split() -> None:
+    scene = Scene()
+    for key in ("a", "poison", "b"):
+        scene.put(key)
+    faults.arm("pipeline.taken", lambda: scene.put("c"))  # while the first batch is under way
+    try:
+        scene.drain()
+    finally:
+        faults.disarm()
+    assert scene.database.facts == ["a", "b", "c"]
+    assert scene.database.batches == [["a"], ["b"], ["c"]]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("lone", [True, False])
+def test_batch_met_by_one_fault_is_written_once(fault: str, lone: bool) -> None:
+    scene = Scene([fault], lone=lone)
+    for key in ("a", "b", "c"):
+        scene.put(key)
+    scene.drain()
+    assert scene.database.facts == ["a", "b", "c"]
+    assert [scene.outcome(key) for key in "abc"] == ["one a", "one b", "one c"]
+    assert scene.lane.pauses <= 1
+
+
+def test_nothing_is_told_before_the_commit() -> None:
+    scene = Scene(["deadlock"] * 3)
+    scene.put("a")
+    seen: list[tuple[str, Any, list[str]]] = []
+
+    def look(point: str) -> None:
+        seen.append((point, type(scene.outcome("a")), list(scene.database.facts)))
+
+    for point in ("pipeline.before_commit", "pipeline.after_commit"):
+        faults.arm(point, partial(look, point), at=4 if point.endswith("before_commit") else 1)
+    try:
+        scene.drain()
+    finally:
+        faults.disarm()
+    assert seen == [("pipeline.before_commit", TimeoutError, []), ("pipeline.after_commit", TimeoutError, ["a"])]
+    assert scene.outcome("a") == "one a"
+
+
+def test_stop_fails_what_has_no_outcome_and_says_how_much_is_known() -> None:
+    scene = Scene()
+    for key in ("a", "b"):
+        scene.put(key)
+    run_sync(scene.committer.stop())
+    for key in ("a", "b"):
+        outcome = scene.outcome(key)
+        assert isinstance(outcome, PipelineClosed)
+        assert "not confirmed" in str(outcome)
+    assert scene.mailbox.unsettled == 0
+
+
+moves = st.lists(
+    st.one_of(st.tuples(st.sampled_from(["good", "poison"]), st.integers(0, 1)), st.just("drain")), max_size=40
+)
+
+
+@settings(deadline=None, max_examples=300)
+@given(moves=moves, ahead=st.lists(st.sampled_from([*FAULTS, None]), max_size=30), lone=st.booleans())
+def test_any_schedule_of_operations_and_faults_ends_as_the_model_says(
+    moves: list[Any], ahead: list[str | None], lone: bool
+) -> None:
+    scene = Scene(ahead, lone=lone)
+    good: list[list[str]] = [[], []]
+    poisoned: list[str] = []
+    for number, move in enumerate(moves):
+        if move == "drain":
+            run_sync(scene.committer.drain())
+            continue
+        what, kind = move
+        key = f"{what}-{number}"
+        scene.put(key, kind)
+        (poisoned if what == "poison" else good[kind]).append(key)
+    scene.drain()
+    assert scene.mailbox.unsettled == 0
+    assert len(scene.database.facts) == len(set(scene.database.facts))
+    for kind, name in enumerate(("one", "two")):
+        written = [key for key in scene.database.facts if key in good[kind]]
+        assert written == good[kind]
+        assert [scene.outcome(key) for key in good[kind]] == [f"{name} {key}" for key in good[kind]]
+    assert all(isinstance(scene.outcome(key), QueryFailed) for key in poisoned)
