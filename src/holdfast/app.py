@@ -248,6 +248,16 @@ class Holdfast(_Application):
         """Run callables side by side, each a branch of the workflow; return their results in order."""
         return branches.gather_blocking(thread_place(), parts, self._engine.threads)
 
+    def timeout(self, duration: Duration, part: Callable[[], R]) -> R:
+        """Run *part* for so long, then raise ``TimeoutError``; in a workflow the same on every replay.
+
+        *part* runs on a thread of its own. When its time is over the thread goes on, but nothing it does is recorded.
+        """
+        result: R = branches.within_blocking(
+            self._engine.durable, thread_place(), seconds(duration), part, self._engine.threads
+        )
+        return result
+
     def wait_first(self, handles: Sequence[Handle[R]]) -> Handle[R]:
         """Wait until one of several runs has ended, and return its handle; in a workflow the same on every replay."""
         branches.refuse_empty(handles, "wait_first")

@@ -143,7 +143,7 @@ class Durable:
 
     def sleep_blocking(self, place: WorkflowPlace, seconds: float) -> None:
         """Sleep on a thread, which gives up its place meanwhile."""
-        end = self.value_blocking(place, SLEEP, self.whole, lambda: int((self._engine.now() + seconds) * 1000), seconds)
+        end = self.deadline_blocking(place, SLEEP, seconds)
         faults.point("timer.set")
         with self._engine.threads.waiting():
             while (left := end / 1000 - self._engine.now()) > 0 and place.run.stopped is None:

@@ -76,8 +76,8 @@ class Registry:
         config_name = getattr(instance, "config_name", None)
         if self.instances.get((type(instance).__qualname__, config_name or "")) is not instance:
             raise ConfigurationError(
-                f"The workflow {workflow!r} is a method of a {type(instance).__qualname__} that is not registered: give "
-                "the object a config_name and pass it to app.register_instance() before launch."
+                f"The workflow {workflow!r} is a method of a {type(instance).__qualname__} that is not registered: "
+                "give the object a config_name and pass it to app.register_instance() before launch."
             )
 
     def version(self) -> str | None:

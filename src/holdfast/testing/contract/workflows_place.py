@@ -190,4 +190,3 @@ class PlaceContract:
                 assert stage.steps(handle.workflow_id) == []
 
         Stage(venue).play(scene)
-
