@@ -23,7 +23,14 @@ from holdfast.workflows.engine import Engine
 from holdfast.workflows.functions import AsyncWorkflow, Step, Workflow
 from holdfast.workflows.handles import AsyncHandle, Handle, ticket_of
 from holdfast.workflows.place import StepPlace, WorkflowPlace, here, task_place, thread_place
-from holdfast.workflows.registry import Definition, StepDefinition, checked_name, is_coroutine_function
+from holdfast.workflows.registry import (
+    Definition,
+    StepDefinition,
+    binds_to,
+    checked_name,
+    class_of,
+    is_coroutine_function,
+)
 from holdfast.workflows.ticket import Ticket
 
 if TYPE_CHECKING:
@@ -66,7 +73,13 @@ class _Application:
     @property
     def application_version(self) -> str:
         """The version under which this process runs workflows; known after launch."""
-        return self._engine.identity.application_version
+        return self._running.identity.application_version
+
+    @property
+    def _running(self) -> Engine:
+        """The engine, if it is launched."""
+        self._engine.check_launched()
+        return self._engine
 
     def register_instance(self, instance: Any) -> None:
         """Make *instance*, by its class and its ``config_name``, the object whose workflow methods can be recovered."""
@@ -78,18 +91,13 @@ class _Application:
         self._engine.registry.add_instance(type(instance).__qualname__, config_name, instance)
 
     def _define(self, function: Any, name: str | None, max_recovery_attempts: int) -> Definition:
-        binds: Any = "class" if isinstance(function, classmethod) else "nothing"
-        plain = function.__func__ if isinstance(function, classmethod | staticmethod) else function
-        owner = plain.__qualname__.rpartition(".")[0]
-        in_class = bool(owner) and not owner.endswith("<locals>")
-        if binds == "nothing" and in_class and not isinstance(function, staticmethod):
-            binds = "instance"
+        binds, plain = binds_to(function)
         definition = Definition(
             name=checked_name(name, plain),
             function=plain,
             is_async=is_coroutine_function(plain),
             codec=self._engine.payloads.codec(plain, skip=0 if binds == "nothing" else 1),
-            class_name=owner if in_class else None,
+            class_name=class_of(plain),
             binds=binds,
             max_recovery_attempts=max_recovery_attempts,
         )
@@ -99,12 +107,13 @@ class _Application:
     def _define_step(
         self, function: Any, name: str | None, retry: Retry | None, timeout: Duration | None
     ) -> StepDefinition:
-        plain = function.__func__ if isinstance(function, staticmethod) else function
+        binds, plain = binds_to(function)
         definition = StepDefinition(
             name=checked_name(name, plain),
             function=plain,
             is_async=is_coroutine_function(plain),
             codec=self._engine.payloads.codec(plain),
+            binds=binds,
             retry=retry,
             timeout=timeout,
         )
@@ -208,12 +217,7 @@ class Holdfast(_Application):
     def run_step(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call a function as a step that was not declared as one; in an async function, wait for its result."""
         step = self._ad_hoc(function, None, None, None)
-        place = thread_place()
-        if step.is_async:
-            return self._engine.run_async_step(place, step, args, kwargs)  # type: ignore[no-any-return]
-        if place is None:
-            return function(*args, **kwargs)
-        return self._engine.durable.step_blocking(place, step, args, kwargs)  # type: ignore[no-any-return]
+        return self._engine.run_step_blocking(thread_place(self._engine), step, args, kwargs)  # type: ignore[no-any-return]
 
     def execute(self, workflow: Workflow[..., R, Any], parameters: Mapping[str, Any] | None = None) -> tuple[R, str]:
         """Run a workflow with named *parameters*; return its result and the id of the run."""
@@ -226,27 +230,27 @@ class Holdfast(_Application):
 
     def sleep(self, duration: Duration) -> None:
         """Sleep; in a workflow until a recorded moment, whatever happens meanwhile."""
-        place = thread_place()
+        place = thread_place(self._engine)
         if place is None:
             self._engine.ask_blocking(self._engine.settings.world.sleep(seconds(duration)))
         else:
-            self._engine.durable.sleep_blocking(place, seconds(duration))
+            self._running.durable.sleep_blocking(place, seconds(duration))
 
     def now(self) -> datetime:
         """Return the database's time; in a workflow the same on every replay."""
-        return self._engine.durable.now_blocking(thread_place())
+        return self._running.durable.now_blocking(thread_place(self._engine))
 
     def random(self) -> float:
         """Return a random number from 0 to 1; in a workflow the same on every replay."""
-        return self._engine.durable.random_blocking(thread_place())
+        return self._running.durable.random_blocking(thread_place(self._engine))
 
     def uuid(self) -> UUID:
         """Return a fresh UUID; in a workflow the same on every replay."""
-        return self._engine.durable.uuid_blocking(thread_place())
+        return self._running.durable.uuid_blocking(thread_place(self._engine))
 
     def gather(self, *parts: Callable[[], Any]) -> list[Any]:
         """Run callables side by side, each a branch of the workflow; return their results in order."""
-        return branches.gather_blocking(thread_place(), parts, self._engine.threads)
+        return branches.gather_blocking(thread_place(self._engine), parts, self._engine.threads)
 
     def timeout(self, duration: Duration, part: Callable[[], R]) -> R:
         """Run *part* for so long, then raise ``TimeoutError``; in a workflow the same on every replay.
@@ -254,17 +258,17 @@ class Holdfast(_Application):
         *part* runs on a thread of its own. When its time is over the thread goes on, but nothing it does is recorded.
         """
         result: R = branches.within_blocking(
-            self._engine.durable, thread_place(), seconds(duration), part, self._engine.threads
+            self._running.durable, thread_place(self._engine), seconds(duration), part, self._engine.threads
         )
         return result
 
     def wait_first(self, handles: Sequence[Handle[R]]) -> Handle[R]:
         """Wait until one of several runs has ended, and return its handle; in a workflow the same on every replay."""
         branches.refuse_empty(handles, "wait_first")
-        place, tickets = thread_place(), [ticket_of(handle) for handle in handles]
+        place, tickets = thread_place(self._engine), [ticket_of(handle) for handle in handles]
         if place is None:
             return handles[self._engine.first_of_blocking(tickets)]
-        return handles[self._engine.durable.first_of_blocking(place, tickets)]
+        return handles[self._running.durable.first_of_blocking(place, tickets)]
 
     def wait_all(self, handles: Sequence[Handle[R]]) -> list[R]:
         """Wait for several runs; return their results in order, or raise the error of the first that has one."""
@@ -272,24 +276,24 @@ class Holdfast(_Application):
 
     def patch(self, name: str) -> bool:
         """Return whether this run goes the new way of a change called *name*; runs from before it go the old way."""
-        place = _in_workflow(thread_place(), "patch")
-        return self._engine.durable.patch_blocking(place, name)
+        place = _in_workflow(thread_place(self._engine), "patch")
+        return self._running.durable.patch_blocking(place, name)
 
     def deprecate_patch(self, name: str) -> None:
         """Say that every run goes the new way of *name* now; its marker in older records is passed over."""
-        unpatched(_in_workflow(thread_place(), "deprecate_patch"), name)
+        unpatched(_in_workflow(thread_place(self._engine), "deprecate_patch"), name)
 
     def list_application_versions(self) -> list[ApplicationVersion]:
         """Return all versions that have registered, newest first."""
-        return self._engine.ask_blocking(self._engine.versions.all())
+        return self._engine.ask_blocking(self._running.versions.all())
 
     def get_latest_application_version(self) -> ApplicationVersion:
         """Return the version that was registered or set as latest last."""
-        return self._engine.ask_blocking(self._engine.versions.latest())
+        return self._engine.ask_blocking(self._running.versions.latest())
 
     def set_latest_application_version(self, version_name: str) -> None:
         """Make a registered version the latest."""
-        self._engine.ask_blocking(self._engine.versions.set_latest(version_name))
+        self._engine.ask_blocking(self._running.versions.set_latest(version_name))
 
 
 class AsyncHoldfast(_Application):
@@ -363,7 +367,9 @@ class AsyncHoldfast(_Application):
     async def run_step(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R: ...
     async def run_step(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Call a function as a step that was not declared as one; a sync function runs on a thread."""
-        return await self._engine.run_step(task_place(), self._ad_hoc(function, None, None, None), args, kwargs)
+        return await self._engine.run_step(
+            task_place(self._engine), self._ad_hoc(function, None, None, None), args, kwargs
+        )
 
     async def execute(
         self, workflow: AsyncWorkflow[..., R, Any], parameters: Mapping[str, Any] | None = None
@@ -378,40 +384,40 @@ class AsyncHoldfast(_Application):
 
     async def sleep(self, duration: Duration) -> None:
         """Sleep; in a workflow until a recorded moment, whatever happens meanwhile."""
-        place = task_place()
+        place = task_place(self._engine)
         if place is None:
             await self._engine.settings.world.sleep(seconds(duration))
         else:
-            await self._engine.durable.sleep(place, seconds(duration))
+            await self._running.durable.sleep(place, seconds(duration))
 
     async def now(self) -> datetime:
         """Return the database's time; in a workflow the same on every replay."""
-        return await self._engine.durable.now(task_place())
+        return await self._running.durable.now(task_place(self._engine))
 
     async def random(self) -> float:
         """Return a random number from 0 to 1; in a workflow the same on every replay."""
-        return await self._engine.durable.random(task_place())
+        return await self._running.durable.random(task_place(self._engine))
 
     async def uuid(self) -> UUID:
         """Return a fresh UUID; in a workflow the same on every replay."""
-        return await self._engine.durable.uuid(task_place())
+        return await self._running.durable.uuid(task_place(self._engine))
 
     async def gather(self, *parts: Awaitable[Any]) -> list[Any]:
         """Run awaitables side by side, each a branch of the workflow; return their results in order."""
-        return await branches.gather(task_place(), parts)
+        return await branches.gather(task_place(self._engine), parts)
 
     async def timeout(self, duration: Duration, part: Awaitable[R]) -> R:
         """Await *part* for so long, then raise ``TimeoutError``; in a workflow the same on every replay."""
-        result: R = await branches.within(self._engine.durable, task_place(), seconds(duration), part)
+        result: R = await branches.within(self._running.durable, task_place(self._engine), seconds(duration), part)
         return result
 
     async def wait_first(self, handles: Sequence[AsyncHandle[R]]) -> AsyncHandle[R]:
         """Wait until one of several runs has ended, and return its handle; in a workflow the same on every replay."""
         branches.refuse_empty(handles, "wait_first")
-        place, tickets = task_place(), [ticket_of(handle) for handle in handles]
+        place, tickets = task_place(self._engine), [ticket_of(handle) for handle in handles]
         if place is None:
             return handles[await self._engine.first_of(tickets)]
-        return handles[await self._engine.durable.first_of(place, tickets)]
+        return handles[await self._running.durable.first_of(place, tickets)]
 
     async def wait_all(self, handles: Sequence[AsyncHandle[R]]) -> list[R]:
         """Wait for several runs; return their results in order, or raise the error of the first that has one."""
@@ -419,24 +425,24 @@ class AsyncHoldfast(_Application):
 
     async def patch(self, name: str) -> bool:
         """Return whether this run goes the new way of a change called *name*; runs from before it go the old way."""
-        place = _in_workflow(task_place(), "patch")
-        return await self._engine.durable.patch(place, name)
+        place = _in_workflow(task_place(self._engine), "patch")
+        return await self._running.durable.patch(place, name)
 
     async def deprecate_patch(self, name: str) -> None:
         """Say that every run goes the new way of *name* now; its marker in older records is passed over."""
-        unpatched(_in_workflow(task_place(), "deprecate_patch"), name)
+        unpatched(_in_workflow(task_place(self._engine), "deprecate_patch"), name)
 
     async def list_application_versions(self) -> list[ApplicationVersion]:
         """Return all versions that have registered, newest first."""
-        return await self._engine.versions.all()
+        return await self._running.versions.all()
 
     async def get_latest_application_version(self) -> ApplicationVersion:
         """Return the version that was registered or set as latest last."""
-        return await self._engine.versions.latest()
+        return await self._running.versions.latest()
 
     async def set_latest_application_version(self, version_name: str) -> None:
         """Make a registered version the latest."""
-        await self._engine.versions.set_latest(version_name)
+        await self._running.versions.set_latest(version_name)
 
 
 def _in_workflow(place: WorkflowPlace | None, verb: str) -> WorkflowPlace:

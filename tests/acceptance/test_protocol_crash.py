@@ -6,7 +6,6 @@ The invariants shown: what was acknowledged is there (I4), each identity has one
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,7 +13,9 @@ import pytest
 from holdfast.testing.workers import Worker, until
 
 if TYPE_CHECKING:
-    from conftest import Stage
+    from collections.abc import Callable
+
+    from holdfast.testing.stage import Stage
 
 KINDS = ["sqlite", "postgres", "mariadb"]
 
@@ -83,9 +84,7 @@ def test_i6_a_run_whose_worker_dies_on_the_way_ends_once(
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("point", "at"), IN_TAKING_OVER)
-def test_i6_a_run_whose_rescuer_dies_ends_once(
-    kind: str, point: str, at: int, stage: Callable[[str], Stage]
-) -> None:
+def test_i6_a_run_whose_rescuer_dies_ends_once(kind: str, point: str, at: int, stage: Callable[[str], Stage]) -> None:
     colour = colour_for(kind, IN_TAKING_OVER.index((point, at)))
     scene = stage(kind)
     first = scene.ready(colour, faults=[("step.recorded", 3, "kill")])

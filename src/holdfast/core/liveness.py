@@ -30,8 +30,13 @@ class Watch:
         self._seen: dict[str, tuple[int, float]] = {}
         self._last_look: float | None = None
 
-    def look(self, beats: Iterable[Beat], now: float, *, longest_gap: float) -> list[Beat]:
+    def look(
+        self, beats: Iterable[Beat], now: float, *, longest_gap: float, answered: float | None = None
+    ) -> list[Beat]:
         """Take in what the table shows at *now* (monotonic seconds); return the beats that have not moved for a lease.
+
+        *now* is when the table was asked, *answered* when the answer came: what is new was seen no earlier than the
+        answer, what is old no later than the question, so a slow answer shortens nobody's lease.
 
         If more than *longest_gap* has passed since the last look, this executor itself may have been paused or cut
         off: everything seen before is forgotten, and every lease is watched anew.
@@ -39,12 +44,13 @@ class Watch:
         if self._last_look is not None and now - self._last_look > longest_gap:
             self.forget()
         self._last_look = now
+        first = now if answered is None else answered
         seen: dict[str, tuple[int, float]] = {}
         gone = []
         for beat in beats:
-            sequence, since = self._seen.get(beat.incarnation, (beat.sequence, now))
+            sequence, since = self._seen.get(beat.incarnation, (beat.sequence, first))
             if sequence != beat.sequence:
-                since = now
+                since = first
             seen[beat.incarnation] = (beat.sequence, since)
             if now - since >= beat.lease:
                 gone.append(beat)

@@ -118,8 +118,8 @@ class Pipeline:
     async def write(self, kind: Kind[R], row: Values, *, to_the_end: bool = False) -> R:
         """Have *row* written; return its result after the commit.
 
-        Once handed over it is carried out even if this task is cancelled; with *to_the_end* the task is cancelled
-        only after the outcome is known.
+        Once handed over it is carried out even if this task is cancelled. With *to_the_end* the result comes back all
+        the same; that there was a cancellation meanwhile is seen by ``Task.cancelling()``.
         """
         loop = asyncio.get_running_loop()
         if loop is not self._loop and self._loop is not None:
@@ -128,7 +128,12 @@ class Pipeline:
         operation = Operation(kind, row, future, weight(row))
         while not self._hand_over(operation):
             await self._change()
-        return await future
+        try:
+            return await future
+        except asyncio.CancelledError:
+            if not to_the_end or not future.done():
+                raise
+            return future.result()
 
     def write_blocking(self, kind: Kind[R], row: Values, *, timeout: float | None = None) -> R:
         """Do as ``write`` from a thread that may wait; ``TimeoutError`` leaves the operation under way."""
@@ -175,7 +180,7 @@ class Pipeline:
 
 
 class _Outlasting(asyncio.Future[R]):
-    """A future that a cancelled task goes on waiting for; the cancellation arrives when it is settled."""
+    """A future that a cancelled task goes on waiting for; the cancellation is raised there when it is settled."""
 
     def cancel(self, msg: object = None) -> bool:  # noqa: ARG002 -- asyncio's signature
         return False

@@ -26,11 +26,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import msgspec
+
 from holdfast.db import query_source
 from holdfast.db.identifiers import check_identifier
 from holdfast.db.query_clock import clock
 from holdfast.db.query_source import Column, Source
-from holdfast.db.query_text import Statement, rows_table, statements
+from holdfast.db.query_text import ALL_ROWS, Statement, fits_json, rows_table, statements
 from holdfast.db.url import DialectName
 from holdfast.errors import ConfigurationError, MisuseError, QueryFailed
 
@@ -42,6 +44,7 @@ _Take: TypeAlias = "Callable[[Any], tuple[Any, ...]]"
 _Spread: TypeAlias = "Callable[[Sequence[Sequence[Any]], tuple[Any, ...]], list[Call]]"
 
 _FOLDER = Path(__file__).with_name("sql")
+_encode = msgspec.json.encode
 _NO_VALUES: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -231,8 +234,26 @@ def _positions(
     return [(each.text, _take([place[name] for name in each.order])) for each in written]
 
 
+def _spread_postgres(
+    written: tuple[Statement, ...], columns: tuple[Column, ...], parameters: tuple[str, ...]
+) -> _Spread:
+    """PostgreSQL: each statement once, the batch being one JSON text, or an array a column where JSON would not do."""
+    return (_spread_json if fits_json(columns) else _spread_arrays)(written, columns, parameters)
+
+
+def _spread_json(written: tuple[Statement, ...], columns: tuple[Column, ...], parameters: tuple[str, ...]) -> _Spread:
+    place = {name: at for at, name in enumerate((ALL_ROWS, *parameters))}
+    takes = [(each.text, _take([place[name] for name in each.order])) for each in written]
+    row_type: Any = msgspec.defstruct("BatchRow", [("n", int), *((column.name, Any) for column in columns)], gc=False)
+
+    def spread(rows: Sequence[Sequence[Any]], values: tuple[Any, ...]) -> list[Call]:
+        together = (_encode([row_type(n, *row) for n, row in enumerate(rows)]).decode(), *values)
+        return [(text, take(together)) for text, take in takes]
+
+    return spread
+
+
 def _spread_arrays(written: tuple[Statement, ...], columns: tuple[Column, ...], parameters: tuple[str, ...]) -> _Spread:
-    """PostgreSQL: each statement once, a column of the batch being one array."""
     takes = _positions(written, columns, parameters)
 
     def spread(rows: Sequence[Sequence[Any]], values: tuple[Any, ...]) -> list[Call]:
@@ -279,7 +300,7 @@ def _spread_union(written: tuple[Statement, ...], columns: tuple[Column, ...], p
 
 _SPREADS = {
     DialectName.SQLITE: _spread_rows,
-    DialectName.POSTGRES: _spread_arrays,
+    DialectName.POSTGRES: _spread_postgres,
     DialectName.MYSQL: _spread_union,
 }
 

@@ -12,6 +12,7 @@ import sqlite3
 import time
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -29,6 +30,10 @@ logger = logging.getLogger("holdfast.db")
 
 _CONFLICTS = {sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, sqlite3.SQLITE_CONSTRAINT_ROWID}
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+_REASONS = {
+    sqlite3.SQLITE_FULL: "The disk is full; nothing was written. Free some space and try again",
+    sqlite3.SQLITE_IOERR: "SQLite cannot read or write its file; check the disk and its free space",
+}
 _LOOK_AGAIN = 0.001
 _NATIVE = {str, int, float, bytes, bool, type(None)}
 _CHECKPOINT_RACE_MENDED = (3, 51, 3)
@@ -150,11 +155,7 @@ def meaning(error: Exception, sql: str) -> DatabaseError:
         return TooLong(f"A value is longer than SQLite holds; it was refused, not cut: {text}")
     if code & 0xFF in _BUSY:
         return Retryable(f"SQLite asks to try again: {text}")
-    if code & 0xFF == sqlite3.SQLITE_FULL:
-        return QueryFailed(f"The disk is full; nothing was written. Free some space and try again: {text}")
-    if code & 0xFF == sqlite3.SQLITE_IOERR:
-        return QueryFailed(f"SQLite cannot read or write its file; check the disk and its free space: {text}")
-    return QueryFailed(f"SQLite refused the statement: {text}")
+    return QueryFailed(f"{_REASONS.get(code & 0xFF, 'SQLite refused the statement')}: {text}")
 
 
 def _brief(sql: str) -> str:
@@ -207,8 +208,9 @@ def _prepare(connection: SqliteConnection, settings: Settings) -> None:
         raise Unavailable(f"{settings.url.safe} cannot be used as a SQLite database: {error}") from error
 
 
+@cache
 def warn_of_old_library(path: str) -> None:
-    """Say once at the start that this SQLite can damage a WAL file if another program checkpoints it meanwhile."""
+    """Say once for each file that this SQLite can damage a WAL file if another program checkpoints it meanwhile."""
     if sqlite3.sqlite_version_info < _CHECKPOINT_RACE_MENDED:
         logger.warning(
             "SQLite %s can damage a WAL database when two programs checkpoint it at once (mended in 3.51.3). "

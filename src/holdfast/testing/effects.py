@@ -1,4 +1,4 @@
-"""A ledger of effects that the engine knows nothing of: a file to which steps append, whatever becomes of their process.
+"""A ledger of effects that the engine knows nothing of: a file that steps append to.
 
 It stands for the world outside, where an e-mail was sent or a card charged. A line is appended in one write, so that
 lines of many processes do not mix and the order of the file is the order of the effects.

@@ -1,7 +1,7 @@
 """The heartbeat of this executor and its eye on the others, on a thread and a connection of its own.
 
 User code may block the event loop for minutes; the beat goes on, and the blocked function is named in the log. What
-stops the beat is what must stop it: the database cannot be written to for longer than a lease.
+stops the beat is what must stop it: a loop that is free and yet cannot write to the database for longer than a lease.
 """
 
 from __future__ import annotations
@@ -10,20 +10,17 @@ import asyncio
 import logging
 import os
 import socket
-import sys
 import threading
-import traceback
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from holdfast import faults
 from holdfast.core.liveness import Beat, Watch
 from holdfast.errors import DatabaseError
+from holdfast.workflows.loop_watch import Loop, LoopWatch
 from holdfast.workflows.release import Releases
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from holdfast.db.manager import ConnectionManager
     from holdfast.db.queries import Queries
     from holdfast.model.world import World
@@ -32,6 +29,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("holdfast.executor")
 
 _BEATS_PER_LEASE = 3
+_TRIES_PER_LEASE = 12  # after a beat that failed: the living must be heard soon after an outage
 _MARGIN = 0.2  # part of the lease before whose end no user code is started any more
 
 
@@ -45,7 +43,7 @@ class Identity:
     lease: float
 
 
-class Engine(Protocol):
+class Engine(Loop, Protocol):
     """What the beat needs of the engine; called from the beat's thread."""
 
     def oldest_write_age(self) -> float:
@@ -57,14 +55,11 @@ class Engine(Protocol):
     def forgotten(self) -> None:
         """Stop all runs and drop their results: the database no longer knows this incarnation."""
 
+    def reborn(self) -> None:
+        """Start and claim runs for the new incarnation, which is registered."""
+
     def work_released(self) -> None:
         """Look for work: runs have been put into the internal queue."""
-
-    def ping(self, answer: Callable[[], None]) -> None:
-        """Have *answer* called on the event loop."""
-
-    def loop_thread(self) -> int:
-        """Return the identifier of the event loop's thread."""
 
     def database_time(self, now_ms: int) -> None:
         """Note what time the database has at this moment."""
@@ -91,11 +86,10 @@ class Beats:
         self._watch = Watch()
         self._releases = Releases(manager, queries)
         self._sequence = 0
-        self._unknown: set[str] = set()
+        self._unknown: set[str] = set()  # tokens the last look found here, and nobody running them
         self._ready = threading.Event()
         self._failure: BaseException | None = None
-        self._answered = True
-        self._stalled_since: int | None = None
+        self._loop_watch = LoopWatch(engine, world, patience=identity.lease / _BEATS_PER_LEASE / 2)
         self._thread = threading.Thread(target=self._run, name="holdfast-beat", daemon=True)
 
     def start(self) -> None:
@@ -125,15 +119,26 @@ class Beats:
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
         async with self._manager:
-            await self._register()
+            await self._register(self.identity.incarnation)
             await self._look_at_others()
             self._ready.set()
-            while not await self._stopped_within(self.identity.lease / _BEATS_PER_LEASE):
-                try:
-                    await self._tick()
-                except DatabaseError as error:
-                    logger.warning("The beat of executor %s failed: %s", self.identity.executor_id, error)
+            wait = self.identity.lease / _BEATS_PER_LEASE
+            while not await self._stopped_within(wait):
+                wait = self.identity.lease / (_BEATS_PER_LEASE if await self._ticked() else _TRIES_PER_LEASE)
             await self._leave()
+
+    async def _ticked(self) -> bool:
+        """Beat once; False if that failed and is to be tried again soon."""
+        try:
+            await self._tick()
+        except DatabaseError as error:
+            logger.warning("The beat of executor %s failed: %s", self.identity.executor_id, error)
+            return False
+        except Exception:
+            # The service loop: an executor whose beat has ended can never run anything again.
+            logger.exception("The beat of executor %s failed and is tried again.", self.identity.executor_id)
+            return False
+        return True
 
     async def _stopped_within(self, seconds: float) -> bool:
         try:
@@ -143,12 +148,12 @@ class Beats:
             return False
         return True
 
-    async def _register(self) -> None:
+    async def _register(self, incarnation: str) -> None:
         identity = self.identity
         sent = self._world.monotonic()
         await self._execute(
             "executor_register",
-            incarnation=identity.incarnation,
+            incarnation=incarnation,
             executor_id=identity.executor_id,
             hostname=socket.gethostname(),
             pid=os.getpid(),
@@ -167,9 +172,11 @@ class Beats:
 
     async def _tick(self) -> None:
         """Beat once, then look after the others and after what the database thinks is running here."""
-        age = self._engine.oldest_write_age()
+        self._loop_watch.look()
+        age = min(self._engine.oldest_write_age(), self._loop_watch.free_for())
         if age > self.identity.lease:
-            # Stuck is not alive: whoever cannot write for a whole lease must be taken over.
+            # Stuck is not alive: whoever cannot write for a whole lease must be taken over. Writes that wait for a
+            # loop that user code blocks are another matter.
             logger.warning(
                 "Executor %s does not beat: a write has been under way for %.1f s.",
                 self.identity.executor_id,
@@ -177,7 +184,6 @@ class Beats:
             )
             self._watch.forget()
             return
-        self._look_at_loop()
         if await self._beat():
             await self._look_at_others()
             await self._look_at_self()
@@ -189,7 +195,7 @@ class Beats:
             incarnation=self.identity.incarnation,
             acknowledged=self._sequence,
             beat_seq=self._sequence + 1,
-            stalled_since=self._stalled_since,
+            stalled_since=self._loop_watch.stalled_since,
         )
         if not beaten and not await self._was_beaten():
             await self._begin_anew()
@@ -207,14 +213,21 @@ class Beats:
         )
 
     async def _begin_anew(self) -> None:
-        """Somebody removed this executor, or the database went back in time: its runs are not its own any more."""
+        """Somebody removed this executor, or the database went back in time: its runs are not its own any more.
+
+        The new incarnation is registered before it owns anything: runs of one that has no row may be released by
+        anyone. Until then what is started belongs to the old one, and is released with the rest.
+        """
         logger.warning(
             "Executor %s was taken for gone; it stops its runs and registers anew.", self.identity.executor_id
         )
         self._watch.forget()
-        self.identity.incarnation = self._world.new_id()
         self._engine.forgotten()
-        await self._register()
+        old, new = self.identity.incarnation, self._world.new_id()
+        await self._execute("executor_leave", incarnation=old)
+        await self._register(new)
+        self.identity.incarnation = new
+        self._engine.reborn()
 
     def _acknowledged(self, sent: float) -> None:
         self._permit.renew(sent + self.identity.lease * (1 - _MARGIN))
@@ -222,6 +235,7 @@ class Beats:
     async def _look_at_others(self) -> None:
         now = self._world.monotonic()
         rows = await self._manager.fetch(self._queries["executors_see"])
+        answered = self._world.monotonic()
         if rows:
             self._engine.database_time(rows[0]["now_ms"])
         others = [
@@ -231,18 +245,26 @@ class Beats:
         ]
         gone = [row["incarnation"] for row in rows if row["beat_seq"] is None]
         gap = self.identity.lease * 2 / _BEATS_PER_LEASE
-        for beat in self._watch.look(others, now, longest_gap=gap):
+        for beat in self._watch.look(others, now, answered=answered, longest_gap=gap):
             logger.warning("Executor %s has not beaten for %.1f s and is taken for gone.", beat.incarnation, beat.lease)
             await self._execute("executor_remove", incarnation=beat.incarnation, beat_seq=beat.sequence)
             gone.append(beat.incarnation)
             faults.point("release.begun")
+        # One's own beat must not wait for a large release: what is left is seen, and released, after the next beat.
+        until = answered + self.identity.lease / _BEATS_PER_LEASE
         for incarnation in gone:
-            await self._releases.release(incarnation)
+            await self._releases.release(incarnation, lambda: self._world.monotonic() > until)
             self._engine.work_released()
             faults.point("release.done")
 
     async def _look_at_self(self) -> None:
-        """Hand back what the database thinks runs here and does not: a claim whose reply was lost, for instance."""
+        """Hand back what the database thinks runs here and does not: a claim whose reply was lost, for instance.
+
+        A loop that is blocked may not have come round to beginning what was started: nothing is strange then.
+        """
+        if self._loop_watch.free_for() < self.identity.lease / _BEATS_PER_LEASE:
+            self._unknown = set()
+            return
         rows = await self._manager.fetch(self._queries["runs_of_incarnation"], incarnation=self.identity.incarnation)
         known = self._engine.tokens()
         strange = {row["owner_xid"] for row in rows} - known
@@ -253,21 +275,6 @@ class Beats:
             logger.warning("%s runs that nobody runs here are handed back.", len(back))
             await self._releases.hand_back(back)
             self._engine.work_released()
-
-    def _look_at_loop(self) -> None:
-        """Note when the event loop does not answer between two beats, and who blocks it."""
-        if not self._answered and self._stalled_since is None:
-            self._stalled_since = int(self._world.now() * 1000)
-            frame = sys._current_frames().get(self._engine.loop_thread())  # noqa: SLF001 -- the only way to see another thread
-            where = traceback.extract_stack(frame)[-1] if frame is not None else "unknown"
-            logger.warning("The event loop is blocked, by %s: no async workflow can go on here.", where)
-        elif self._answered:
-            self._stalled_since = None
-        self._answered = False
-        self._engine.ping(self._answer)
-
-    def _answer(self) -> None:
-        self._answered = True
 
     async def _execute(self, name: str, **values: object) -> int:
         return await self._manager.execute(self._queries[name], **values)

@@ -67,7 +67,11 @@ async def within(durable: Durable, place: WorkflowPlace | None, seconds: float, 
             part.close()
         raise _time_is_over(seconds)
     task = asyncio.ensure_future(_in_branch(place.run, branch, part))
-    await asyncio.wait([task], timeout=None if known is not None else durable.seconds_until(end))
+    try:
+        await asyncio.wait([task], timeout=None if known is not None else durable.seconds_until(end))
+    except asyncio.CancelledError:
+        task.cancel()
+        raise
     if known is None:
         known = await durable.value(verdict, TIMED_OUT, durable.whole, lambda: int(not task.done()))
     if known == _LATE:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from holdfast import faults
 from holdfast.errors import DatabaseError, SerializationError
 from holdfast.model.workflow import INTERNAL_QUEUE, History, Recorded, WorkflowStatus
+from holdfast.workflows.release import Releases
 from holdfast.workflows.run import Run
+from holdfast.workflows.trial import Trial, is_suspect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -58,12 +61,16 @@ class Dispatch:
         self._world = world
         self._own = own
         self._capacity = capacity
+        self._releases = Releases(manager, queries)
+        self._trial = Trial(world, identity.lease)
         self._woken = asyncio.Event()
+        self._stopping = False
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Begin to look for work; on the loop."""
-        self._task = asyncio.get_running_loop().create_task(self._run(), name="holdfast-dispatch")
+        self._loop = asyncio.get_running_loop()
+        self._task = self._loop.create_task(self._run(), name="holdfast-dispatch")
 
     async def stop(self) -> None:
         """Claim nothing more. A claim under way ends first, so that nothing is owned and forgotten."""
@@ -76,8 +83,11 @@ class Dispatch:
         """Look now; on the loop."""
         self._woken.set()
 
+    def _wake_from_anywhere(self) -> None:
+        with suppress(RuntimeError):  # the loop was closed: nobody looks for work any more
+            self._loop.call_soon_threadsafe(self.wake)
+
     async def _run(self) -> None:
-        self._stopping = False
         wait = 0.05
         while not self._stopping:
             self._woken.clear()
@@ -86,6 +96,9 @@ class Dispatch:
                 claimed = await self._look()
             except DatabaseError as error:
                 logger.warning("Looking for work failed and is tried again: %s", error)
+            except Exception:
+                # The service loop: what was claimed and not begun is handed back by the beat, the rest goes on.
+                logger.exception("Looking for work failed and is tried again.")
             if claimed < _AT_ONCE:
                 wait = 0.05 if claimed else min(_LONGEST_WAIT, wait * 2)
                 if await self._woken_within(wait):
@@ -100,21 +113,37 @@ class Dispatch:
         return True
 
     async def _look(self) -> int:
-        """Claim once, as much as there is room for; return how many were claimed."""
+        """Claim once, as much as there is room for; return how many were claimed and begun."""
+        await self._clear_survivor()
         room = min(_AT_ONCE, self._capacity - len(self._runner.running))
-        if room <= 0 or not self._permit.is_valid() or not self._registry.workflows:
+        if room <= 0 or self._trial.is_on() or not self._permit.is_valid() or not self._registry.workflows:
             return 0
         await self._manager.execute(self._queries["runs_due"])
-        rows = await self._claim(room)
-        if rows:
-            faults.point("run.claimed")
-            histories = await self._histories([row["workflow_uuid"] for row in rows if row["executions"] > 1])
-            for row in rows:
-                await self._launch(row, histories.get(row["workflow_uuid"]))
+        idle = not self._runner.running
+        caps = {name: each.max_recovery_attempts for name, each in self._registry.workflows.items()}
+        claimed = await self._claim(room, caps, suspects=self._trial.takes_suspects(idle=idle))
+        if not claimed:
+            return 0
+        faults.point("run.claimed")
+        rows, back = self._trial.sort(claimed, caps, idle=idle)
+        if back:
+            await self._releases.hand_back([(row["workflow_uuid"], row["owner_xid"]) for row in back])
+        histories = await self._histories([row["workflow_uuid"] for row in rows if row["executions"] > 1])
+        for row in rows:
+            await self._launch(row, histories.get(row["workflow_uuid"]), caps[row["name"]])
         return len(rows)
 
-    async def _claim(self, most: int) -> list[Row]:
-        caps = {name: each.max_recovery_attempts for name, each in self._registry.workflows.items()}
+    async def _clear_survivor(self) -> None:
+        run = self._trial.cleared()
+        if run is not None:
+            query = self._queries["runs_progressed"]
+
+            async def work(transaction: Transaction) -> None:
+                await transaction.execute_batch(query, [(run.id, run.token)])
+
+            await self._manager.run(work)
+
+    async def _claim(self, most: int, caps: dict[str, int], *, suspects: bool) -> list[Row]:
         return await self._manager.fetch(
             self._queries["runs_claim"],
             claim=self._world.new_id(),
@@ -125,6 +154,7 @@ class Dispatch:
             caps=msgspec.json.encode(caps).decode(),
             queue_name=INTERNAL_QUEUE,
             most=most,
+            suspects=int(suspects),
         )
 
     async def _histories(self, ids: list[str]) -> dict[str, History]:
@@ -148,7 +178,7 @@ class Dispatch:
             history.next_position = max(history.next_position, row["function_id"] + 1)
         return histories
 
-    async def _launch(self, row: Row, history: History | None) -> None:
+    async def _launch(self, row: Row, history: History | None, cap: int) -> None:
         if row["status"] == WorkflowStatus.MAX_RECOVERY_ATTEMPTS_EXCEEDED:
             logger.error(
                 "Run %s took its executor down %s times without progress and is not tried again.",
@@ -172,19 +202,12 @@ class Dispatch:
         self._own(run)
         try:
             run.arguments, run.keywords = definition.codec.load_call(row["inputs"], row["serialization"])
-            run.instance = self._instance(row)
+            run.instance = self._registry.bound_to(definition, row["class_name"], row["config_name"])
         except (SerializationError, LookupError) as error:
             logger.error("Run %s cannot be begun: %s", run.id, error)  # noqa: TRY400 -- told to whoever waits, not a bug
             await self._runner.fail(run, error)
             return
+        if is_suspect(run.attempts, cap):
+            logger.warning("Run %s is tried alone: %s executors died with it.", run.id, run.attempts)
+            self._trial.begin(run, self._wake_from_anywhere)
         self._runner.launch(run)
-
-    def _instance(self, row: Row) -> Any:
-        if row["config_name"] is None:
-            return self._registry.classes.get(row["class_name"]) if row["class_name"] else None
-        known = self._registry.instances.get((row["class_name"], row["config_name"]))
-        if known is None:
-            raise LookupError(
-                f"There is no {row['class_name']} called {row['config_name']!r} here; register it before launch."
-            )
-        return known

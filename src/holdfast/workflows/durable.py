@@ -18,6 +18,8 @@ from holdfast.workflows.ticket import Call, Ticket
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from holdfast.db.session import Row
+    from holdfast.model.workflow import Recorded
     from holdfast.workflows.engine import Engine
     from holdfast.workflows.payloads import Codec
     from holdfast.workflows.place import WorkflowPlace
@@ -68,30 +70,29 @@ class Durable:
 
         return self._recorder.do_blocking(place, step.name, mark, step.codec, produce)
 
-    async def start_child(self, place: WorkflowPlace, call: Call, *, here: bool = False) -> Ticket:
-        """Start a child, or find the one that was started; with *here* carry it to its end in this task."""
-        mark = self._payloads.mark(call.definition.name, call.arguments, call.keywords)
-        operation, recorded = self._recorder.begin(place, call.definition.name, mark)
-        child_id = call.options.workflow_id or place.run.child_id(operation.identity)
+    async def start_child(self, place: WorkflowPlace, call: Call) -> Ticket:
+        """Start a child, or find the one that was started.
+
+        It runs in a task of its own, also if it is called directly: whoever gives up waiting for it does not end it.
+        """
+        operation, recorded, child_id = self._begin_child(place, call)
         if recorded is not None:
-            return await self._found(call, recorded.child_id or child_id, place)
+            found = await self._engine.results.look(child_id) if call.options.workflow_id is not None else None
+            return self._found(call, child_id, place, found)
         run, row = self._engine.prepare(call, run_id=child_id, parent_id=place.run.id)
         outcome = await self._recorder.start_child(operation, row)
         if outcome is not STARTED:
             return self._engine.attach(run, row, outcome, call.options)
-        if here and call.definition.is_async:
-            await self._engine.runner.execute(run)
-        else:
-            self._engine.runner.launch(run)
+        self._engine.runner.launch(run)
         return Ticket(run.id, run.codec, run)
 
     def start_child_blocking(self, place: WorkflowPlace, call: Call, *, here: bool = False) -> Ticket:
         """Start a child from a sync workflow; with *here* carry it to its end on this thread."""
-        mark = self._payloads.mark(call.definition.name, call.arguments, call.keywords)
-        operation, recorded = self._recorder.begin(place, call.definition.name, mark)
-        child_id = call.options.workflow_id or place.run.child_id(operation.identity)
+        operation, recorded, child_id = self._begin_child(place, call)
         if recorded is not None:
-            return Ticket(recorded.child_id or child_id, call.definition.codec, None)
+            look = self._engine.results.look
+            found = self._engine.ask_blocking(look(child_id)) if call.options.workflow_id is not None else None
+            return self._found(call, child_id, place, found)
         run, row = self._engine.prepare(call, run_id=child_id, parent_id=place.run.id)
         outcome = self._recorder.start_child_blocking(operation, row)
         if outcome is not STARTED:
@@ -102,9 +103,15 @@ class Durable:
             self._engine.on_loop(lambda: self._engine.runner.launch(run))
         return Ticket(run.id, run.codec, run)
 
-    async def _found(self, call: Call, child_id: str, place: WorkflowPlace) -> Ticket:
+    def _begin_child(self, place: WorkflowPlace, call: Call) -> tuple[Operation, Recorded | None, str]:
+        mark = self._payloads.mark(call.definition.name, call.arguments, call.keywords)
+        operation, recorded = self._recorder.begin(place, call.definition.name, mark)
+        if recorded is not None and recorded.child_id is not None:
+            return operation, recorded, recorded.child_id
+        return operation, recorded, place.run.child_id(operation.identity)
+
+    def _found(self, call: Call, child_id: str, place: WorkflowPlace, row: Row | None) -> Ticket:
         """Return the ticket of a child that is in the record; one with an id of its own may not be the same call."""
-        row = await self._engine.results.look(child_id) if call.options.workflow_id else None
         if row is None:
             return Ticket(child_id, call.definition.codec, None)
         run, wanted = self._engine.prepare(call, run_id=child_id, parent_id=place.run.id)

@@ -6,8 +6,10 @@ It lives on one event loop. Methods whose names end in ``_blocking`` are for thr
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 import threading
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from queue import SimpleQueue
@@ -18,7 +20,14 @@ from holdfast.core.version import DEFAULT_VERSION
 from holdfast.db.manager import ConnectionManager
 from holdfast.db.migrations import Migrator
 from holdfast.db.pipeline import Pipeline
-from holdfast.errors import ConfigurationError, MisuseError, NotInitialized, Superseded, WorkflowConflict
+from holdfast.errors import (
+    ConfigurationError,
+    MisuseError,
+    NotInitialized,
+    SerializationError,
+    Superseded,
+    WorkflowConflict,
+)
 from holdfast.model.workflow import StartOptions, seconds
 from holdfast.model.world import RealWorld, World
 from holdfast.workflows.beats import Beats, Identity
@@ -31,15 +40,15 @@ from holdfast.workflows.queries import workflow_queries
 from holdfast.workflows.recorder import Recorder
 from holdfast.workflows.registry import Registry
 from holdfast.workflows.results import Results, outcome_of
-from holdfast.workflows.run import Outcome, Run
+from holdfast.workflows.run import LONGEST_ID, Outcome, Run
 from holdfast.workflows.runner import Runner
 from holdfast.workflows.steps import Attempts
 from holdfast.workflows.threads import WorkflowThreads
-from holdfast.workflows.ticket import Call, Ticket
+from holdfast.workflows.ticket import Call, Ticket, not_ended
 from holdfast.workflows.versions import Versions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
     from holdfast.db.operation import Values
     from holdfast.serialize import Serialization
@@ -50,7 +59,7 @@ T = TypeVar("T")
 
 logger = logging.getLogger("holdfast.workflows")
 
-_LONGEST_ID = 255
+_NOT_LAUNCHED = "The application is not launched; call launch(), or use it in a with block."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,16 +89,23 @@ class Engine:
         self.registry = Registry()
         self.payloads = Payloads(settings.serialization)
         self.threads = WorkflowThreads(settings.max_workflow_threads)
-        self.attempts = Attempts(settings.world)
+        self.permit = Permit(settings.world)
+        self.attempts = Attempts(settings.world, self.permit)
         self._launched = False
+        self._closing = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = 0
         self._clock_offset = 0.0
 
     @property
     def launched(self) -> bool:
-        """Whether runs can be started."""
+        """Whether runs can go on here: from launch until what still ran has been handed over."""
         return self._launched
+
+    def check_launched(self) -> None:
+        """Raise unless runs can be started or looked at here."""
+        if not self._launched:
+            raise NotInitialized(_NOT_LAUNCHED)
 
     async def launch(self) -> None:
         """Open the database, bring its tables up to date, register, and begin to look for work."""
@@ -99,6 +115,11 @@ class Engine:
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self.manager = ConnectionManager(settings.url, world=settings.world, **settings.connection)
+        if self.manager.url.in_memory:
+            raise ConfigurationError(
+                "A SQLite database in memory cannot hold durable runs: it ends with the process, and the beat of the "
+                "executor has a connection of its own. Name a file: sqlite:///app.sqlite."
+            )
         schema = settings.schema
         self.queries = workflow_queries(self.manager.dialect, schema, clock_offset_ms=settings.clock_offset_ms)
         try:
@@ -123,7 +144,6 @@ class Engine:
 
     def _wire(self) -> None:
         settings, world = self.settings, self.settings.world
-        self.permit = Permit(world)
         self.pipeline = Pipeline(self.manager)
         self.start_kind = StartRuns(
             self.queries,
@@ -132,7 +152,7 @@ class Engine:
             incarnation=self.identity.incarnation,
         )
         self.recorder = Recorder(self.pipeline, self.payloads, self.queries, world, self.permit, self.start_kind)
-        self.runner = Runner(self.pipeline, self.payloads, self.queries, self.threads)
+        self.runner = Runner(self.pipeline, self.payloads, self.queries, self.threads, self.permit)
         self.results = Results(self.manager, self.queries, world)
         self.durable = Durable(self)
         beat_manager = ConnectionManager(
@@ -141,6 +161,7 @@ class Engine:
             **{
                 **settings.connection,
                 "pool_size": 1,
+                "connect_timeout": min(settings.connection["connect_timeout"], settings.lease / 3),
                 "command_timeout": settings.lease / 3,
                 "busy_timeout": settings.lease / 3,
             },
@@ -177,20 +198,25 @@ class Engine:
 
     async def close(self, drain: float = 0.0) -> None:
         """Stop claiming, let runs end for *drain* seconds, hand the rest over, sign off, close the database."""
-        if not self._launched:
+        if not self._launched or self._closing:
             return
-        self._launched = False
+        self._closing = True
         await self._dispatch.stop()
         await self._drained(drain)
-        for run in list(self.runner.running.values()):
-            try:
-                await self.runner.hand_over(run)
-            except Superseded:
-                logger.info("Run %s had been taken over already.", run.id)
+        self._launched = self._closing = False
+        with suppress(TimeoutError):  # the database is away: what is not handed over is released when it is back
+            async with asyncio.timeout(self.settings.lease):
+                await asyncio.gather(*(self._give_back(run) for run in list(self.runner.running.values())))
         await self.results.stop()
         await asyncio.to_thread(self._beats.stop)
         await self.pipeline.close()
         await self.manager.close()
+
+    async def _give_back(self, run: Run) -> None:
+        try:
+            await self.runner.hand_over(run)
+        except Superseded:
+            logger.info("Run %s had been taken over already.", run.id)
 
     async def _drained(self, limit: float) -> None:
         done = asyncio.get_running_loop().create_future()
@@ -217,9 +243,12 @@ class Engine:
         return {run.token for run in list(self.runner.running.values())}
 
     def forgotten(self) -> None:
-        self.start_kind.set_incarnation(self.identity.incarnation)
         for run in list(self.runner.running.values()):
             self.on_loop(partial(self.runner.stop, run, Superseded("this executor was taken for gone")))
+
+    def reborn(self) -> None:
+        self.start_kind.set_incarnation(self.identity.incarnation)
+        self.work_released()
 
     def work_released(self) -> None:
         self.on_loop(self._dispatch.wake)
@@ -244,7 +273,7 @@ class Engine:
     def loop(self) -> asyncio.AbstractEventLoop:
         """Return the loop the engine lives on."""
         if self._loop is None:
-            raise NotInitialized("The application is not launched; call launch(), or use it in a with block.")
+            raise NotInitialized(_NOT_LAUNCHED)
         return self._loop
 
     def ask_blocking(self, work: Coroutine[Any, Any, T]) -> T:
@@ -252,14 +281,23 @@ class Engine:
         if self.is_loop_thread():
             work.close()
             raise MisuseError("A blocking call was made on the event loop, where it would wait for itself.")
-        return asyncio.run_coroutine_threadsafe(work, self.loop()).result()
+        try:
+            reply = asyncio.run_coroutine_threadsafe(work, self.loop())
+        except RuntimeError:
+            work.close()
+            raise NotInitialized(_NOT_LAUNCHED) from None
+        return reply.result()
 
-    def on_loop(self, call: Callable[[], None]) -> None:
-        """Run *call* on the loop, now if this is its thread."""
+    def on_loop(self, call: Callable[[], None]) -> bool:
+        """Run *call* on the loop, now if this is its thread; False if the loop has ended, and with it all who wait."""
         if threading.get_ident() == self._thread:
             call()
-        elif self._loop is not None:
-            self._loop.call_soon_threadsafe(call)
+            return True
+        try:
+            self.loop().call_soon_threadsafe(call)
+        except RuntimeError:
+            return False
+        return True
 
     # Starting runs.
 
@@ -269,13 +307,13 @@ class Engine:
         timeout_ms = None if options.timeout is None else int(seconds(options.timeout) * 1000)
         deadline = None if timeout_ms is None else int(self.now() * 1000) + timeout_ms
         roles = (
-            None if options.authenticated_roles is None else self.payloads.dump(list(options.authenticated_roles))[0]
+            None if options.authenticated_roles is None else self.payloads.dump_open(list(options.authenticated_roles))
         )
         return (
             run.id,
             definition.name,
-            definition.class_name,
-            getattr(run.instance, "config_name", None),
+            _class_name(run),
+            getattr(run.instance, "config_name", None) if definition.binds == "instance" else None,
             inputs,
             format_,
             run.token,
@@ -283,7 +321,7 @@ class Engine:
             self.payloads.mark(definition.name, run.arguments, run.keywords),
             timeout_ms,
             deadline,
-            None if options.attributes is None else self.payloads.dump(dict(options.attributes))[0],
+            None if options.attributes is None else self.payloads.dump_open(dict(options.attributes)),
             options.authenticated_user,
             options.assumed_role,
             roles,
@@ -293,13 +331,9 @@ class Engine:
     def prepare(self, call: Call, *, run_id: str | None = None, parent_id: str | None = None) -> tuple[Run, Values]:
         """Make the run and its row; refuse what cannot be stored before anything is written."""
         definition, options = call.definition, call.options
-        if not self._launched:
-            raise NotInitialized("The application is not launched; call launch(), or use it in a with block.")
-        chosen = options.workflow_id or run_id or self.settings.world.new_id()
-        if not 0 < len(chosen) <= _LONGEST_ID or "\0" in chosen:
-            raise ConfigurationError(
-                f"A workflow_id has 1 to {_LONGEST_ID} characters and no NUL; this one has {len(chosen)}."
-            )
+        self.check_launched()
+        chosen = options.workflow_id if options.workflow_id is not None else run_id or self.settings.world.new_id()
+        _check_id(chosen)
         inputs, format_ = self.payloads.dump_call(call.arguments, call.keywords)
         run = Run(definition, chosen, self.settings.world.new_id(), (), {}, parent_id=parent_id)
         # The function gets its arguments as a recovered run would get them: from the record.
@@ -314,6 +348,7 @@ class Engine:
 
     async def start(self, call: Call) -> Ticket:
         """Start a run in the background, or attach to the one that has its id."""
+        self._refuse_when_closing()
         run, row = self.prepare(call)
         outcome = await self.pipeline.write(self.start_kind, row)
         if outcome is not STARTED:
@@ -324,6 +359,7 @@ class Engine:
 
     def start_blocking(self, call: Call, *, here: bool = False) -> Ticket:
         """Do as ``start`` from a thread; with *here* a sync run is carried to its end on this thread."""
+        self._refuse_when_closing()
         run, row = self.prepare(call)
         outcome = self.pipeline.write_blocking(self.start_kind, row)
         if outcome is not STARTED:
@@ -334,6 +370,11 @@ class Engine:
         else:
             self.on_loop(lambda: self.runner.launch(run))
         return Ticket(run.id, run.codec, run)
+
+    def _refuse_when_closing(self) -> None:
+        """Refuse new runs, but not the children of those that are given time to end."""
+        if self._closing:
+            raise NotInitialized("The application is closing and starts no more runs; launch() it again.")
 
     def attach(self, run: Run, row: Values, outcome: Any, options: StartOptions) -> Ticket:
         """Return a ticket for the run that has the id, if it is the same call, or if the policy does not mind."""
@@ -353,25 +394,44 @@ class Engine:
 
     def watch(self, ticket: Ticket, tell: Callable[[Outcome], None]) -> None:
         """Have *tell* called with the outcome, wherever the run ends; from any thread."""
-        run = ticket.run or self.runner.running.get(ticket.workflow_id)
+        run = ticket.run
+        if run is None:
+            self.check_launched()
+            run = self.runner.running.get(ticket.workflow_id)
         if run is None:
             self._watch_row(ticket, tell)
-        else:
-            run.watch(lambda outcome: self._watch_row(ticket, tell) if outcome.elsewhere else tell(outcome))
+            return
+        # Another reader than the function's own reads the row: the answer must not depend on when it was asked for.
+        other = ticket.codec is not run.codec
+        run.watch(lambda outcome: self._watch_row(ticket, tell) if outcome.elsewhere or other else tell(outcome))
 
     def _watch_row(self, ticket: Ticket, tell: Callable[[Outcome], None]) -> None:
         def told(row: Any) -> None:
-            tell(outcome_of(row, ticket.workflow_id, ticket.codec.load, self.payloads.load_error))
+            try:
+                tell(outcome_of(row, ticket.workflow_id, ticket.codec.load, self.payloads.load_error))
+            except SerializationError as error:
+                tell(Outcome(error=error))
 
-        self.on_loop(lambda: self.results.watch(ticket.workflow_id, told))
+        def closed() -> None:
+            tell(
+                Outcome(
+                    error=NotInitialized(
+                        f"The application was closed before run {ticket.workflow_id} had ended; it goes on elsewhere."
+                    )
+                )
+            )
+
+        if not self.on_loop(lambda: self.results.watch(ticket.workflow_id, told, closed)):
+            closed()
 
     async def wait(self, ticket: Ticket) -> Outcome:
         """Wait for the outcome on the loop."""
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        self.watch(
-            ticket,
-            lambda outcome: self.on_loop(lambda: None if future.done() else future.set_result(outcome)),
-        )
+
+        def tell(outcome: Outcome) -> None:
+            self.on_loop(lambda: None if future.done() else future.set_result(outcome))
+
+        self.watch(ticket, tell)
         return await future
 
     def wait_blocking(self, ticket: Ticket, timeout: float | None = None) -> Outcome:
@@ -386,7 +446,7 @@ class Engine:
         self.watch(ticket, tell)
         with self.threads.waiting():
             if not told.wait(timeout):
-                raise TimeoutError(f"The run {ticket.workflow_id} has not ended within {timeout:g} s; it goes on.")
+                raise not_ended(ticket.workflow_id, timeout or 0.0)
         return outcomes[0]
 
     async def run_step(
@@ -398,24 +458,28 @@ class Engine:
     ) -> Any:
         """Do a step of either colour from async code; a sync function runs on a thread."""
         if not step.is_async:
-            step = replace(step, function=partial(asyncio.to_thread, step.function), is_async=True)
+            step = replace(step, function=partial(_on_thread, step.function), is_async=True)
         if place is None:
             return await step.function(*arguments, **keywords)
         return await self.durable.step(place, step, arguments, keywords)
 
-    def run_async_step(
+    def run_step_blocking(
         self,
         place: WorkflowPlace | None,
         step: StepDefinition,
         arguments: tuple[Any, ...],
         keywords: dict[str, Any],
     ) -> Any:
-        """Do an async step from a thread: its function runs on the loop."""
+        """Do a step of either colour from a thread; an async function runs on the loop."""
         function = step.function
-        step = replace(step, function=lambda *a, **k: self.ask_blocking(function(*a, **k)), is_async=False)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            made = function(*args, **kwargs)
+            return self.ask_blocking(_awaited(made)) if inspect.isawaitable(made) else made
+
         if place is None:
-            return step.function(*arguments, **keywords)
-        return self.durable.step_blocking(place, step, arguments, keywords)
+            return call(*arguments, **keywords)
+        return self.durable.step_blocking(place, replace(step, function=call), arguments, keywords)
 
     async def first_of(self, tickets: Sequence[Ticket]) -> int:
         """Wait until one of several runs has ended; return which."""
@@ -439,3 +503,35 @@ class Engine:
     async def status(self, workflow_id: str) -> Any:
         """Return the run's row as it is now, or None."""
         return await self.results.look(workflow_id)
+
+
+async def _on_thread(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    made = await asyncio.to_thread(function, *args, **kwargs)
+    return await made if inspect.isawaitable(made) else made
+
+
+async def _awaited(made: Awaitable[T]) -> T:
+    return await made
+
+
+def _class_name(run: Run) -> str | None:
+    """Return the class that a recovery has to look for: that of the object, which may inherit the method."""
+    match run.definition.binds:
+        case "class":
+            name: str = run.instance.__qualname__
+        case "instance":
+            name = type(run.instance).__qualname__
+        case _:
+            return run.definition.class_name
+    return name
+
+
+def _check_id(workflow_id: str) -> None:
+    if not 0 < len(workflow_id) <= LONGEST_ID or "\0" in workflow_id or not _is_unicode(workflow_id):
+        raise ConfigurationError(
+            f"A workflow_id has 1 to {LONGEST_ID} Unicode characters and no NUL; this one has {len(workflow_id)}."
+        )
+
+
+def _is_unicode(text: str) -> bool:
+    return text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text)

@@ -47,7 +47,7 @@ class _RunsFirst:
     async def apply(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[Any]:
         if await transaction.execute_batch(self._insert, rows, **self._constants) == len(rows):
             return [STARTED] * len(rows)
-        return await self._explain(transaction, rows)
+        return await self.explain(transaction, rows)
 
     async def recall(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[Any]:
         found = await self._found(transaction, rows)
@@ -56,7 +56,7 @@ class _RunsFirst:
             for row in rows
         ]
 
-    async def _explain(self, transaction: Transaction, rows: Sequence[Values]) -> list[Any]:
+    async def explain(self, transaction: Transaction, rows: Sequence[Values]) -> list[Any]:
         """Tell by the creation key who has the id: this very row, or an earlier one."""
         found = await self._found(transaction, rows)
         outcomes: list[Any] = []
@@ -163,11 +163,8 @@ class StartChildren:
 
     async def recall(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[Any]:
         recorded = await self._record.recall(transaction, [row[0] for row in rows])
-        started = await self._start.recall(transaction, [row[1] for row in rows])
-        return [
-            None if record is None else outcome if outcome is not None else STARTED
-            for record, outcome in zip(recorded, started, strict=True)
-        ]
+        started = await self._start.explain(transaction, [row[1] for row in rows])
+        return [None if record is None else outcome for record, outcome in zip(recorded, started, strict=True)]
 
 
 class _EndRuns:

@@ -6,24 +6,41 @@ import asyncio
 import functools
 from dataclasses import replace
 from types import MethodType
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypedDict, TypeVar, Unpack, cast, overload
 
 from holdfast.errors import ConfigurationError, MisuseError, NotInitialized
-from holdfast.model.workflow import StartOptions
+from holdfast.model.workflow import Duration, StartOptions
 from holdfast.workflows.handles import AsyncHandle, Handle
-from holdfast.workflows.place import WorkflowPlace, task_place, thread_place
+from holdfast.workflows.place import task_place, thread_place
 from holdfast.workflows.ticket import Call, Ticket
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
-    from typing import Self
+    from collections.abc import Callable, Coroutine, Mapping
+    from typing import Literal, Self
 
     from holdfast.workflows.engine import Engine
-    from holdfast.workflows.registry import Definition, StepDefinition
+    from holdfast.workflows.registry import Binds, Definition, StepDefinition
 
 P = ParamSpec("P")
+Q = ParamSpec("Q")
 R = TypeVar("R")
 C = TypeVar("C")
+T = TypeVar("T")
+
+_POLICIES = ("reject", "return_existing")
+
+
+class Options(TypedDict, total=False):
+    """What may be said about a single run; the same as ``StartOptions``, for type checkers."""
+
+    workflow_id: str | None
+    timeout: Duration | None
+    attributes: Mapping[str, Any] | None
+    authenticated_user: str | None
+    assumed_role: str | None
+    authenticated_roles: tuple[str, ...] | None
+    application_version: str | None
+    on_conflict: Literal["reject", "return_existing"]
 
 
 class Step(Generic[P, C]):
@@ -38,19 +55,28 @@ class Step(Generic[P, C]):
         """Call the function; recorded if this is a workflow."""
         if self.definition.is_async:
             return cast("C", self._invoke(args, kwargs))
-        place = _of(self._engine, thread_place())
+        place = thread_place(self._engine)
         if place is None:
             return cast("C", self.definition.function(*args, **kwargs))
         return cast("C", self._engine.durable.step_blocking(place, self.definition, args, kwargs))
 
     async def _invoke(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        place = _of(self._engine, task_place())
+        place = task_place(self._engine)
         if place is None:
             return await self.definition.function(*args, **kwargs)
         return await self._engine.durable.step(place, self.definition, args, kwargs)
 
-    def __get__(self, instance: object | None, owner: type | None = None) -> Any:
-        return self if instance is None else MethodType(self, instance)
+    @overload
+    def __get__(self: Step[Concatenate[type[T], Q], C], instance: None, owner: type[T]) -> Callable[Q, C]: ...
+    @overload
+    def __get__(self, instance: None, owner: type | None = None) -> Self: ...
+    @overload
+    def __get__(self: Step[Concatenate[T, Q], C], instance: T, owner: type[T] | None = None) -> Callable[Q, C]: ...
+    @overload
+    def __get__(self, instance: object, owner: type | None = None) -> Self: ...
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        bound = _bound(self.definition.binds, instance, owner)
+        return self if bound is None else MethodType(self, bound)
 
     def __repr__(self) -> str:
         return f"<step {self.definition.name}>"
@@ -80,7 +106,7 @@ class _Workflow(Generic[P, R, C]):
             return cast("C", self._run(call))
         return cast("C", self._run_blocking(call))
 
-    def options(self, **options: Any) -> Self:
+    def options(self, **options: Unpack[Options]) -> Self:
         """Return a copy that starts its runs with these options: ``workflow_id``, ``timeout``, ``attributes`` ...
 
         See ``StartOptions`` for all of them.
@@ -89,13 +115,15 @@ class _Workflow(Generic[P, R, C]):
             chosen = replace(self._options, **options)
         except TypeError as error:
             raise ConfigurationError(f"{error}: the options are {', '.join(StartOptions.__slots__)}.") from None
+        if chosen.on_conflict not in _POLICIES:
+            raise ConfigurationError(f"on_conflict may be {' or '.join(_POLICIES)}, not {chosen.on_conflict!r}.")
         return self._copy(chosen, self._instance)
 
     def __set_name__(self, owner: type, name: str) -> None:
-        self._engine.registry.classes[owner.__qualname__] = owner
+        self._engine.registry.classes.add(owner)
 
-    def __get__(self, instance: object | None, owner: type | None = None) -> Self:
-        bound = owner if self.definition.binds == "class" else instance if self.definition.binds == "instance" else None
+    def _get(self, instance: Any, owner: type | None) -> Any:
+        bound = _bound(self.definition.binds, instance, owner)
         return self if bound is None else self._copy(self._options, bound)
 
     def __repr__(self) -> str:
@@ -109,15 +137,20 @@ class _Workflow(Generic[P, R, C]):
             raise NotInitialized(
                 f"The workflow {self.definition.name!r} was called before launch(); use the app in a with block."
             )
+        instance = self._instance
         if self.definition.binds == "instance":
-            self._engine.registry.check_instance(self._instance, self.definition.name)
-        return Call(self.definition, self._instance, args, kwargs, self._options)
+            self._engine.registry.check_instance(instance, self.definition.name)
+        if self.definition.binds == "class" and instance is None:
+            raise ConfigurationError(
+                f"The workflow {self.definition.name!r} does not see its class: put @app.workflow above @classmethod."
+            )
+        return Call(self.definition, instance, args, kwargs, self._options)
 
     async def _run(self, call: Call) -> Any:
         engine = self._engine
-        place = _of(engine, task_place())
+        place = task_place(engine)
         if place is not None:
-            ticket = await engine.durable.start_child(place, call, here=True)
+            ticket = await engine.durable.start_child(place, call)
             return await engine.durable.result(place, ticket)
         outcome = await _on_engine(engine, engine.start_and_wait(call))
         if outcome.error is not None:
@@ -126,7 +159,7 @@ class _Workflow(Generic[P, R, C]):
 
     def _run_blocking(self, call: Call) -> Any:
         engine = self._engine
-        place = _of(engine, thread_place())
+        place = thread_place(engine)
         if place is not None:
             return engine.durable.result_blocking(place, engine.durable.start_child_blocking(place, call, here=True))
         if engine.is_loop_thread():
@@ -140,13 +173,13 @@ class _Workflow(Generic[P, R, C]):
         return outcome.value
 
     async def _started(self, call: Call) -> Ticket:
-        place = _of(self._engine, task_place())
+        place = task_place(self._engine)
         if place is not None:
             return await self._engine.durable.start_child(place, call)
         return await self._engine.start(call)
 
     def _started_blocking(self, call: Call) -> Ticket:
-        place = _of(self._engine, thread_place())
+        place = thread_place(self._engine)
         if place is not None:
             return self._engine.durable.start_child_blocking(place, call)
         if self._engine.is_loop_thread():
@@ -163,6 +196,19 @@ class Workflow(_Workflow[P, R, C]):
         """Start a run in the background; the handle comes back once the start is durable."""
         return Handle(self._engine, self._started_blocking(self._call(args, kwargs)))
 
+    @overload
+    def __get__(self: Workflow[Concatenate[type[T], Q], R, C], instance: None, owner: type[T]) -> Workflow[Q, R, C]: ...
+    @overload
+    def __get__(self, instance: None, owner: type | None = None) -> Self: ...
+    @overload
+    def __get__(
+        self: Workflow[Concatenate[T, Q], R, C], instance: T, owner: type[T] | None = None
+    ) -> Workflow[Q, R, C]: ...
+    @overload
+    def __get__(self, instance: object, owner: type | None = None) -> Self: ...
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self._get(instance, owner)
+
 
 class AsyncWorkflow(_Workflow[P, R, C]):
     """A workflow of an ``AsyncHoldfast`` application."""
@@ -171,10 +217,27 @@ class AsyncWorkflow(_Workflow[P, R, C]):
         """Start a run in the background; the handle comes back once the start is durable."""
         return AsyncHandle(self._engine, await self._started(self._call(args, kwargs)))
 
+    @overload
+    def __get__(
+        self: AsyncWorkflow[Concatenate[type[T], Q], R, C], instance: None, owner: type[T]
+    ) -> AsyncWorkflow[Q, R, C]: ...
+    @overload
+    def __get__(self, instance: None, owner: type | None = None) -> Self: ...
+    @overload
+    def __get__(
+        self: AsyncWorkflow[Concatenate[T, Q], R, C], instance: T, owner: type[T] | None = None
+    ) -> AsyncWorkflow[Q, R, C]: ...
+    @overload
+    def __get__(self, instance: object, owner: type | None = None) -> Self: ...
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self._get(instance, owner)
 
-def _of(engine: Engine, place: WorkflowPlace | None) -> WorkflowPlace | None:
-    """Return *place* if it belongs to a run of *engine*: what another application's workflow calls is a plain call."""
-    return place if place is not None and place.run.engine is engine else None
+
+def _bound(binds: Binds, instance: Any, owner: type | None) -> Any:
+    """Return what a method is bound to: its object, its class, or None for a function."""
+    if binds == "class":
+        return owner if owner is not None else type(instance)
+    return instance if binds == "instance" else None
 
 
 async def _on_engine(engine: Engine, work: Coroutine[Any, Any, Any]) -> Any:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from holdfast.errors import WorkflowNotFound
 from holdfast.model.workflow import Duration, WorkflowState, WorkflowStatus, seconds
 from holdfast.workflows.place import task_place, thread_place
+from holdfast.workflows.ticket import not_ended
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -36,7 +37,7 @@ class Handle(Generic[R]):
 
         In a workflow this is a recorded operation.
         """
-        place = thread_place()
+        place = thread_place(self._engine)
         if place is not None and timeout is None:
             return cast("R", self._engine.durable.result_blocking(place, self._ticket))
         limit = None if timeout is None else seconds(timeout)
@@ -67,11 +68,18 @@ class AsyncHandle(Generic[R]):
 
         In a workflow this is a recorded operation.
         """
-        place = task_place()
+        place = task_place(self._engine)
         if place is not None and timeout is None:
             return cast("R", await self._engine.durable.result(place, self._ticket))
         limit = None if timeout is None else seconds(timeout)
-        return cast("R", _value(await asyncio.wait_for(self._engine.wait(self._ticket), limit)))
+        try:
+            async with asyncio.timeout(limit) as scope:
+                outcome = await self._engine.wait(self._ticket)
+        except TimeoutError:
+            if limit is None or not scope.expired():
+                raise
+            raise not_ended(self.workflow_id, limit) from None
+        return cast("R", _value(outcome))
 
     async def status(self) -> WorkflowState:
         """Return where the run stands now."""
@@ -96,6 +104,7 @@ def _value(outcome: Outcome) -> Any:
 
 
 async def _state(engine: Engine, workflow_id: str) -> WorkflowState:
+    engine.check_launched()
     row = await engine.results.look(workflow_id)
     if row is None:
         raise WorkflowNotFound(f"There is no run {workflow_id!r}; it was never started, or was deleted.")

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Protocol, Union, get_args, get_origin
 
 import msgspec
 
 from holdfast.core.fingerprint import fingerprint
-from holdfast.serialize import CallCodec, error_name
+from holdfast.serialize import CallCodec, PortableJSON, error_name
+from holdfast.serialize.annotations import hints_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from holdfast.serialize import Serialization
+
+
+_PLAIN: frozenset[type] = frozenset({str, int, float, bool, type(None)})
 
 
 def _for_mark(value: Any) -> Any:
@@ -30,6 +35,9 @@ class Codec(Protocol):
     def load(self, text: str | None, format_: str | None) -> Any:
         """Return the value; None for an operation without one."""
 
+    def delivered(self, value: Any, text: str, format_: str) -> Any:
+        """Return *value*, which was just stored as *text*, as a replay would deliver it."""
+
 
 class ValueCodec:
     """Reads stored values of one type."""
@@ -44,19 +52,31 @@ class ValueCodec:
         """Return the value as the type."""
         return None if text is None else self._serialization.load(text, format_, self._type)
 
+    def delivered(self, value: Any, text: str, format_: str) -> Any:
+        """Return *value* as a replay would."""
+        return value if type(value) is self._type else self.load(text, format_)
+
 
 class ResultCodec:
     """Reads the stored results of one function; made once per function."""
 
-    __slots__ = ("_calls", "_serialization")
+    __slots__ = ("_as_they_are", "_calls", "_serialization")
 
     def __init__(self, serialization: Serialization, function: Callable[..., Any], *, skip: int = 0) -> None:
         self._serialization = serialization
-        self._calls = CallCodec(function, skip=skip)
+        try:
+            self._calls = CallCodec(function, skip=skip)
+        except ValueError:  # some built-in functions have no signature
+            self._calls = CallCodec(_anything)
+        self._as_they_are = _as_they_are(hints_of(function)[0].get("return", Any))
 
     def load(self, text: str | None, format_: str | None) -> Any:
         """Return the result as the type of the function's return annotation; None for an operation without one."""
         return None if text is None else self._serialization.load_result(text, format_, self._calls)
+
+    def delivered(self, value: Any, text: str, format_: str) -> Any:
+        """Return *value* as a replay would: as it is if the record and the annotation keep it so, else read back."""
+        return value if type(value) in self._as_they_are else self.load(text, format_)
 
     def load_call(self, text: str | None, format_: str | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the arguments as the types of the function's annotations."""
@@ -68,6 +88,7 @@ class Payloads:
 
     def __init__(self, serialization: Serialization) -> None:
         self._serialization = serialization
+        self._open = PortableJSON()
         self._known = LoadedErrors()
         self.plain = ValueCodec(serialization, Any)
 
@@ -83,6 +104,10 @@ class Payloads:
         """Return text and marker of *value*; ``CannotSerialize`` names the path of what does not fit."""
         return self._serialization.dump(value)
 
+    def dump_open(self, value: Any) -> str:
+        """Return *value* as plain JSON whatever the codecs: for what must be searched and shown, like attributes."""
+        return self._open.serialize(value)
+
     def dump_call(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[str, str]:
         """Return text and marker of the arguments of a call."""
         return self._serialization.dump_call(arguments, keywords)
@@ -96,11 +121,10 @@ class Payloads:
         return self._serialization.load_error(text, format_, self._known)
 
     def as_recorded(self, error: BaseException, text: str, format_: str | None) -> BaseException:
-        """Return what a replay would raise for *error*: itself, if its class can be rebuilt, else the stand-in."""
-        rebuilt = self.load_error(text, format_)
-        if type(rebuilt) is type(error):
-            return error
-        rebuilt.__cause__ = error
+        """Return what a replay would raise for *error*: the same from the record, with the place where it arose."""
+        rebuilt = self.load_error(text, format_).with_traceback(error.__traceback__)
+        if type(rebuilt) is not type(error):
+            rebuilt.__cause__ = error
         return rebuilt
 
     def mark(self, name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> str:
@@ -112,10 +136,29 @@ class Payloads:
             return fingerprint(name, repr(shapes).encode())
 
 
+def _as_they_are(annotation: Any) -> frozenset[type]:
+    """Return the types whose values come back from the record unchanged under *annotation*.
+
+    An ``int`` under ``float`` does not, nor a ``str`` under ``Decimal``.
+    """
+    if annotation is Any:
+        return _PLAIN
+    types: tuple[Any, ...] = (annotation,)
+    if get_origin(annotation) in {Union, UnionType}:
+        types = get_args(annotation)
+    return _PLAIN.intersection(types) if _PLAIN.issuperset(types) else frozenset()
+
+
+def _anything(*args: Any, **kwargs: Any) -> Any:
+    raise NotImplementedError
+
+
 class LoadedErrors(Mapping[str, type[BaseException]]):
     """The exception classes this process has loaded, by recorded name. Nothing is ever imported to find one."""
 
     def __getitem__(self, name: str) -> type[BaseException]:
+        if "." not in name or "<locals>" in name:  # built in, or one of many of the same name
+            raise KeyError(name)
         for kind in _subclasses(Exception):
             if error_name(kind) == name:
                 return kind

@@ -11,18 +11,31 @@ from holdfast.errors import MisuseError
 
 if TYPE_CHECKING:
     from holdfast.core.identity import Branch
+    from holdfast.workflows.engine import Engine
     from holdfast.workflows.run import Run
 
 
 class WorkflowPlace:
-    """Code of a workflow: its run, its branch, and the task or thread the branch belongs to."""
+    """Code of a workflow: its run, its branch, and the task or thread the branch belongs to.
 
-    __slots__ = ("branch", "owner", "run")
+    *interrupted* if the task was cancelled while an operation was being recorded: the outcome was delivered, and the
+    cancellation is still due.
+    """
+
+    __slots__ = ("branch", "interrupted", "owner", "run")
 
     def __init__(self, run: Run, branch: Branch, owner: object) -> None:
         self.run = run
         self.branch = branch
         self.owner = owner
+        self.interrupted = False
+
+    def raise_interruption(self) -> None:
+        """Raise a cancellation that is still due, unless the block it belonged to has ended in the meantime."""
+        self.interrupted = False
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise asyncio.CancelledError
 
 
 class StepPlace:
@@ -41,14 +54,15 @@ class StepPlace:
 here: ContextVar[WorkflowPlace | StepPlace | None] = ContextVar("holdfast_place", default=None)
 
 
-def task_place() -> WorkflowPlace | None:
-    """Return the place of the current task in a workflow, opening a branch for a task that has none; else None.
+def task_place(engine: Engine) -> WorkflowPlace | None:
+    """Return the place of the current task in a workflow of *engine*, opening a branch for a task that has none.
 
-    A task that asyncio made inherits its parent's place. It becomes a branch of its own at its first operation, in
-    the order of first operations.
+    None elsewhere, in a workflow of another application too: what is called from there is a plain call. A task that
+    asyncio made inherits its parent's place. It becomes a branch of its own at its first operation, in the order of
+    first operations.
     """
     place = here.get()
-    if not isinstance(place, WorkflowPlace):
+    if not isinstance(place, WorkflowPlace) or place.run.engine is not engine:
         return None
     task = asyncio.current_task()
     if place.owner is not task:
@@ -57,10 +71,10 @@ def task_place() -> WorkflowPlace | None:
     return place
 
 
-def thread_place() -> WorkflowPlace | None:
-    """Return the place of the current thread in a workflow, or None; refuse where waiting would block the loop."""
+def thread_place(engine: Engine) -> WorkflowPlace | None:
+    """Return the place of the current thread in a workflow of *engine*; refuse where waiting would block the loop."""
     place = here.get()
-    if not isinstance(place, WorkflowPlace):
+    if not isinstance(place, WorkflowPlace) or place.run.engine is not engine:
         return None
     ident = threading.get_ident()
     if place.owner != ident:

@@ -6,6 +6,7 @@ deliver it. An operation whose name or arguments differ from the record is a det
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 from holdfast import faults
@@ -26,21 +27,26 @@ if TYPE_CHECKING:
     from holdfast.workflows.place import WorkflowPlace
     from holdfast.workflows.run import Run
 
-_AS_RECORDED = {str, int, float, bool, type(None)}
-
 
 class Operation:
     """One operation that is about to be done: who it is, and what to compare it by."""
 
-    __slots__ = ("began", "identity", "mark", "name", "position", "run")
+    __slots__ = ("began", "identity", "mark", "name", "place", "position", "run")
 
-    def __init__(self, run: Run, identity: str, name: str, mark: str | None) -> None:
-        self.run = run
+    def __init__(self, place: WorkflowPlace, identity: str, name: str, mark: str | None) -> None:
+        self.place = place
+        self.run = place.run
         self.identity = identity
         self.name = name
         self.mark = mark
         self.position = 0
         self.began = 0.0
+
+    def check(self) -> None:
+        """Raise if this execution, or this branch of it, must go no further."""
+        self.run.check()
+        if self.place.branch.is_closed:
+            raise Superseded("the time of this part of the workflow is over")
 
 
 class Recorder:
@@ -62,20 +68,21 @@ class Recorder:
         self._record = RecordSteps(queries)
         self._record_progress = RecordSteps(queries, progress=True)
         self._children = StartChildren(self._record, start)
+        self._children_progress = StartChildren(self._record_progress, start)
 
     def begin(self, place: WorkflowPlace, name: str, mark: str | None) -> tuple[Operation, Recorded | None]:
         """Give the operation its identity; return its record if there is one."""
+        if place.interrupted:
+            place.raise_interruption()
         run = place.run
         identity = place.branch.next_identity()
-        operation = Operation(run, identity, name, mark)
+        operation = Operation(place, identity, name, mark)
         if run.history is not None:
             recorded = run.history.get(identity)
             if recorded is not None:
                 _compare(run, operation, recorded)
                 return operation, recorded
-        run.check()
-        if place.branch.is_closed:
-            raise Superseded("the time of this part of the workflow is over")
+        operation.check()
         operation.position = run.take_position()
         operation.began = self._world.monotonic()
         return operation, None
@@ -111,7 +118,7 @@ class Recorder:
         faults.point("step.after_user_code")
         text, format_ = self._payloads.dump(value)
         await self._write(operation, text, None, format_)
-        return value if type(value) in _AS_RECORDED else codec.load(text, format_)
+        return codec.delivered(value, text, format_)
 
     def do_blocking(
         self,
@@ -138,49 +145,60 @@ class Recorder:
         faults.point("step.after_user_code")
         text, format_ = self._payloads.dump(value)
         self._write_blocking(operation, text, None, format_)
-        return value if type(value) in _AS_RECORDED else codec.load(text, format_)
+        return codec.delivered(value, text, format_)
 
     async def start_child(self, operation: Operation, child_row: Values) -> Any:
         """Record the start of a child and start it, both or neither; return what came of the start."""
         row = self._row(operation, None, None, None, child_row[0])
-        outcome = await self._settled(operation.run, self._children, (row, child_row))
+        outcome = await self._settled(operation, self._children_kind(operation.run), (row, child_row))
+        operation.run.suspect = False
         faults.point("child.started")
         return outcome
 
     def start_child_blocking(self, operation: Operation, child_row: Values) -> Any:
         """Do as ``start_child`` from a thread."""
         row = self._row(operation, None, None, None, child_row[0])
-        outcome = self._settled_blocking(operation.run, self._children, (row, child_row))
+        outcome = self._settled_blocking(operation, self._children_kind(operation.run), (row, child_row))
+        operation.run.suspect = False
         faults.point("child.started")
         return outcome
 
     async def _write(self, operation: Operation, output: str | None, error: str | None, format_: str | None) -> None:
-        await self._settled(
-            operation.run, self._kind(operation.run), self._row(operation, output, error, format_, None)
-        )
+        row = self._row(operation, output, error, format_, None)
+        await self._settled(operation, self._kind(operation.run), row)
         operation.run.suspect = False
         faults.point("step.recorded")
 
     def _write_blocking(self, operation: Operation, output: str | None, error: str | None, format_: str | None) -> None:
         row = self._row(operation, output, error, format_, None)
-        self._settled_blocking(operation.run, self._kind(operation.run), row)
+        self._settled_blocking(operation, self._kind(operation.run), row)
         operation.run.suspect = False
         faults.point("step.recorded")
 
-    async def _settled(self, run: Run, kind: Kind[Any], row: Values) -> Any:
+    async def _settled(self, operation: Operation, kind: Kind[Any], row: Values) -> Any:
+        operation.check()
+        task = asyncio.current_task()
+        before = task.cancelling() if task is not None else 0
         # A cancelled awaiter first waits for the operation it has handed over: what is recorded must be delivered.
         try:
-            return await self._pipeline.write(kind, row, to_the_end=True)
+            outcome = await self._pipeline.write(kind, row, to_the_end=True)
         except Superseded as lost:
-            run.stopped = lost
+            operation.run.stopped = lost
             raise
+        if task is not None and task.cancelling() > before:
+            operation.place.interrupted = True
+        return outcome
 
-    def _settled_blocking(self, run: Run, kind: Kind[Any], row: Values) -> Any:
+    def _settled_blocking(self, operation: Operation, kind: Kind[Any], row: Values) -> Any:
+        operation.check()
         try:
             return self._pipeline.write_blocking(kind, row)
         except Superseded as lost:
-            run.stopped = lost
+            operation.run.stopped = lost
             raise
+
+    def _children_kind(self, run: Run) -> Kind[Any]:
+        return self._children_progress if run.suspect else self._children
 
     def _kind(self, run: Run) -> Kind[Any]:
         return self._record_progress if run.suspect else self._record

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,12 +12,14 @@ from holdfast.errors import ConfigurationError
 from holdfast.model.workflow import DEFAULT_MAX_RECOVERY_ATTEMPTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from holdfast.model.workflow import Duration, Retry
     from holdfast.workflows.payloads import ResultCodec
 
 _LONGEST_NAME = 255
+
+Binds = Literal["nothing", "class", "instance"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -28,7 +31,7 @@ class Definition:
     is_async: bool
     codec: ResultCodec
     class_name: str | None = None
-    binds: Literal["nothing", "class", "instance"] = "nothing"
+    binds: Binds = "nothing"
     max_recovery_attempts: int = DEFAULT_MAX_RECOVERY_ATTEMPTS
 
 
@@ -40,6 +43,7 @@ class StepDefinition:
     function: Callable[..., Any]
     is_async: bool
     codec: ResultCodec
+    binds: Binds = "nothing"
     retry: Retry | None = None
     timeout: Duration | None = None
 
@@ -51,7 +55,7 @@ class Registry:
         self.workflows: dict[str, Definition] = {}
         self.steps: dict[str, StepDefinition] = {}
         self.instances: dict[tuple[str, str], Any] = {}
-        self.classes: dict[str, type] = {}
+        self.classes: set[type] = set()
 
     def add_workflow(self, definition: Definition) -> None:
         """Register a workflow under its name."""
@@ -80,6 +84,30 @@ class Registry:
                 "give the object a config_name and pass it to app.register_instance() before launch."
             )
 
+    def bound_to(self, definition: Definition, class_name: str | None, config_name: str | None) -> Any:
+        """Return what a recorded method belongs to: its class, its object, or None; ``LookupError`` if not here."""
+        if definition.binds == "nothing":
+            return None
+        if definition.binds == "class":
+            return self._class_named(class_name or "", definition.function)
+        known = self.instances.get((class_name or "", config_name or ""))
+        if known is None:
+            raise LookupError(
+                f"There is no {class_name} with the config_name {config_name!r} here; register it before launch."
+            )
+        return known
+
+    def _class_named(self, name: str, function: Callable[..., Any]) -> type:
+        for each in _with_subclasses(self.classes):
+            if each.__qualname__ == name:
+                return each
+        found: Any = None
+        for part in name.split("."):  # @classmethod was put above @app.workflow, which then does not see the class
+            found = function.__globals__.get(part) if found is None else getattr(found, part, None)
+        if isinstance(found, type):
+            return found
+        raise LookupError(f"There is no class {name!r} here; import its module before launch.")
+
     def version(self) -> str | None:
         """Return the version computed from the sources of all workflows, or None if they are not to be had."""
         return version_of((name, each.function) for name, each in self.workflows.items())
@@ -87,13 +115,35 @@ class Registry:
 
 def checked_name(name: str | None, function: Callable[..., Any]) -> str:
     """Return the name to record for *function*; refuse one that no table or query could hold."""
-    chosen = name if name is not None else function.__qualname__
+    chosen = name if name is not None else _name_of(function)
     if not chosen or len(chosen) > _LONGEST_NAME or '"' in chosen or "\\" in chosen or not chosen.isprintable():
         raise ConfigurationError(
             f"The name {chosen[:80]!r} cannot be recorded: use 1 to {_LONGEST_NAME} printable characters "
             "without quotation marks and backslashes (name=...)."
         )
     return chosen
+
+
+def binds_to(function: Any) -> tuple[Binds, Callable[..., Any]]:
+    """Return what a decorated function is bound to when it is called, and the plain function.
+
+    ``@staticmethod`` and ``@classmethod`` may stand above or below. Below, they say so themselves; above, they are not
+    seen, and the first parameter tells: ``self``, ``cls``, or something else.
+    """
+    if isinstance(function, classmethod):
+        return "class", function.__func__
+    if isinstance(function, staticmethod):
+        return "nothing", function.__func__
+    if not class_of(function):
+        return "nothing", function
+    first = next(iter(inspect.signature(function).parameters), None)
+    return ("instance" if first == "self" else "class" if first == "cls" else "nothing"), function
+
+
+def class_of(function: Callable[..., Any]) -> str | None:
+    """Return the name of the class in whose body *function* stands, or None."""
+    owner = getattr(function, "__qualname__", "").rpartition(".")[0]
+    return owner if owner and not owner.endswith("<locals>") else None
 
 
 def is_coroutine_function(function: Callable[..., Any]) -> bool:
@@ -112,3 +162,16 @@ def _refuse_second(what: str, known: Any, new: Any) -> None:
 def _where(function: Callable[..., Any]) -> str:
     code = getattr(inspect.unwrap(function), "__code__", None)
     return f"{code.co_filename}:{code.co_firstlineno}" if code else repr(function)
+
+
+def _name_of(function: Any) -> str:
+    while isinstance(function, functools.partial):
+        function = function.func
+    name: str = getattr(function, "__qualname__", None) or type(function).__qualname__
+    return name
+
+
+def _with_subclasses(classes: Iterable[type]) -> Iterable[type]:
+    for each in classes:
+        yield each
+        yield from _with_subclasses(type.__subclasses__(each))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from holdfast.model.workflow import INTERNAL_QUEUE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from holdfast.db.manager import ConnectionManager
     from holdfast.db.queries import Queries
@@ -23,11 +23,11 @@ class Releases:
         self._manager = manager
         self._queries = queries
 
-    async def release(self, incarnation: str) -> None:
-        """Release every run of *incarnation*, which is gone."""
+    async def release(self, incarnation: str, enough: Callable[[], bool]) -> None:
+        """Release the runs of *incarnation*, which is gone, until there are no more or it has been *enough*."""
         query = self._queries["runs_release"]
         released = _AT_ONCE
-        while released >= _AT_ONCE:
+        while released >= _AT_ONCE and not enough():
             released = await self._manager.execute(
                 query, incarnation=incarnation, most=_AT_ONCE, internal_queue=INTERNAL_QUEUE
             )

@@ -32,13 +32,20 @@ class Results:
         self._manager = manager
         self._look = queries["runs_look"]
         self._world = world
-        self._waiters: dict[str, list[Callable[[Row | None], None]]] = {}
+        self._waiters: dict[str, list[tuple[Callable[[Row | None], None], Callable[[], None]]]] = {}
+        self._stopped = False
         self._wait = _FIRST_WAIT
         self._poll: asyncio.Task[None] | None = None
 
-    def watch(self, workflow_id: str, tell: Callable[[Row | None], None]) -> None:
-        """Have *tell* called with the run's row once it has ended, or with None if there is none; on the loop."""
-        self._waiters.setdefault(workflow_id, []).append(tell)
+    def watch(self, workflow_id: str, tell: Callable[[Row | None], None], closed: Callable[[], None]) -> None:
+        """Have *tell* called with the run's row once it has ended, or with None if there is none; on the loop.
+
+        *closed* is called instead if looking ends before that.
+        """
+        if self._stopped:
+            closed()
+            return
+        self._waiters.setdefault(workflow_id, []).append((tell, closed))
         self._wait = _FIRST_WAIT
         if self._poll is None or self._poll.done():
             self._poll = asyncio.get_running_loop().create_task(self._run(), name="holdfast-results")
@@ -49,10 +56,15 @@ class Results:
         return rows.get(workflow_id)
 
     async def stop(self) -> None:
-        """Stop looking; whoever still waits is left waiting."""
+        """Stop looking, and say so to whoever still waits."""
+        self._stopped = True
         if self._poll is not None:
             self._poll.cancel()
             await asyncio.gather(self._poll, return_exceptions=True)
+        waiters, self._waiters = self._waiters, {}
+        for each in waiters.values():
+            for _, closed in each:
+                closed()
 
     async def _run(self) -> None:
         while self._waiters:
@@ -72,7 +84,7 @@ class Results:
             for workflow_id in some:
                 row = rows.get(workflow_id)
                 if row is None or WorkflowStatus(row["status"]).has_ended:
-                    for tell in self._waiters.pop(workflow_id, ()):
+                    for tell, _ in self._waiters.pop(workflow_id, ()):
                         tell(row)
 
     async def _rows(self, ids: list[str]) -> dict[str, Row]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from holdfast.model.workflow import History
     from holdfast.workflows.payloads import ResultCodec
     from holdfast.workflows.registry import Definition
+
+LONGEST_ID = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +111,11 @@ class Run:
     def child_id(self, identity: str) -> str:
         """Return the id of a child started at *identity*: the same on every replay of this generation."""
         mark = f"-g{self.generation}" if self.generation else ""
-        return f"{self.id}{mark}-{identity}"
+        whole = f"{self.id}{mark}-{identity}"
+        if len(whole) <= LONGEST_ID:
+            return whole
+        digest = blake2b(whole.encode(), digest_size=16).hexdigest()
+        return f"{whole[: LONGEST_ID - len(digest) - 1]}-{digest}"
 
     def settle(self, outcome: Outcome) -> None:
         """Tell everybody who waits here what became of the run."""
@@ -125,6 +132,11 @@ class Run:
                 self._watchers.append(tell)
                 return
         tell(self._outcome)
+
+    @property
+    def ended(self) -> bool:
+        """Whether this execution is over, here or because another has taken the run."""
+        return self._outcome is not None
 
     def check(self) -> None:
         """Raise if this execution must go no further."""

@@ -21,11 +21,10 @@ if TYPE_CHECKING:
     from holdfast.db.pipeline import Pipeline
     from holdfast.db.queries import Queries
     from holdfast.workflows.payloads import Payloads
+    from holdfast.workflows.permit import Permit
     from holdfast.workflows.threads import WorkflowThreads
 
 logger = logging.getLogger("holdfast.workflows")
-
-_AS_RECORDED = {str, int, float, bool, type(None)}
 
 
 class Closing(Superseded):
@@ -35,10 +34,13 @@ class Closing(Superseded):
 class Runner:
     """Runs what this executor owns. ``running`` is everything that has a token here and no outcome yet."""
 
-    def __init__(self, pipeline: Pipeline, payloads: Payloads, queries: Queries, threads: WorkflowThreads) -> None:
+    def __init__(
+        self, pipeline: Pipeline, payloads: Payloads, queries: Queries, threads: WorkflowThreads, permit: Permit
+    ) -> None:
         self._pipeline = pipeline
         self._payloads = payloads
         self._threads = threads
+        self._permit = permit
         self._finish = FinishRuns(queries)
         self._hand_over = HandOverRuns(queries)
         self.running: dict[str, Run] = {}
@@ -53,11 +55,13 @@ class Runner:
 
     async def execute(self, run: Run) -> None:
         """Carry an async run to its outcome, in the current task."""
-        self.running[run.id] = run
+        self._note(run)
         mark = here.set(WorkflowPlace(run, Branch(), asyncio.current_task()))
         error: BaseException | None = None
         value: Any = None
         try:
+            if not self._permit.is_valid():
+                await self._permit.wait()
             faults.point("run.before_user_code")
             run.check()
             value = await run.call()
@@ -68,24 +72,32 @@ class Runner:
             error = raised
         finally:
             here.reset(mark)
-        if run.stopped is not None or isinstance(error, PipelineClosed) or _was_cancelled(error):
+        cancelled = _was_cancelled(error)
+        if run.stopped is not None or isinstance(error, PipelineClosed) or cancelled:
             self._lost(run)
+            if cancelled and error is not None:
+                raise error  # a child that runs in its parent's task must not swallow what was meant for the parent
             return
         row, outcome = self._outcome(run, value, error)
         try:
             await self._pipeline.write(self._finish, row, to_the_end=True)
         except (Superseded, PipelineClosed):
             self._lost(run)
+        except asyncio.CancelledError:
+            self._lost(run)  # it may well be written: whoever waits looks at the row
+            raise
         else:
             self._ended(run, outcome)
 
     def execute_blocking(self, run: Run) -> None:
         """Carry a sync run to its outcome, on the current thread. Never raises for what the run does."""
-        self.running[run.id] = run
+        self._note(run)
         mark = here.set(WorkflowPlace(run, Branch(), threading.get_ident()))
         error: BaseException | None = None
         value: Any = None
         try:
+            if not self._permit.is_valid():
+                self._permit.wait_blocking()
             faults.point("run.before_user_code")
             run.check()
             value = run.call()
@@ -124,9 +136,13 @@ class Runner:
         faults.point("run.handed_over")
 
     def stop(self, run: Run, reason: BaseException) -> None:
-        """Have a run go no further: at once if it is a task, at its next operation if it is a thread."""
+        """Have a run go no further: at once if it is a task, at its next operation if it is a thread.
+
+        Whoever waits for it need not wait for that: the outcome will come from elsewhere.
+        """
         if run.stopped is None:
             run.stopped = reason
+        run.settle(Outcome(elsewhere=True))
         if run.task is not None:
             run.task.cancel()
 
@@ -134,7 +150,7 @@ class Runner:
         if error is None:
             try:
                 text, format_ = self._payloads.dump(value)
-                delivered = value if type(value) in _AS_RECORDED else run.codec.load(text, format_)
+                delivered = run.codec.delivered(value, text, format_)
             except SerializationError as refused:
                 error = refused
             else:
@@ -153,6 +169,10 @@ class Runner:
         logger.info("Run %s goes on elsewhere: %s", run.id, run.stopped or "another execution owns it")
         self._forget(run)
         run.settle(Outcome(elsewhere=True))
+
+    def _note(self, run: Run) -> None:
+        # A stale execution that was kept waiting must not push out the one that owns the run now.
+        self.running.setdefault(run.id, run)
 
     def _forget(self, run: Run) -> None:
         if self.running.get(run.id) is run:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from holdfast.model.world import World
+    from holdfast.workflows.permit import Permit
     from holdfast.workflows.recorder import Operation
     from holdfast.workflows.registry import StepDefinition
 
@@ -24,8 +25,9 @@ if TYPE_CHECKING:
 class Attempts:
     """Runs the function of a step until it succeeds or its policy says that it failed for good."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, permit: Permit) -> None:
         self._world = world
+        self._permit = permit
 
     async def run(self, step: StepDefinition, operation: Operation, call: Callable[[], Any]) -> Any:
         """Run an async step."""
@@ -46,6 +48,7 @@ class Attempts:
                 place.closed = True
                 here.reset(mark)
             await self._world.sleep(wait)
+            await self._permit.wait()
             operation.run.check()
 
     def run_blocking(self, step: StepDefinition, operation: Operation, call: Callable[[], Any]) -> Any:
@@ -67,6 +70,7 @@ class Attempts:
                 place.closed = True
                 here.reset(mark)
             time.sleep(wait)
+            self._permit.wait_blocking()
             operation.run.check()
 
     async def _within(self, step: StepDefinition, call: Callable[[], Any]) -> Any:

@@ -1,6 +1,6 @@
 """A worker of the protocol tests: one executor, in either colour, with the workflows the tests use.
 
-It is told what to do on standard input, a JSON list a line, and answers on standard output. It ends when its input does.
+It is told what to do on standard input, a JSON list a line, and answers on standard output. It ends with its input.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ def arm(point: str, at: int = 1, action: str = "kill") -> None:
 
 
 def options() -> dict[str, Any]:
-    given = {"lease": 1.0, "application_version": "tested"} | SETTINGS.get("app", {})
+    given: dict[str, Any] = {"lease": 1.0, "application_version": "tested"} | SETTINGS.get("app", {})
     if "clock" in SETTINGS:
         given["world"] = WrongClock()
     return given
 
 
-def define_async(app: AsyncHoldfast) -> dict[str, Any]:
+def define_async(app: AsyncHoldfast) -> dict[str, Any]:  # noqa: C901 -- a list of workflows
     @app.step(name="effect")
     async def effect(name: str, value: int) -> int:
         note(name)
@@ -136,7 +136,7 @@ def define_async(app: AsyncHoldfast) -> dict[str, Any]:
     return locals()
 
 
-def define_sync(app: Holdfast) -> dict[str, Any]:
+def define_sync(app: Holdfast) -> dict[str, Any]:  # noqa: C901 -- a list of workflows
     @app.step(name="effect")
     def effect(name: str, value: int) -> int:
         note(name)

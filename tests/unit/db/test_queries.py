@@ -222,18 +222,31 @@ BATCH = """-- rows: a text,
 INSERT INTO @t (x) SELECT r.a, :p FROM {rows} AS r WHERE r.b > :q; SELECT :q"""
 
 
-def test_batch_on_postgres_is_one_call_with_arrays(tmp_path: Path) -> None:
+def test_batch_on_postgres_is_one_call_with_json(tmp_path: Path) -> None:
     query = _one(tmp_path, POSTGRES, BATCH)
     assert query.rows == (Column("a", "text"), Column("b", "int"))
-    assert [(text, _plain(args)) for text, args in query.batch([("x", 1), ("y", 2)], {"p": 8, "q": 9})] == [
+    assert query.batch([("x", 1), (None, 2)], {"p": 8, "q": 9}) == [
         (
             (
-                'INSERT INTO "t" (x) SELECT r.a, $1 FROM unnest($2::integer[], $3::text[], $4::integer[])'
-                ' AS "r"("n", "a", "b") WHERE r.b > $5'
+                'INSERT INTO "t" (x) SELECT r.a, $1 FROM json_to_recordset($2::json)'
+                ' AS "r"("n" integer, "a" text, "b" integer) WHERE r.b > $3'
             ),
-            [8, [0, 1], ["x", "y"], [1, 2], 9],
+            (8, '[{"n":0,"a":"x","b":1},{"n":1,"a":null,"b":2}]', 9),
         ),
-        ("SELECT $1", [9]),
+        ("SELECT $1", (9,)),
+    ]
+
+
+def test_batch_on_postgres_takes_arrays_for_what_json_does_not_keep(tmp_path: Path) -> None:
+    query = _one(tmp_path, POSTGRES, "-- rows: a bytes, b float\nSELECT r.a, :p FROM {rows} AS r")
+    assert [(text, _plain(args)) for text, args in query.batch([(b"x", 1.0), (b"y", 2.0)], {"p": 8})] == [
+        (
+            (
+                "SELECT r.a, $1 FROM unnest($2::integer[], $3::bytea[], $4::double precision[])"
+                ' AS "r"("n", "a", "b")'
+            ),
+            [8, [0, 1], [b"x", b"y"], [1.0, 2.0]],
+        )
     ]
 
 

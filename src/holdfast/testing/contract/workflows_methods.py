@@ -10,12 +10,19 @@ from holdfast.errors import ConfigurationError
 from holdfast.testing.contract.workflows_stage import Flow, Stage
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from holdfast.testing.contract.venue import Venue
     from holdfast.testing.contract.workflows_stage import App, Life
+
+    Decorator = Callable[[Any], Any]
 
 
 def greeters(app: App, life: Life | None = None) -> Any:
     """Return a class with a workflow of each kind, and a class below it."""
+    workflow: Callable[..., Decorator] = app.raw.workflow
+    step: Decorator = app.raw.step
+    coloured: Decorator = app.coloured
 
     class Greeter:
         word = "hello"
@@ -24,48 +31,48 @@ def greeters(app: App, life: Life | None = None) -> Any:
             self.config_name = config_name
             self.mark = mark
 
-        @app.raw.step
-        @app.coloured
+        @step
+        @coloured
         async def marked(self, text: str) -> str:
             return text + self.mark
 
-        @app.raw.step
+        @step
         @staticmethod
-        @app.coloured
+        @coloured
         async def upper(text: str) -> str:
             return text.upper()
 
-        @app.raw.step
+        @step
         @classmethod
-        @app.coloured
+        @coloured
         async def said(cls, text: str) -> str:
             return f"{cls.word} {text}"
 
-        @app.raw.workflow(name="Greeter.static")
+        @workflow(name="Greeter.static")
         @staticmethod
-        @app.coloured
+        @coloured
         async def static(name: str) -> str:
             found: str = await app.value(Greeter.upper(name))
             await _hold(life)
             return found
 
         @staticmethod
-        @app.raw.workflow(name="Greeter.outer_static")
-        @app.coloured
+        @workflow(name="Greeter.outer_static")
+        @coloured
         async def outer_static(name: str) -> str:
             await _hold(life)
             return name
 
-        @app.raw.workflow(name="Greeter.of_class")
+        @workflow(name="Greeter.of_class")
         @classmethod
-        @app.coloured
+        @coloured
         async def of_class(cls, name: str) -> str:
             found: str = await app.value(cls.said(name))
             await _hold(life)
             return f"{found} by {cls.__name__}"
 
-        @app.raw.workflow(name="Greeter.of_instance")
-        @app.coloured
+        @workflow(name="Greeter.of_instance")
+        @coloured
         async def of_instance(self, name: str) -> str:
             found: str = await app.value(self.marked(name))
             await _hold(life)
@@ -74,7 +81,6 @@ def greeters(app: App, life: Life | None = None) -> Any:
     class Loud(Greeter):
         word = "HELLO"
 
-    Greeter.__qualname__, Loud.__qualname__ = "Greeter", "Loud"
     return Greeter, Loud
 
 
@@ -119,7 +125,7 @@ class MethodsContract:
                     handle = await Flow(app, raw).start("ann")
                     await handle.result()
                     row = stage.run(handle.workflow_id)
-                    found.append((row["name"], row["class_name"], row["config_name"]))
+                    found.append((row["name"], row["class_name"].rpartition(".")[2], row["config_name"]))
                 assert found == [
                     ("Greeter.static", "Greeter", None),
                     ("Greeter.outer_static", "Greeter", None),

@@ -183,7 +183,7 @@ class App:
         return found
 
     async def at_once(self, *parts: Callable[[], Awaitable[Any]]) -> list[Any]:
-        """Run parts side by side as a program of this colour does: with ``asyncio.gather``, or ``gather`` on threads."""
+        """Run parts side by side as a program of this colour does: with asyncio's ``gather``, or ours on threads."""
         if self.colour is Colour.ASYNC:
             return list(await asyncio.gather(*(part() for part in parts)))
         return await self.gather(*parts)
@@ -207,7 +207,7 @@ class App:
     def _parts(self, parts: Sequence[Callable[[], Any]]) -> list[Any]:
         if self.colour is Colour.ASYNC:
             return [part() for part in parts]
-        return [lambda part=part: run_sync(part()) for part in parts]  # type: ignore[misc]
+        return [lambda part=part: run_sync(part()) for part in parts]
 
 
 class Life:
@@ -224,8 +224,10 @@ class Life:
 
 
 class Stage:
-    """Applications on one database. Each stage has an application version of its own, so that what another test has
-    left behind in the same database is never claimed here.
+    """Applications on one database.
+
+    Each stage has an application version of its own, so that what another test has left behind in the same database is
+    never claimed here.
     """
 
     def __init__(self, venue: Venue) -> None:

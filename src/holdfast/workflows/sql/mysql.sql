@@ -104,6 +104,8 @@ UPDATE @workflow_status AS w JOIN (
     WHERE q.status = 'ENQUEUED' AND q.queue_name = :queue_name
       AND JSON_EXTRACT(:caps, CONCAT('$."', q.name, '"')) IS NOT NULL
       AND (q.application_version IS NULL OR JSON_CONTAINS(:versions, JSON_QUOTE(q.application_version)))
+      AND (:suspects = 1 OR q.recovery_attempts = 0 OR q.recovery_attempts * 2 < CAST(JSON_EXTRACT(:caps, CONCAT('$."', q.name, '"')) AS SIGNED)
+           OR q.recovery_attempts > CAST(JSON_EXTRACT(:caps, CONCAT('$."', q.name, '"')) AS SIGNED))
     ORDER BY q.priority, q.created_at, q.workflow_uuid
     LIMIT :most
     FOR UPDATE SKIP LOCKED

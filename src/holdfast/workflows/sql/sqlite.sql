@@ -15,6 +15,8 @@ WHERE w.workflow_uuid IN (
     WHERE q.status = 'ENQUEUED' AND q.queue_name = :queue_name
       AND json_extract(:caps, '$."' || q.name || '"') IS NOT NULL
       AND (q.application_version IS NULL OR q.application_version IN (SELECT value FROM json_each(:versions)))
+      AND (:suspects = 1 OR q.recovery_attempts = 0 OR q.recovery_attempts * 2 < json_extract(:caps, '$."' || q.name || '"')
+           OR q.recovery_attempts > json_extract(:caps, '$."' || q.name || '"'))
     ORDER BY q.priority, q.created_at, q.workflow_uuid
     LIMIT :most
 )

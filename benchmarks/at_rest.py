@@ -1,0 +1,69 @@
+"""A process at rest: statements a second, CPU and memory. Promised: at most 2 a second, under 1 % CPU, under 60 MB."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from yard.databases import databases
+from yard.table import print_table
+
+from holdfast import AsyncHoldfast
+from holdfast.db import mysql, postgres, sqlite
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_SECONDS = 30.0
+_PAGE = 4096
+
+
+def _counted(kind: Any, count: list[int]) -> None:
+    """Count what sessions of *kind* send, transactions' BEGIN and COMMIT too."""
+    for name in ("execute", "fetch", "begin", "commit"):
+        send: Callable[..., Any] = getattr(kind, name)
+
+        def counting(self: Any, *args: Any, _send: Callable[..., Any] = send, **kwargs: Any) -> Any:
+            count[0] += 1
+            return _send(self, *args, **kwargs)
+
+        setattr(kind, name, counting)
+
+
+async def _rest(url: str, count: list[int]) -> tuple[float, float, float]:
+    app = AsyncHoldfast(url)
+
+    @app.workflow
+    async def nothing() -> None:
+        """Be registered, so that the queue is looked at."""
+
+    async with app:
+        await nothing()
+        await asyncio.sleep(5)
+        sent, cpu, begun = count[0], time.process_time(), time.perf_counter()
+        await asyncio.sleep(_SECONDS)
+        spent = time.perf_counter() - begun
+        return (count[0] - sent) / spent, (time.process_time() - cpu) / spent, _resident()
+
+
+def _resident() -> float:
+    """Return the megabytes this process holds."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE / 1e6
+
+
+def main() -> None:
+    count = [0]
+    for kind in (postgres.PostgresSession, mysql.MySQLSession, sqlite.SqliteConnection):
+        _counted(kind, count)
+    rows = []
+    with databases() as urls:
+        for name, url in urls.items():
+            statements, cpu, resident = asyncio.run(_rest(url, count))
+            rows.append((name, f"{statements:.2f}", f"{cpu:.2%}", f"{resident:.1f}"))
+    print_table("A process at rest", ["database", "statements/s", "CPU", "MB"], rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,259 @@
+"""The contract of the record: what was delivered live is delivered again, values and errors alike."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from holdfast.errors import CannotSerialize, DeterminismError, RecordedError
+from holdfast.testing.contract import workflows_values as values
+from holdfast.testing.contract.workflows_stage import Stage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holdfast.testing.contract.venue import Venue
+    from holdfast.testing.contract.workflows_stage import App, Flow, Life
+
+
+async def double(number: int) -> int:
+    return number * 2
+
+
+async def triple(number: int) -> int:
+    return number * 3
+
+
+async def same(thing: Any) -> Any:
+    return thing
+
+
+def described(error: BaseException) -> list[Any]:
+    """Return what a workflow can see of an error, without asking it for its text."""
+    kind = type(error)
+    shown = "" if isinstance(error, values.Silent) else str(error)
+    attributes = {name: value if isinstance(value, str | int) else "?" for name, value in sorted(vars(error).items())}
+    return [f"{kind.__module__}.{kind.__qualname__}", shown, attributes, type(error.__cause__).__name__]
+
+
+class ReplayContract:
+    """Live delivery equals replay delivery."""
+
+    def test_recorded_values_come_back_as_they_were_delivered(self, venue: Venue) -> None:
+        """One run in which every step is live, and its second life in which every step is replayed."""
+        delivered: dict[int, list[Any]] = {1: [], 2: []}
+
+        def build(app: App, life: Life) -> Flow:
+            steps = [app.step(body) for body, _ in values.VALUES]
+
+            async def all_of_them() -> int:
+                for step in steps:
+                    delivered[life.number].append(await step())
+                await life()
+                return len(steps)
+
+            return app.workflow(all_of_them)
+
+        async def scene(stage: Stage) -> None:
+            handle = await stage.relive(build)
+            assert await handle.result() == len(values.VALUES)
+            expected = [value for _, value in values.VALUES]
+            assert delivered[1] == expected
+            assert delivered[2] == expected
+            assert [type(each) for each in delivered[1]] == [type(each) for each in expected]
+            assert [type(each) for each in delivered[2]] == [type(each) for each in expected]
+            assert len(stage.steps(handle.workflow_id)) == len(expected)
+
+        Stage(venue).play(scene)
+
+    def test_results_of_runs_are_the_same_for_callers_and_for_those_who_come_later(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            app, other = stage.app(), stage.app()
+            flows = [(app.workflow(body), other.workflow(body), value) for body, value in values.VALUES]
+            async with app, other:
+                for flow, same, expected in flows:
+                    handle = await flow.start()
+                    live = await handle.result()
+                    later = await (await same.options(workflow_id=handle.workflow_id).start()).result()
+                    assert (live, type(live)) == (later, type(later)) == (expected, type(expected))
+
+        Stage(venue).play(scene)
+
+    def test_recorded_errors_come_back_as_the_same_type_and_data(self, venue: Venue) -> None:
+        seen: dict[int, list[Any]] = {1: [], 2: []}
+        ran: list[int] = []
+
+        class Local(Exception):
+            pass
+
+        raisers: list[Callable[[], BaseException]] = [
+            lambda: KeyError("k", 1),
+            lambda: OSError(2, "No such file", "data.txt"),
+            lambda: values.OutOfStock("tea", 0),
+            lambda: values.TimeoutError("mine"),
+            lambda: Local("here only"),
+            values.Silent,
+            lambda: ExceptionGroup("both", [ValueError("a"), values.OutOfStock("b", 2)]),
+        ]
+
+        async def raise_number(number: int) -> None:
+            ran.append(number)
+            error = raisers[number]()
+            raise error from LookupError("cause")
+
+        def build(app: App, life: Life) -> Flow:
+            step = app.step(raise_number)
+
+            async def catching() -> None:
+                for number in range(len(raisers)):
+                    try:
+                        await step(number)
+                    except Exception as error:  # noqa: BLE001 -- looked at below
+                        seen[life.number].append(described(error))
+                await life()
+                await step(2)
+
+            return app.workflow(catching)
+
+        async def scene(stage: Stage) -> None:
+            handle = await stage.relive(build)
+            final = await handle.error()
+            assert isinstance(final, values.OutOfStock)
+            assert (final.sku, final.left, str(final)) == ("tea", 0, "tea is out of stock")
+            kinds = [each[0].rpartition(".")[2] for each in seen[1]]
+            assert kinds == [
+                "KeyError",
+                "FileNotFoundError",
+                "OutOfStock",
+                "TimeoutError",
+                "RecordedError",
+                "Silent",
+                "ExceptionGroup",
+            ]
+            assert seen[1][3][0] == f"{values.__name__}.TimeoutError"
+            assert seen[1][4][2]["message"] == "here only"
+            live_cause = [each[:3] for each in seen[1]]
+            assert live_cause == [each[:3] for each in seen[2]]
+            assert ran == [*range(len(raisers)), 2]
+
+        Stage(venue).play(scene)
+
+    def test_error_without_a_class_here_comes_back_as_a_stand_in_for_callers_too(self, venue: Venue) -> None:
+        class Local(Exception):
+            pass
+
+        async def fails() -> None:
+            raise Local("gone", 3)
+
+        async def scene(stage: Stage) -> None:
+            app, other = stage.app(), stage.app()
+            flow, same = app.workflow(fails), other.workflow(fails)
+            async with app, other:
+                handle = await flow.start()
+                live = await handle.error()
+                later = await (await same.options(workflow_id=handle.workflow_id).start()).error()
+                for error in (live, later):
+                    assert isinstance(error, RecordedError)
+                    assert error.name.endswith("<locals>.Local")
+                    assert error.message == "('gone', 3)"
+
+        Stage(venue).play(scene)
+
+    @pytest.mark.parametrize("where", ["step", "workflow"])
+    def test_value_that_cannot_be_stored_fails_the_run_with_its_path_and_leaves_no_record(
+        self, venue: Venue, where: str
+    ) -> None:
+        async def unfit() -> Any:
+            return {"orders": [1, {"lock": threading.Lock()}]}
+
+        async def scene(stage: Stage) -> None:
+            app = stage.app()
+            first, step = app.step(double), app.step(unfit)
+
+            async def flow_of_step() -> Any:
+                await first(1)
+                return await (step() if where == "step" else unfit())
+
+            flow = app.workflow(flow_of_step)
+            async with app:
+                handle = await flow.start()
+                with pytest.raises(CannotSerialize, match=r"\$\.orders\[1\]\.lock"):
+                    await handle.result()
+                assert stage.run(handle.workflow_id)["status"] == "ERROR"
+                assert [row["function_name"] for row in stage.steps(handle.workflow_id)] == ["double"]
+
+        Stage(venue).play(scene)
+
+    def test_argument_that_cannot_be_stored_is_refused_before_anything_is_written(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            app = stage.app()
+
+            flow = app.workflow(same)
+            async with app:
+                with pytest.raises(CannotSerialize, match=r"positionalArgs\[0\]"):
+                    await flow.options(workflow_id=stage.version)(threading.Lock())
+                assert (
+                    stage.rows(
+                        f"SELECT 1 AS x FROM {stage.table('workflow_status')} WHERE workflow_uuid = ?", stage.version
+                    )
+                    == []
+                )
+
+        Stage(venue).play(scene)
+
+    @pytest.mark.parametrize("change", ["order", "arguments", "kind"])
+    def test_replay_that_differs_is_an_error_that_shows_both(self, venue: Venue, change: str) -> None:
+        def build(app: App, life: Life) -> Flow:
+            two, three = app.step(double), app.step(triple)
+
+            async def changed() -> None:
+                again = life.number == 2
+                if again and change == "order":
+                    await three(1)
+                elif again and change == "kind":
+                    await app.do("now")
+                else:
+                    await two(5 if again else 1)
+                await life()
+
+            return app.workflow(changed)
+
+        async def scene(stage: Stage) -> None:
+            handle = await stage.relive(build)
+            error = await handle.error()
+            assert isinstance(error, DeterminismError)
+            now = {"order": "triple", "arguments": "other arguments", "kind": "holdfast.now"}[change]
+            assert "double" in str(error)
+            assert now in str(error)
+            assert handle.workflow_id in str(error)
+
+        Stage(venue).play(scene)
+
+    def test_steps_that_are_recorded_are_not_done_again(self, venue: Venue) -> None:
+        ran: list[str] = []
+
+        def build(app: App, life: Life) -> Flow:
+            async def note(text: str) -> str:
+                ran.append(text)
+                return text
+
+            step = app.step(note)
+
+            async def noting() -> list[str]:
+                found = [await step("a"), await step("b")]
+                await life()
+                return [*found, await step("c")]
+
+            return app.workflow(noting)
+
+        async def scene(stage: Stage) -> None:
+            handle = await stage.relive(build)
+            assert await handle.result() == ["a", "b", "c"]
+            assert ran == ["a", "b", "c"]
+            state = await handle.status()
+            assert state.recovery_attempts in {0, 1}
+            assert stage.run(handle.workflow_id)["executions"] == 2
+
+        Stage(venue).play(scene)

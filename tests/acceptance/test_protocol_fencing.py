@@ -1,0 +1,170 @@
+"""I1: whoever has lost a run writes nothing for it, wherever it was stopped; I16: a closed attempt has no voice."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from holdfast.db import ConnectionManager
+from holdfast.db.migrations import Migrator
+from holdfast.errors import Superseded
+from holdfast.model.workflow import INTERNAL_QUEUE
+from holdfast.testing.contract.venue import apart
+from holdfast.testing.workers import until
+from holdfast.workflows.facts import FinishRuns, HandOverRuns, RecordSteps, StartChildren, StartRuns
+from holdfast.workflows.queries import workflow_queries
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holdfast.testing.stage import Stage
+
+KINDS = ["sqlite", "postgres", "mariadb"]
+
+# Where a worker is stopped by the operating system, in the middle of a run.
+PAUSES = [
+    ("sqlite", "step.before_user_code", 2),
+    ("sqlite", "step.after_user_code", 2),
+    ("sqlite", "pipeline.after_commit", 3),
+    ("postgres", "step.after_user_code", 2),
+    ("postgres", "pipeline.taken", 3),
+    ("postgres", "pipeline.before_commit", 3),
+    ("postgres", "run.outcome_written", 1),
+    ("mariadb", "step.after_user_code", 2),
+    ("mariadb", "pipeline.taken", 3),
+    ("mariadb", "pipeline.before_commit", 3),  # here a transaction is open and holds the run's row
+]
+
+
+def rows_of(scene: Stage, run_id: str) -> list[dict[str, Any]]:
+    return [
+        scene.run(run_id),
+        *scene.fetch("SELECT * FROM {steps} WHERE workflow_uuid = ? ORDER BY identity", run_id),
+    ]
+
+
+@pytest.mark.parametrize(("kind", "point", "at"), PAUSES)
+@pytest.mark.parametrize("colour", ["async", "sync"])
+def test_i1_a_worker_paused_past_its_lease_changes_nothing_when_it_wakes(
+    kind: str, point: str, at: int, colour: str, stage: Callable[[str], Stage]
+) -> None:
+    scene = stage(kind)
+    stale = scene.ready(colour, faults=[(point, at, "pause")])
+    stale.tell("run", "short", "paused", 7)
+    until(stale.is_paused)
+
+    fresh = scene.ready("async" if colour == "sync" else "sync")
+    fresh.tell("run", "short", "paused", 7)
+    assert fresh.hear("result", "paused")[2] == 21
+    after = rows_of(scene, "paused")
+    stale.wake()
+    assert stale.hear("result", "paused")[2] == 21
+    stale.tell("run", "short", "next", 1)
+    assert stale.hear("result", "next")[2] == 3
+
+    assert rows_of(scene, "paused") == after
+    scene.check_record(woken=True)
+
+
+def test_i1_a_writer_paused_inside_a_transaction_of_sqlite_makes_all_wait_and_loses_nothing(
+    stage: Callable[[str], Stage],
+) -> None:
+    scene = stage("sqlite")
+    other = scene.ready("async")
+    holder = scene.ready("sync", faults=[("pipeline.before_commit", 3, "pause")])
+    holder.tell("run", "short", "paused", 7)
+    until(holder.is_paused)
+    other.tell("run", "short", "other", 1)
+    holder.wake()
+
+    assert holder.hear("result", "paused")[2] == 21
+    assert other.hear("result", "other")[2] == 3
+    assert scene.run("paused")["recovery_attempts"] == 0
+    scene.check_record()
+
+
+class Facts:
+    """The facts of runs, written by hand through two connections."""
+
+    def __init__(self, manager: ConnectionManager) -> None:
+        queries = workflow_queries(manager.dialect, "holdfast")
+        self.queries = queries
+        self.start = StartRuns(queries, application_id="test", executor_id="local", incarnation="gone")
+        self.record = RecordSteps(queries)
+        self.children = StartChildren(self.record, self.start)
+        self.finish = FinishRuns(queries)
+        self.hand_over = HandOverRuns(queries)
+
+    async def release(self, manager: ConnectionManager) -> int:
+        return await manager.execute(
+            self.queries["runs_release"], incarnation="gone", most=10, internal_queue=INTERNAL_QUEUE
+        )
+
+
+def start_row(run_id: str, token: str, parent: str | None = None) -> tuple[Any, ...]:
+    return (run_id, "f", None, None, "[]", "json", token, parent, "mark", *[None] * 6, "tested")
+
+
+def step_row(run_id: str, token: str, identity: str = "0") -> tuple[Any, ...]:
+    return (run_id, token, int(identity) + 1, "step", identity, "mark", '"value"', None, None, "json", 0)
+
+
+WRITES: dict[str, Callable[[Facts], tuple[Any, tuple[Any, ...]]]] = {
+    "step": lambda facts: (facts.record, step_row("run", "first")),
+    "child": lambda facts: (facts.children, (step_row("run", "first"), start_row("child", "child", "run"))),
+    "outcome": lambda facts: (facts.finish, ("run", "first", "SUCCESS", "1", None, "json")),
+    "hand-over": lambda facts: (facts.hand_over, ("run", "first")),
+}
+
+
+@pytest.mark.parametrize("kind", ["postgres", "mariadb"])
+@pytest.mark.parametrize("write", list(WRITES))
+def test_i1_a_write_under_way_is_not_passed_by_a_release(
+    kind: str, write: str, fresh_database: Callable[[str], str]
+) -> None:
+    async def scene() -> None:
+        async with ConnectionManager(fresh_database(kind)) as manager:
+            await Migrator(manager).migrate()
+            facts = Facts(manager)
+            await manager.run(lambda tx: facts.start.apply(tx, [start_row("run", "first")]))
+            async with manager.transaction() as transaction:
+                written, row = WRITES[write](facts)
+                [outcome] = await written.apply(transaction, [row])
+                assert not isinstance(outcome, BaseException)
+                assert await apart(facts.release(manager)) == 0
+            assert await facts.release(manager) == (1 if write in {"step", "child"} else 0)
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("write", list(WRITES))
+def test_i1_a_write_that_waited_for_a_release_is_refused(
+    kind: str, write: str, fresh_database: Callable[[str], str]
+) -> None:
+    async def scene() -> None:
+        async with ConnectionManager(fresh_database(kind)) as manager:
+            await Migrator(manager).migrate()
+            facts = Facts(manager)
+            await manager.run(lambda tx: facts.start.apply(tx, [start_row("run", "first")]))
+            written, row = WRITES[write](facts)
+            async with manager.transaction() as transaction:
+                named = {"incarnation": "gone", "most": 10, "internal_queue": INTERNAL_QUEUE}
+                assert await transaction.execute(facts.queries["runs_release"], **named) == 1
+                stale = asyncio.create_task(apart(manager.run(lambda tx: written.apply(tx, [row]))))
+                await asyncio.wait([stale], timeout=0.1)
+            [outcome] = await stale
+            if write == "hand-over":  # the run is not its own any more, which is all that was wanted
+                assert outcome is True
+            else:
+                assert isinstance(outcome, Superseded)
+            runs = await manager.run(lambda tx: tx.fetch_batch(facts.queries["runs_look"], [("run",), ("child",)]))
+            assert [(row["workflow_uuid"], row["status"], row["owner_xid"]) for row in runs] == [
+                ("run", "ENQUEUED", None)
+            ]
+            steps = await manager.run(lambda tx: tx.fetch_batch(facts.queries["steps_of_runs"], [("run",)]))
+            assert steps == []
+
+    asyncio.run(scene())

@@ -1,0 +1,65 @@
+"""Every program in ``examples`` runs to a good end, in an empty folder, without a terminal."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+PATIENCE = 90
+
+
+def run(example: str, folder: Path) -> str:
+    """Run an example in *folder* and return what it prints."""
+    environment = {name: value for name, value in os.environ.items() if not name.endswith("DATABASE_URL")}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", EXAMPLES / example],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert done.returncode == 0, f"{example} fails:\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.mark.parametrize("example", sorted(path.name for path in EXAMPLES.glob("*.py")))
+def test_example_ends_well_and_says_something(example: str, tmp_path: Path) -> None:
+    assert run(example, tmp_path).strip()
+
+
+def test_demo_goes_on_where_it_stopped_and_charges_once(tmp_path: Path) -> None:
+    shown = run("demo.py", tmp_path)
+    first, second = shown.split("Second worker")
+    assert "SIGKILL" in first
+    for step in ("reserve", "charge", "pack"):
+        assert f"{step:10}runs" in first
+    for step in ("reserve", "charge"):
+        assert f"{step:10}recorded" in second
+        assert f"{step:10}runs" not in second
+    for step in ("pack", "ship"):
+        assert f"{step:10}runs" in second
+    assert "The bank's ledger: order-17 8900\n" in second
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_async_orders_ask_nobody_twice(tmp_path: Path) -> None:
+    assert "600 questions asked" in run("async_orders.py", tmp_path)
+    assert ", 0 questions asked" in run("async_orders.py", tmp_path)
+
+
+def test_undo_takes_back_the_last_booking_first(tmp_path: Path) -> None:
+    assert run("undo.py", tmp_path).splitlines() == [
+        "Lisbon: train to Lisbon, hotel in Lisbon, concert in Lisbon",
+        "Vienna:",
+        "  cancelled: hotel in Vienna",
+        "  cancelled: train to Vienna",
+        "  not booked: no concert left in Vienna",
+    ]

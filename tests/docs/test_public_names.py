@@ -1,0 +1,97 @@
+"""Every public name is documented in ``docs/reference``, and shown in an example there."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+import holdfast
+import holdfast.db
+import holdfast.serialize
+import holdfast.testing.contract
+import holdfast.testing.servers
+from holdfast import AsyncHoldfast, Handle, Holdfast, Retry, WorkflowStatus, errors
+from holdfast.model.workflow import StartOptions, WorkflowState
+from holdfast.testing.world import VirtualWorld
+from holdfast.workflows.configuration import engine_settings
+
+REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference"
+
+_BLOCK = re.compile(r"^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+_PAGES = [path.read_text(encoding="utf-8") for path in sorted(REFERENCE.glob("*.md"))]
+_EXAMPLES = "\n".join(
+    match["text"] for page in _PAGES for match in _BLOCK.finditer(page) if match["language"] == "python"
+)
+_PROSE = "\n".join(_BLOCK.sub("", page) for page in _PAGES)
+
+MODULES = [holdfast, holdfast.db, holdfast.serialize, holdfast.testing.contract, holdfast.testing.servers]
+NAMES = [(module.__name__, name) for module in MODULES for name in module.__all__]
+
+
+def _public(thing: object) -> list[str]:
+    return [name for name in dir(thing) if not name.startswith("_")]
+
+
+def _page(name: str) -> str:
+    return (REFERENCE / name).read_text(encoding="utf-8")
+
+
+def _mentioned(name: str, text: str) -> bool:
+    return re.search(rf"\b{re.escape(name)}\b", text) is not None
+
+
+@pytest.mark.parametrize(("module", "name"), NAMES, ids=[f"{module}.{name}" for module, name in NAMES])
+def test_public_name_is_described_and_shown(module: str, name: str) -> None:
+    assert re.search(rf"`[^`\n]*\b{re.escape(name)}\b[^`\n]*`", _PROSE), f"{module}.{name} is described nowhere"
+    assert _mentioned(name, _EXAMPLES), f"{module}.{name} is in no example"
+
+
+@pytest.mark.parametrize("name", sorted({*_public(Holdfast), *_public(AsyncHoldfast)}))
+def test_method_of_the_application_is_described_and_shown(name: str) -> None:
+    pages = _page("workflows.md") + _page("configuration.md")
+    assert _mentioned(name, _BLOCK.sub("", pages))
+    shown_otherwise = {"launch", "close", "deprecate_patch"}  # by the with block, and in the guide to deployment
+    assert _mentioned(name, _EXAMPLES) or name in shown_otherwise
+
+
+@pytest.mark.parametrize("name", [*_public(Handle), "has_ended"])
+def test_member_of_handle_or_status_is_described(name: str) -> None:
+    assert _mentioned(name, _page("workflows.md"))
+
+
+@pytest.mark.parametrize("status", list(WorkflowStatus))
+def test_status_is_described(status: WorkflowStatus) -> None:
+    assert f"| `{status}` |" in _page("workflows.md")
+
+
+@pytest.mark.parametrize("name", [*Retry.__slots__, *StartOptions.__slots__, *WorkflowState.__slots__])
+def test_field_is_described(name: str) -> None:
+    assert f"`{name}`" in _page("workflows.md")
+
+
+@pytest.mark.parametrize("name", [name for name in inspect.signature(engine_settings).parameters if name != "url"])
+def test_setting_is_described_with_its_default(name: str) -> None:
+    assert re.search(rf"^\| `{name}` \| [^|]* \| [^|]+ \|$", _page("configuration.md"), re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", _public(VirtualWorld))
+def test_member_of_the_virtual_world_is_described(name: str) -> None:
+    assert re.search(rf"`(await )?{name}\b", _page("testing.md"))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name for name, thing in vars(errors).items() if isinstance(thing, type) and thing.__module__ == errors.__name__],
+)
+def test_error_is_described(name: str) -> None:
+    assert _mentioned(name, _page("errors.md"))
+
+
+def test_error_tree_on_the_page_is_the_one_in_the_code() -> None:
+    assert errors.__doc__ is not None
+    drawing = re.compile(r"([│├└][│├└─ ]*)([A-Z]\w+)")
+    assert drawing.findall(errors.__doc__) == drawing.findall(_page("errors.md"))
+    assert len(drawing.findall(errors.__doc__)) > 20
