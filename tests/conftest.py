@@ -19,6 +19,11 @@ from holdfast.testing.skips import SkipReason, skip
 if TYPE_CHECKING:
     from pathlib import Path
 
+# Before any test module imports it, so that its assertions show their values.
+pytest.register_assert_rewrite("holdfast.testing.contract")
+
+pytest.register_assert_rewrite("holdfast.testing.contract")
+
 _FLEET = pytest.StashKey[Fleet]()
 _URLS = pytest.StashKey[dict[str, str]]()
 _HANDED_OVER = "holdfast_server_urls"

@@ -158,9 +158,7 @@ def offences(root: Path) -> Iterator[str]:
 def main() -> int:
     """Check the checkout."""
     parser = argparse.ArgumentParser(description="Check who imports whom in src/holdfast.")
-    parser.add_argument(
-        "--root", type=Path, default=Path(__file__).resolve().parent.parent, help="the checkout"
-    )
+    parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parent.parent, help="the checkout")
     parser.add_argument("--table", action="store_true", help="print the table as markdown and check nothing")
     options = parser.parse_args()
     lines = table_rows() if options.table else sorted(set(offences(options.root)))

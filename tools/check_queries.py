@@ -62,9 +62,7 @@ LOADERS: dict[str, Callable[[DialectName, str], Queries]] = {
 
 def unknown_folders(package: Path) -> Iterator[str]:
     """Yield each folder of queries that nothing here loads."""
-    for folder in sorted(
-        {file.parent.relative_to(package).as_posix() for file in package.rglob("sql/*.sql")}
-    ):
+    for folder in sorted({file.parent.relative_to(package).as_posix() for file in package.rglob("sql/*.sql")}):
         if folder not in LOADERS and not folder.startswith(_TESTING):
             yield f"{folder} is not checked: say in LOADERS of tools/check_queries.py how it is loaded"
 

@@ -55,16 +55,12 @@ def install(packages: list[str]) -> bool:
 def make_venv(folder: str) -> int:
     """Make a virtual environment with pip in *folder*."""
     if sys.version_info < _OLDEST_PYTHON:
-        return _refuse(
-            f"Python 3.11 or newer is needed; {sys.executable} is older. Try: make PYTHON=python3.12"
-        )
+        return _refuse(f"Python 3.11 or newer is needed; {sys.executable} is older. Try: make PYTHON=python3.12")
     # Debian keeps ensurepip, without which an environment has no pip, in a package of its own.
     if importlib.util.find_spec("ensurepip") is None:
         package = f"python3.{sys.version_info.minor}-venv"
         if not install([package]):
-            return _refuse(
-                f"This Python cannot make virtual environments. As root: apt-get install {package}"
-            )
+            return _refuse(f"This Python cannot make virtual environments. As root: apt-get install {package}")
     return subprocess.run([sys.executable, "-m", "venv", folder], check=False).returncode
 
 

@@ -179,10 +179,7 @@ async def _mysql(manager: ConnectionManager) -> list[str]:
                 for row in columns
             ),
             [
-                *(
-                    f"{row['name']}: {'index' if row['repeats'] else 'unique'} ({row['columns']})"
-                    for row in indexes
-                ),
+                *(f"{row['name']}: {'index' if row['repeats'] else 'unique'} ({row['columns']})" for row in indexes),
                 *map(_foreign_key, await manager.fetch(_MYSQL_FOREIGN_KEYS, name)),
                 *(f"{row['name']}: check ({row['text']})" for row in checks),
             ],
@@ -232,9 +229,7 @@ async def page(url: str) -> str:
         migrator = Migrator(manager)
         await migrator.migrate()
         head = f"# What the migrations up to version {migrator.latest} make on {manager.dialect}."
-        return "\n".join(
-            [head, "# Written by tools/schema_snapshot.py; do not edit.", "", *await catalog(manager)]
-        )
+        return "\n".join([head, "# Written by tools/schema_snapshot.py; do not edit.", "", *await catalog(manager)])
 
 
 def pages(servers: dict[str, str], folder: str) -> Iterator[tuple[Path, str]]:

@@ -50,7 +50,7 @@ asyncio.run(main())
 
 def run_child(url: str, point: str, at: int) -> tuple[int, list[str]]:
     command = [sys.executable, "-c", CHILD, url, point, str(at)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, timeout=60, check=False)
     assert point or done.returncode == 0, done.stderr.decode()
     return done.returncode, done.stdout.decode().split()
 

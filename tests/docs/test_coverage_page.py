@@ -193,9 +193,7 @@ def summary(parts: Sequence[Part]) -> str:
     lines = ["| part | rows | shown | differs | not yet |", "|---|---:|---:|---:|---:|"]
     lines += [_summary_row(f"[{part.title}](coverage/{part.file})", part.counts) for part in parts]
     lines += [_summary_row("all", total), ""]
-    lines.append(
-        f"{total.total()} rows: {total[SHOWN]} shown, {total[DIFFERS]} differ, {total[NOT_YET]} not yet."
-    )
+    lines.append(f"{total.total()} rows: {total[SHOWN]} shown, {total[DIFFERS]} differ, {total[NOT_YET]} not yet.")
     return "\n".join(lines)
 
 
@@ -233,9 +231,7 @@ def test_coverage_rows_are_whole_and_true(file: str) -> None:
 
 
 def test_coverage_summary_equals_the_count() -> None:
-    assert stated_summary() == summary(read_parts()), (
-        f"run: python {Path(__file__).relative_to(ROOT)} --update"
-    )
+    assert stated_summary() == summary(read_parts()), f"run: python {Path(__file__).relative_to(ROOT)} --update"
 
 
 def _page(*rows: str) -> str:
@@ -247,9 +243,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build a small tree with one test function, one test method and one benchmark."""
     root = tmp_path_factory.mktemp("house")
     (root / "tests").mkdir()
-    (root / "tests" / "test_a.py").write_text(
-        "def test_b(): ...\nclass TestC:\n    async def test_d(self): ...\n"
-    )
+    (root / "tests" / "test_a.py").write_text("def test_b(): ...\nclass TestC:\n    async def test_d(self): ...\n")
     (root / "benchmarks").mkdir()
     (root / "benchmarks" / "steps.py").write_text("def main(): ...\n")
     return root
@@ -305,9 +299,7 @@ def test_coverage_check_refuses_a_name_twice_in_one_section(house: Path) -> None
 
 
 def test_coverage_check_allows_a_name_twice_in_two_sections(house: Path) -> None:
-    page = (
-        _page("| `x` | `y` | not yet |") + "\n" + _page("| `x` | `y` | not yet |").replace("Section", "Other")
-    )
+    page = _page("| `x` | `y` | not yet |") + "\n" + _page("| `x` | `y` | not yet |").replace("Section", "Other")
     assert list(faults_of(read_part("p.md", page).rows, house)) == []
 
 

@@ -6,7 +6,7 @@ import asyncio
 import random
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import asyncmy
@@ -187,7 +187,7 @@ def test_cancelled_calls_leave_the_pool_healthy_and_transactions_whole(
     kind: str, seed: int, fresh_database: FreshDatabase
 ) -> None:
     url = fresh_database(kind)
-    chance = random.Random(seed)
+    chance = random.Random(seed)  # noqa: S311 -- a schedule that can be repeated
 
     async def pair(manager: ConnectionManager, number: int) -> None:
         await manager.fetch("SELECT k FROM t WHERE k = ?", f"{number}-a")
@@ -298,21 +298,23 @@ def test_lone_write_cut_on_its_way_is_of_unknown_outcome(kind: str, fresh_databa
     parts = urlsplit(url)
 
     async def scene() -> None:
-        async with Proxy("127.0.0.1", parts.port or 0) as proxy:
-            async with ConnectionManager(url.replace(f":{parts.port}/", f":{proxy.port}/")) as manager:
-                await table(manager)
-                proxy.arm(b"the-key", Cut.AFTER)
-                with pytest.raises(UnknownCommit):
-                    await manager.execute("INSERT INTO t VALUES (?, 0)", "the-key")
-                assert await keys(manager) == ["the-key"]
-                proxy.arm(b"the-key", Cut.AFTER)
-                assert await manager.fetch("SELECT v FROM t WHERE k = ?", "the-key") == [{"v": 0}]
-                assert proxy.cuts == 2
-                proxy.refusing = True
-                proxy.cut_all()
-                with pytest.raises((Retryable, ConnectionError)):
-                    await manager.fetch("SELECT 1 AS one")
-                proxy.refusing = False
-                assert await manager.fetch("SELECT 1 AS one") == [{"one": 1}]
+        async with (
+            Proxy("127.0.0.1", parts.port or 0) as proxy,
+            ConnectionManager(url.replace(f":{parts.port}/", f":{proxy.port}/")) as manager,
+        ):
+            await table(manager)
+            proxy.arm(b"the-key", Cut.AFTER)
+            with pytest.raises(UnknownCommit):
+                await manager.execute("INSERT INTO t VALUES (?, 0)", "the-key")
+            assert await keys(manager) == ["the-key"]
+            proxy.arm(b"the-key", Cut.AFTER)
+            assert await manager.fetch("SELECT v FROM t WHERE k = ?", "the-key") == [{"v": 0}]
+            assert proxy.cuts == 2
+            proxy.refusing = True
+            proxy.cut_all()
+            with pytest.raises((Retryable, ConnectionError)):
+                await manager.fetch("SELECT 1 AS one")
+            proxy.refusing = False
+            assert await manager.fetch("SELECT 1 AS one") == [{"one": 1}]
 
     asyncio.run(scene())

@@ -46,17 +46,13 @@ def test_migrations_are_read_in_order(tmp_path: Path) -> None:
         ([], "no migrations"),
     ],
 )
-def test_migrations_that_are_not_numbered_from_one_are_refused(
-    names: list[str], told: str, tmp_path: Path
-) -> None:
+def test_migrations_that_are_not_numbered_from_one_are_refused(names: list[str], told: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=told):
         read_migrations(folder_of(tmp_path, *names), DialectName.SQLITE)
 
 
 def test_statements_are_cut_at_semicolons_outside_of_literals() -> None:
-    text = (
-        "CREATE TABLE @a (x TEXT DEFAULT ';'); -- not; here\nCREATE INDEX i ON @a (x) /* ; */;\n-- the end\n"
-    )
+    text = "CREATE TABLE @a (x TEXT DEFAULT ';'); -- not; here\nCREATE INDEX i ON @a (x) /* ; */;\n-- the end\n"
     assert written(text, DialectName.SQLITE) == [
         "CREATE TABLE \"a\" (x TEXT DEFAULT ';')",
         '-- not; here\nCREATE INDEX i ON "a" (x) /* ; */',
@@ -72,9 +68,7 @@ def test_statements_need_no_last_semicolon() -> None:
 
 
 def test_statements_name_tables_also_in_the_body_of_a_function() -> None:
-    text = (
-        "CREATE FUNCTION f() RETURNS void AS $f$ DELETE FROM @a; DELETE FROM b; $f$ LANGUAGE sql; SELECT '@a'"
-    )
+    text = "CREATE FUNCTION f() RETURNS void AS $f$ DELETE FROM @a; DELETE FROM b; $f$ LANGUAGE sql; SELECT '@a'"
     assert written(text, DialectName.POSTGRES) == [
         'CREATE FUNCTION f() RETURNS void AS $f$ DELETE FROM "durable"."a"; DELETE FROM b; $f$ LANGUAGE sql',
         "SELECT '@a'",

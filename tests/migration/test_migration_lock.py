@@ -228,9 +228,7 @@ def test_lock_is_free_again_after_a_migration_that_succeeded_or_failed(
 
 
 @SERVERS
-def test_lock_of_another_schema_or_database_is_another_one(
-    kind: str, fresh_database: Callable[[str], str]
-) -> None:
+def test_lock_of_another_schema_or_database_is_another_one(kind: str, fresh_database: Callable[[str], str]) -> None:
     url, other = fresh_database(kind), fresh_database(kind)
 
     async def main() -> None:

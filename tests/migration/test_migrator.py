@@ -205,9 +205,7 @@ def test_schema_that_is_too_new_is_refused_and_nothing_is_touched(database: str)
     use(database, work)
 
 
-def test_migration_that_fails_leaves_those_before_it_and_the_next_call_goes_on(
-    database: str, tmp_path: Path
-) -> None:
+def test_migration_that_fails_leaves_those_before_it_and_the_next_call_goes_on(database: str, tmp_path: Path) -> None:
     folder = steps(tmp_path, upto=2)
     add(folder, "0003_broken", "CREATE TABLE @more (id INTEGER); INSERT INTO @nowhere VALUES (1);")
 
@@ -330,9 +328,7 @@ def test_schemas_of_one_database_are_migrated_independently(fresh_database: Call
             assert await run_holdfast_migrations(manager, schema=schema)
             versions, noted = await rows(manager, schema)
             assert versions == [int(noted or 0)]
-        assert await catalog(manager) == [
-            line.replace(' "Select".', " ") for line in await catalog(manager, "Select")
-        ]
+        assert await catalog(manager) == [line.replace(' "Select".', " ") for line in await catalog(manager, "Select")]
 
     use(fresh_database("postgres"), work)
 

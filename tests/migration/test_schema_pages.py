@@ -31,9 +31,7 @@ def tool(name: str) -> ModuleType:
 
 
 @EVERY_KIND
-def test_page_of_the_schema_says_what_the_migrations_make(
-    kind: str, fresh_database: Callable[[str], str]
-) -> None:
+def test_page_of_the_schema_says_what_the_migrations_make(kind: str, fresh_database: Callable[[str], str]) -> None:
     snapshot = tool("schema_snapshot")
     path = snapshot.PAGES / f"{KINDS[kind]}.txt"
     written = asyncio.run(snapshot.page(fresh_database(kind)))
@@ -148,9 +146,7 @@ _TOLD = {
 
 
 @EVERY_KIND
-def test_catalog_tells_columns_keys_checks_and_indexes(
-    kind: str, fresh_database: Callable[[str], str]
-) -> None:
+def test_catalog_tells_columns_keys_checks_and_indexes(kind: str, fresh_database: Callable[[str], str]) -> None:
     async def main() -> list[str]:
         async with ConnectionManager(fresh_database(kind)) as manager:
             for statement in _EVERYTHING[kind]:

@@ -6,7 +6,7 @@ A session that is known to be broken is dropped at either end. Sessions must com
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 from holdfast.errors import NotInitialized, Unavailable
@@ -67,10 +67,17 @@ class Pool:
             self._turns.release()
 
     async def close(self) -> None:
-        """Close what is idle now, and what is lent when it comes back."""
+        """Refuse those who wait, let those under way finish, close every session.
+
+        What is still lent when the pool's timeout has passed is closed when it comes back.
+        """
         self._closed = True
         while self._idle:
             await self._idle.pop().close()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._timeout):
+                for _ in range(self._size):
+                    await self._turns.acquire()
 
     async def _wait_for_turn(self) -> None:
         if not self._turns.locked():

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from holdfast.errors import WorkflowNotFound
 from holdfast.model.workflow import Duration, WorkflowState, WorkflowStatus, seconds
+from holdfast.workflows import branches
 from holdfast.workflows.place import task_place, thread_place
 from holdfast.workflows.ticket import not_ended
 
@@ -35,12 +36,13 @@ class Handle(Generic[R]):
     def result(self, timeout: Duration | None = None) -> R:
         """Wait for the run's value, or raise what it ended with; ``TimeoutError`` leaves it running.
 
-        In a workflow this is a recorded operation.
+        In a workflow this is a recorded operation, and whether it came in time is recorded too.
         """
-        place = thread_place(self._engine)
-        if place is not None and timeout is None:
-            return cast("R", self._engine.durable.result_blocking(place, self._ticket))
-        limit = None if timeout is None else seconds(timeout)
+        engine, place, limit = self._engine, thread_place(self._engine), None if timeout is None else seconds(timeout)
+        if place is not None:
+            if limit is None:
+                return cast("R", engine.durable.result_blocking(place, self._ticket))
+            return cast("R", branches.within_blocking(engine.durable, place, limit, self.result, engine.threads))
         return cast("R", _value(self._engine.wait_blocking(self._ticket, limit)))
 
     def status(self) -> WorkflowState:
@@ -66,12 +68,13 @@ class AsyncHandle(Generic[R]):
     async def result(self, timeout: Duration | None = None) -> R:  # noqa: ASYNC109 -- the same name in both colours
         """Wait for the run's value, or raise what it ended with; ``TimeoutError`` leaves it running.
 
-        In a workflow this is a recorded operation.
+        In a workflow this is a recorded operation, and whether it came in time is recorded too.
         """
-        place = task_place(self._engine)
-        if place is not None and timeout is None:
-            return cast("R", await self._engine.durable.result(place, self._ticket))
-        limit = None if timeout is None else seconds(timeout)
+        engine, place, limit = self._engine, task_place(self._engine), None if timeout is None else seconds(timeout)
+        if place is not None:
+            if limit is None:
+                return cast("R", await engine.durable.result(place, self._ticket))
+            return cast("R", await branches.within(engine.durable, place, limit, self.result()))
         try:
             async with asyncio.timeout(limit) as scope:
                 outcome = await self._engine.wait(self._ticket)

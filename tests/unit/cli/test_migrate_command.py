@@ -109,9 +109,7 @@ def test_print_and_check_exclude_each_other(tmp_path: Path) -> None:
     assert "exclude each other" in done.stderr
 
 
-def test_database_comes_from_the_environment_ours_first(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_database_comes_from_the_environment_ours_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DATABASE_URL", f"sqlite:///{tmp_path}/theirs.db")
     assert holdfast("migrate").exit_code == 0
     assert versions(tmp_path / "theirs.db") == [latest()]
@@ -163,9 +161,7 @@ def test_schema_is_the_one_that_is_asked_for(fresh_database: Callable[[str], str
 
     async def schemas() -> list[str]:
         async with ConnectionManager(url) as manager:
-            found = await manager.fetch(
-                "SELECT nspname FROM pg_namespace WHERE nspname IN ('durable', 'holdfast')"
-            )
+            found = await manager.fetch("SELECT nspname FROM pg_namespace WHERE nspname IN ('durable', 'holdfast')")
             return [row["nspname"] for row in found]
 
     assert asyncio.run(schemas()) == ["durable"]

@@ -18,8 +18,7 @@ SQLITE, POSTGRES, MYSQL = DialectName.SQLITE, DialectName.POSTGRES, DialectName.
 
 # Characters that matter to some lexer come up often.
 _INSIDE = st.text(
-    st.sampled_from("?'\"`\\$-/*#[]%;E a1\n\r")
-    | st.characters(exclude_characters="\x00", exclude_categories=["Cs"]),
+    st.sampled_from("?'\"`\\$-/*#[]%;E a1\n\r") | st.characters(exclude_characters="\x00", exclude_categories=["Cs"]),
     max_size=10,
 )
 _CODE = st.sampled_from(["SELECT", "a", "=", "1", "- 1", "(", ")", "%", "e", "x_E", "table$1", "::text", ","])
@@ -106,9 +105,7 @@ def test_pieces_joined_give_the_statement_back(dialect: DialectName, data: st.Da
     quoted = [piece.text for piece in found if piece.part is not Part.CODE]
     # The end of its line is no part of a comment.
     assert quoted == [
-        text.removesuffix("\n") if text.startswith(("--", "#")) else text
-        for kind, text in parts
-        if kind == "literal"
+        text.removesuffix("\n") if text.startswith(("--", "#")) else text for kind, text in parts if kind == "literal"
     ]
 
 

@@ -170,9 +170,7 @@ def test_query_of_several_statements_is_cut_at_semicolons(tmp_path: Path) -> Non
         (MYSQL, 'SELECT "a b"', "not allowed"),
     ],
 )
-def test_text_that_cannot_be_written_is_refused(
-    tmp_path: Path, dialect: DialectName, sql: str, told: str
-) -> None:
+def test_text_that_cannot_be_written_is_refused(tmp_path: Path, dialect: DialectName, sql: str, told: str) -> None:
     with pytest.raises(QueryFailed, match=told) as caught:
         _one(tmp_path, dialect, sql)
     assert str(caught.value).startswith("common.sql:1, query it: ")
@@ -241,10 +239,7 @@ def test_batch_on_postgres_takes_arrays_for_what_json_does_not_keep(tmp_path: Pa
     query = _one(tmp_path, POSTGRES, "-- rows: a bytes, b float\nSELECT r.a, :p FROM {rows} AS r")
     assert [(text, _plain(args)) for text, args in query.batch([(b"x", 1.0), (b"y", 2.0)], {"p": 8})] == [
         (
-            (
-                "SELECT r.a, $1 FROM unnest($2::integer[], $3::bytea[], $4::double precision[])"
-                ' AS "r"("n", "a", "b")'
-            ),
+            ('SELECT r.a, $1 FROM unnest($2::integer[], $3::bytea[], $4::double precision[]) AS "r"("n", "a", "b")'),
             [8, [0, 1], [b"x", b"y"], [1.0, 2.0]],
         )
     ]
@@ -269,9 +264,7 @@ def test_batch_on_mysql_is_one_call_with_a_union(tmp_path: Path) -> None:
 
 def test_batch_on_sqlite_is_all_calls_of_a_row_before_the_next(tmp_path: Path) -> None:
     query = _one(tmp_path, SQLITE, BATCH)
-    insert = (
-        'INSERT INTO "t" (x) SELECT r.a, ? FROM (SELECT ? AS "n", ? AS "a", ? AS "b") AS "r" WHERE r.b > ?'
-    )
+    insert = 'INSERT INTO "t" (x) SELECT r.a, ? FROM (SELECT ? AS "n", ? AS "a", ? AS "b") AS "r" WHERE r.b > ?'
     assert query.batch([("x", 1), ("y", 2)], {"p": 8, "q": 9}) == [
         (insert, (8, 0, "x", 1, 9)),
         ("SELECT ?", (9,)),
@@ -312,8 +305,7 @@ def test_every_placeholder_has_its_parameter(
     tmp_path_factory: pytest.TempPathFactory, names: list[str], dialect: DialectName, literals: list[str]
 ) -> None:
     items = [
-        f":{name}, '{literal.replace(chr(39), chr(39) * 2)}'"
-        for name, literal in zip(names, literals, strict=False)
+        f":{name}, '{literal.replace(chr(39), chr(39) * 2)}'" for name, literal in zip(names, literals, strict=False)
     ]
     query = _one(tmp_path_factory.mktemp("queries"), dialect, f"SELECT {', '.join(items)}")
     [(text, args)] = query.bind({name: name for name in names})
@@ -331,9 +323,7 @@ def test_every_placeholder_has_its_parameter(
 
 
 def test_dialects_that_agree_have_no_differences(tmp_path: Path) -> None:
-    (tmp_path / "postgres.sql").write_text(
-        "-- name: a\nSELECT :x::text\n-- name: p\n-- only: postgres\nSELECT 1\n"
-    )
+    (tmp_path / "postgres.sql").write_text("-- name: a\nSELECT :x::text\n-- name: p\n-- only: postgres\nSELECT 1\n")
     common = f"-- name: a\nSELECT :x\n-- name: b\n{BATCH}\n-- name: c\n-- only: sqlite, mysql\nSELECT 1\n"
     loaded = [_load(tmp_path, dialect, common) for dialect in DialectName]
     assert compare(*loaded) == []
@@ -343,8 +333,7 @@ def test_dialects_that_agree_have_no_differences(tmp_path: Path) -> None:
 
 def test_differences_between_dialects_are_told(tmp_path: Path) -> None:
     (tmp_path / "sqlite.sql").write_text(
-        "-- name: alone\nSELECT 1\n-- name: other\nSELECT :y\n"
-        "-- name: rows\n-- rows: a int\nSELECT 1 FROM {rows} AS r"
+        "-- name: alone\nSELECT 1\n-- name: other\nSELECT :y\n-- name: rows\n-- rows: a int\nSELECT 1 FROM {rows} AS r"
     )
     common = "-- name: other\nSELECT :x\n-- name: rows\n-- rows: a text\nSELECT 1 FROM {rows} AS r"
     loaded = [_load(tmp_path, dialect, common) for dialect in (SQLITE, POSTGRES)]
@@ -439,9 +428,7 @@ def test_batch_brings_every_type_to_the_database_and_back(
         """.replace("\n        ", "\n"),
     )
     url = fresh_database(kind)
-    found = _run(
-        url, [*queries["create"].bind({}), *queries["put"].batch(ROWS, {"p": "%p"}), *queries["get"].bind({})]
-    )
+    found = _run(url, [*queries["create"].bind({}), *queries["put"].batch(ROWS, {"p": "%p"}), *queries["get"].bind({})])
     assert found == [(n, *row, "%p") for n, row in enumerate(ROWS)]
 
 

@@ -77,7 +77,7 @@ class LifeContract:
             written = {key for key in await asyncio.gather(*writes) if key is not None}
             await manager.initialize()
             if venue.shared:
-                assert written <= {row["k"] for row in await manager.fetch(f"SELECT k FROM {table}")}
+                assert written == {row["k"] for row in await manager.fetch(f"SELECT k FROM {table}")}
 
         venue.play(scene)
 

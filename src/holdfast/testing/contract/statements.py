@@ -201,7 +201,7 @@ class StatementContract:
     def test_question_marks_in_literals_and_comments_are_left_alone(self, venue: Venue) -> None:
         async def scene(manager: Manager) -> dict[str, Any] | None:
             return await manager.fetchone(
-                "SELECT '?' AS a, 'it''s ? %s' AS b, /* ? */ COUNT(*) AS c FROM (SELECT 1 AS x) AS y -- ?\n WHERE 1 = ?",
+                "SELECT '?' AS a, 'it''s ? %s' AS b, /* ? */ COUNT(*) AS c FROM (SELECT 1 AS x) y -- ?\n WHERE 1 = ?",
                 1,
             )
 

@@ -261,7 +261,7 @@ class TransactionContract:
             async with manager.transaction() as transaction:
                 await transaction.fetch("SELECT 1 AS one")
                 if venue.pooled:
-                    with pytest.raises(Unavailable, match="1 connections were busy .* Raise pool_size"):
+                    with pytest.raises(Unavailable, match=r"1 connections were busy .* Raise pool_size"):
                         await apart(manager.fetch("SELECT 1 AS one"))
                 else:  # there is no pool: reads go on beside the writer, other writers wait for it
                     waiting = asyncio.ensure_future(

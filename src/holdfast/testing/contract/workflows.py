@@ -1,12 +1,29 @@
 """The contract of durable workflows: runs and steps, on every database and in both colours."""
 
+from holdfast.testing.contract.workflows_branches import BranchesContract
 from holdfast.testing.contract.workflows_calls import CallsContract
+from holdfast.testing.contract.workflows_children import ChildrenContract
 from holdfast.testing.contract.workflows_ids import IdsContract
 from holdfast.testing.contract.workflows_life import ApplicationContract
 from holdfast.testing.contract.workflows_methods import MethodsContract
 from holdfast.testing.contract.workflows_place import PlaceContract
 from holdfast.testing.contract.workflows_replay import ReplayContract
+from holdfast.testing.contract.workflows_steps import StepsContract
+from holdfast.testing.contract.workflows_tables import TablesContract
+from holdfast.testing.contract.workflows_time import TimeContract
 
 
-class WorkflowContract(CallsContract, PlaceContract, ApplicationContract, MethodsContract, IdsContract, ReplayContract):
+class WorkflowContract(
+    CallsContract,
+    PlaceContract,
+    ApplicationContract,
+    MethodsContract,
+    IdsContract,
+    ReplayContract,
+    BranchesContract,
+    ChildrenContract,
+    StepsContract,
+    TimeContract,
+    TablesContract,
+):
     """Everything an application promises about its runs and their steps."""

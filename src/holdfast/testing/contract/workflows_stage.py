@@ -96,8 +96,10 @@ class Handle:
         found: str = self.raw.workflow_id
         return found
 
-    async def result(self, timeout: float | None = PATIENCE) -> Any:  # noqa: ASYNC109 -- the library's own name
-        """Wait for the outcome; never for ever, unless asked to with None."""
+    async def result(self, timeout: float | None = None) -> Any:  # noqa: ASYNC109 -- the library's own name
+        """Wait for the outcome; outside of a workflow, never for ever."""
+        if timeout is None and self._app.raw.workflow_id is None:
+            timeout = PATIENCE
         return await self._app.value(self.raw.result(timeout=timeout))
 
     async def error(self) -> BaseException:
@@ -235,6 +237,7 @@ class Stage:
         self.colour = venue.colour
         self.dialect = venue.dialect
         self.version = f"v-{secrets.token_hex(8)}"
+        self.settings: dict[str, Any] = {}
         self._apps: list[App] = []
         self._gates: list[Gate] = []
 
@@ -256,7 +259,7 @@ class Stage:
 
     def app(self, **settings: Any) -> App:
         """Return an application, not launched yet."""
-        app = App(self.colour, self.url, **{"application_version": self.version, **settings})
+        app = App(self.colour, self.url, **{"application_version": self.version, **self.settings, **settings})
         self._apps.append(app)
         return app
 
@@ -272,10 +275,14 @@ class Stage:
         while not await _held(condition()):
             if time.monotonic() > deadline:
                 raise TimeoutError("The condition never held.")
-            if self.colour is Colour.ASYNC:
-                await asyncio.sleep(0.005)
-            else:
-                time.sleep(0.005)  # noqa: ASYNC251 -- the sync colour has no loop
+            await self.pause(0.005)
+
+    async def pause(self, seconds: float) -> None:
+        """Take some time, as the world outside does."""
+        if self.colour is Colour.ASYNC:
+            await asyncio.sleep(seconds)
+        else:
+            time.sleep(seconds)  # noqa: ASYNC251 -- the sync colour has no loop
 
     async def crash(self, app: App) -> None:
         """Take *app* for gone, as if its lease had ended: it claims nothing more, and its row is removed."""

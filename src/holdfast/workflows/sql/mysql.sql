@@ -1,4 +1,7 @@
 -- MariaDB/MySQL writes first and then reads what came of it, in the same transaction.
+--
+-- A write that joins begins with what is wanted (STRAIGHT_JOIN) and finds the runs by their key (FORCE INDEX): a
+-- small table would be walked from end to end, and every row on the way waited for that another executor has locked.
 
 -- name: run_start
 -- rows: id text, name text, class_name text, config_name text, inputs text, serialization text, token text
@@ -53,7 +56,8 @@ INSERT INTO @operation_outputs (
 SELECT
     r.id, r.position, r.name, r.identity, r.fingerprint, r.output, r.error, r.child_id,
     r.serialization, r.token, {now_ms} - r.duration_ms, {now_ms}
-FROM {rows} AS r JOIN @workflow_status AS w ON w.workflow_uuid = r.id AND w.owner_xid = r.token
+FROM {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY)
+    ON w.workflow_uuid = r.id AND w.owner_xid = r.token
 ORDER BY w.workflow_uuid
 LOCK IN SHARE MODE
 ON DUPLICATE KEY UPDATE workflow_uuid = @operation_outputs.workflow_uuid;
@@ -62,13 +66,15 @@ JOIN @operation_outputs AS o ON o.workflow_uuid = r.id AND o.identity = r.identi
 
 -- name: runs_progressed
 -- rows: id text, token text
-UPDATE @workflow_status AS w JOIN {rows} AS r ON w.workflow_uuid = r.id AND w.owner_xid = r.token
+UPDATE {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY)
+    ON w.workflow_uuid = r.id AND w.owner_xid = r.token
 SET w.recovery_attempts = 0
 WHERE w.recovery_attempts > 0;
 
 -- name: run_finish
 -- rows: id text, token text, outcome text, result text, failure text, result_serialization text
-UPDATE @workflow_status AS w JOIN {rows} AS r ON w.workflow_uuid = r.id AND w.owner_xid = r.token
+UPDATE {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY)
+    ON w.workflow_uuid = r.id AND w.owner_xid = r.token
 SET w.status = r.outcome, w.output = r.result, w.error = r.failure,
     w.output_serialization = r.result_serialization, w.completed_at = {now_ms}, w.updated_at = {now_ms},
     w.deduplication_id = NULL
@@ -78,7 +84,8 @@ JOIN @workflow_status AS w ON w.workflow_uuid = r.id AND w.owner_xid = r.token A
 
 -- name: run_hand_over
 -- rows: id text, token text
-UPDATE @workflow_status AS w JOIN {rows} AS r ON w.workflow_uuid = r.id AND w.owner_xid = r.token
+UPDATE {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY)
+    ON w.workflow_uuid = r.id AND w.owner_xid = r.token
 SET w.status = 'ENQUEUED', w.owner_xid = NULL, w.incarnation = NULL, w.updated_at = {now_ms},
     w.queue_name = COALESCE(w.queue_name, :internal_queue)
 WHERE w.status = 'PENDING';
@@ -87,19 +94,19 @@ JOIN @workflow_status AS w ON w.workflow_uuid = r.id AND w.owner_xid IS NULL AND
 
 -- name: runs_release
 -- The answer is only for the log: what was released is ENQUEUED in the same transaction's eyes.
-UPDATE @workflow_status AS w JOIN (
+UPDATE (
     SELECT q.workflow_uuid FROM @workflow_status AS q
     WHERE q.status = 'PENDING' AND q.incarnation = :incarnation
       AND NOT EXISTS (SELECT 1 FROM @executors AS e WHERE e.incarnation = q.incarnation)
     ORDER BY q.created_at
     LIMIT :most
     FOR UPDATE SKIP LOCKED
-) AS c ON c.workflow_uuid = w.workflow_uuid
+) AS c STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY) ON w.workflow_uuid = c.workflow_uuid
 SET w.status = 'ENQUEUED', w.owner_xid = NULL, w.incarnation = NULL, w.updated_at = {now_ms},
     w.recovery_attempts = w.recovery_attempts + 1, w.queue_name = COALESCE(w.queue_name, :internal_queue);
 
 -- name: runs_claim
-UPDATE @workflow_status AS w JOIN (
+UPDATE (
     SELECT q.workflow_uuid FROM @workflow_status AS q
     WHERE q.status = 'ENQUEUED' AND q.queue_name = :queue_name
       AND JSON_EXTRACT(:caps, CONCAT('$."', q.name, '"')) IS NOT NULL
@@ -109,7 +116,7 @@ UPDATE @workflow_status AS w JOIN (
     ORDER BY q.priority, q.created_at, q.workflow_uuid
     LIMIT :most
     FOR UPDATE SKIP LOCKED
-) AS c ON c.workflow_uuid = w.workflow_uuid
+) AS c STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY) ON w.workflow_uuid = c.workflow_uuid
 SET w.status = CASE WHEN w.recovery_attempts > CAST(JSON_EXTRACT(:caps, CONCAT('$."', w.name, '"')) AS SIGNED)
                     THEN 'MAX_RECOVERY_ATTEMPTS_EXCEEDED' ELSE 'PENDING' END,
     w.owner_xid = CONCAT(:claim, '.', w.workflow_uuid), w.incarnation = :incarnation,

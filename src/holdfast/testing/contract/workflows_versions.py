@@ -1,0 +1,234 @@
+"""The contract of versions: who may go on with whose runs, which version is the latest, and how code changes."""
+
+from __future__ import annotations
+
+import logging
+import re
+import secrets
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from holdfast.errors import MisuseError, WorkflowNotFound
+from holdfast.model.workflow import INTERNAL_QUEUE, WorkflowStatus
+from holdfast.testing.contract.workflows_stage import Life, Stage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holdfast.testing.contract.venue import Venue
+    from holdfast.testing.contract.workflows_stage import App, Flow, Handle
+
+
+async def double(number: int) -> int:
+    return number * 2
+
+
+def waiting(app: App, life: Life) -> Flow:
+    """Return a workflow that waits in its first life."""
+
+    async def waits() -> str:
+        await life()
+        return "done"
+
+    return app.workflow(waits, name="waits")
+
+
+async def lost(stage: Stage, build: Callable[[App, Life], Flow], **settings: Any) -> Handle:
+    """Start a run and lose its executor; return the handle of the lost application."""
+    gate, app = stage.gate(), stage.app(**settings)
+    flow = build(app, Life(1, gate))
+    await app.launch()
+    handle = await flow.start()
+    await gate.reached()
+    await stage.crash(app)
+    return handle
+
+
+class VersionsContract:
+    """Versions and patches."""
+
+    def test_versions_register_at_launch_and_the_newest_is_the_latest(
+        self, venue: Venue, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        async def scene(stage: Stage) -> None:
+            old, new = f"old-{secrets.token_hex(8)}", f"new-{secrets.token_hex(8)}"
+            for version in (old, new):
+                async with stage.app(application_version=version) as app:
+                    assert (await app.do("get_latest_application_version")).version_name == version
+            async with stage.app(application_version=old) as app:
+                (warning,) = [each.getMessage() for each in caplog.records if new in each.getMessage()]
+                assert old in warning
+                names = [each.version_name for each in await app.do("list_application_versions")]
+                assert names[:2] == [new, old]
+                created = {each.version_name: each.created_at for each in await app.do("list_application_versions")}
+                await app.do("set_latest_application_version", old)
+                latest, *others = await app.do("list_application_versions")
+                assert latest == await app.do("get_latest_application_version")
+                assert latest.version_name == old
+                assert latest.version_timestamp > max(each.version_timestamp for each in others)
+                assert latest.created_at == created[old]
+                with pytest.raises(WorkflowNotFound, match="nobody"):
+                    await app.do("set_latest_application_version", "nobody")
+            rows = stage.rows(
+                f"SELECT * FROM {stage.table('application_versions')} WHERE version_name IN (?, ?)", old, new
+            )
+            assert len({row["version_id"] for row in rows}) == 2
+
+        with caplog.at_level(logging.WARNING, "holdfast"):
+            Stage(venue).play(scene)
+
+    def test_version_is_computed_from_the_sources_unless_given(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            found = []
+            for body, name in ((double, "a"), (double, "a"), (double, "b")):
+                app = stage.app(application_version=None)
+                app.workflow(body, name=name)
+                async with app:
+                    found.append(app.raw.application_version)
+            assert all(re.fullmatch("[0-9a-f]{32}", each) for each in found)
+            assert found[0] == found[1]
+            assert found[1] != found[2]
+
+        Stage(venue).play(scene)
+
+    def test_version_is_the_default_with_a_warning_when_sources_are_missing(
+        self, venue: Venue, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        async def scene(stage: Stage) -> None:
+            app = stage.app(application_version=None)
+            made: dict[str, Any] = {}
+            exec("def sourceless(): return 1", made)  # noqa: S102 -- a function without a file
+            app.raw.workflow(made["sourceless"])
+            async with app:
+                assert app.raw.application_version == "DEFAULT_VERSION"
+            assert any("application_version=" in each.getMessage() for each in caplog.records)
+
+        with caplog.at_level(logging.WARNING, "holdfast"):
+            Stage(venue).play(scene)
+
+    def test_runs_of_another_version_wait_visibly_for_a_compatible_one(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            handle = await lost(stage, waiting)
+            other = stage.app(application_version=f"{stage.version}-b")
+            flow = waiting(other, Life(2))
+            compatible = stage.app(application_version=f"{stage.version}-c", compatible_versions=[stage.version])
+            waiting(compatible, Life(2))
+            async with other:
+                await stage.until(lambda: stage.run(handle.workflow_id)["status"] == "ENQUEUED")
+                assert await flow() == "done"  # this one is its own, and it has looked for work since
+                state = await other.retrieve(handle.workflow_id).status()
+                assert (state.status, state.recovery_attempts) == (WorkflowStatus.ENQUEUED, 1)
+                row = stage.run(handle.workflow_id)
+                assert (row["queue_name"], row["owner_xid"]) == (INTERNAL_QUEUE, None)
+                async with compatible:
+                    assert await compatible.retrieve(handle.workflow_id).result() == "done"
+                assert stage.run(handle.workflow_id)["application_version"] == stage.version
+
+        Stage(venue).play(scene)
+
+    def test_runs_of_unknown_functions_wait_visibly_for_a_process_that_has_them(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            handle = await lost(stage, waiting)
+            ignorant = stage.app()
+            flow = ignorant.workflow(double)
+            async with ignorant:
+                await stage.until(lambda: stage.run(handle.workflow_id)["status"] == "ENQUEUED")
+                assert await flow(1) == 2
+                state = await ignorant.retrieve(handle.workflow_id).status()
+                assert (state.status, state.name) == (WorkflowStatus.ENQUEUED, "waits")
+                knowing = stage.app()
+                waiting(knowing, Life(2))
+                async with knowing:
+                    assert await ignorant.retrieve(handle.workflow_id).result() == "done"
+
+        Stage(venue).play(scene)
+
+
+class PatchContract:
+    """``patch`` and ``deprecate_patch``: a run goes the way it began."""
+
+    @pytest.mark.parametrize("held", ["before", "after"])
+    def test_run_from_before_a_patch_goes_the_old_way_once_it_has_passed_the_place(
+        self, venue: Venue, held: str
+    ) -> None:
+        def build(app: App, life: Life) -> Flow:
+            step = app.step(double)
+
+            async def changing() -> list[int]:
+                found = [await step(1)]
+                if held == "before":
+                    await life()
+                if life.number == 1:
+                    found.append(await step(2))
+                elif await app.do("patch", "better"):
+                    found.append(await step(20))
+                else:
+                    found.append(await step(2))
+                if held == "after":
+                    await life()
+                return [*found, await step(3)]
+
+            return app.workflow(changing)
+
+        async def scene(stage: Stage) -> None:
+            handle = await stage.relive(build)
+            assert await handle.result() == ([2, 40, 6] if held == "before" else [2, 4, 6])
+            names = [row["function_name"] for row in stage.steps(handle.workflow_id)]
+            assert names.count("holdfast.patch-better") == (1 if held == "before" else 0)
+
+        Stage(venue).play(scene)
+
+    def test_patched_run_replays_with_the_patch_and_with_its_deprecation(self, venue: Venue) -> None:
+        def build(app: App, life: Life) -> Flow:
+            step = app.step(double)
+
+            async def changing() -> list[int]:
+                found = []
+                if life.number == 1:
+                    assert await app.do("patch", "better")
+                else:
+                    await app.do("deprecate_patch", "better")
+                found.append(await step(20))
+                await life()
+                return [*found, await step(3)]
+
+            return app.workflow(changing)
+
+        async def scene(stage: Stage) -> None:
+            handle = await stage.relive(build)
+            assert await handle.result() == [40, 6]
+            fresh = stage.app()
+            flow = build(fresh, Life(2))
+            async with fresh:
+                again = await flow.start()
+                assert await again.result() == [40, 6]
+                assert len(stage.steps(again.workflow_id)) == 2
+
+        Stage(venue).play(scene)
+
+    def test_patched_run_replays_with_the_same_patch(self, venue: Venue) -> None:
+        def build(app: App, life: Life) -> Flow:
+            step = app.step(double)
+
+            async def changing() -> list[Any]:
+                found = [await app.do("patch", "a"), await step(1), await app.do("patch", "b"), await step(2)]
+                await life()
+                return [*found, await app.do("patch", "c")]
+
+            return app.workflow(changing)
+
+        async def scene(stage: Stage) -> None:
+            handle = await stage.relive(build)
+            assert await handle.result() == [True, 2, True, 4, True]
+
+        Stage(venue).play(scene)
+
+    def test_patch_outside_a_workflow_is_refused(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            async with stage.app() as app:
+                for verb in ("patch", "deprecate_patch"):
+                    with pytest.raises(MisuseError, match=verb):
+                        await app.do(verb, "x")
+
+        Stage(venue).play(scene)
