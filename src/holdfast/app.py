@@ -5,7 +5,7 @@ Both are the same engine. ``AsyncHoldfast`` lives on the caller's event loop; ``
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, overload
 
 from holdfast.db.portal import Portal
 from holdfast.errors import MisuseError
@@ -17,7 +17,7 @@ from holdfast.model.workflow import (
     seconds,
 )
 from holdfast.workflows import branches
-from holdfast.workflows.configuration import engine_settings, read_configuration
+from holdfast.workflows.configuration import Settings, engine_settings, read_configuration
 from holdfast.workflows.durable import unpatched
 from holdfast.workflows.engine import Engine
 from holdfast.workflows.functions import AsyncWorkflow, Step, Workflow
@@ -50,7 +50,7 @@ R = TypeVar("R")
 class _Application:
     """What both colours have in common: settings, registration, and where the running code stands."""
 
-    def __init__(self, url: str | os.PathLike[str] | None = None, **settings: Any) -> None:
+    def __init__(self, url: str | os.PathLike[str] | None = None, **settings: Unpack[Settings]) -> None:
         self._engine = Engine(engine_settings(url, **settings))
 
     @classmethod
@@ -143,7 +143,7 @@ class Holdfast(_Application):
     ``{name}.sqlite``. See the reference for all settings.
     """
 
-    def __init__(self, url: str | os.PathLike[str] | None = None, **settings: Any) -> None:
+    def __init__(self, url: str | os.PathLike[str] | None = None, **settings: Unpack[Settings]) -> None:
         super().__init__(url, **settings)
         self._portal = Portal()
 
@@ -248,7 +248,7 @@ class Holdfast(_Application):
         """Return a fresh UUID; in a workflow the same on every replay."""
         return self._running.durable.uuid_blocking(thread_place(self._engine))
 
-    def gather(self, *parts: Callable[[], Any]) -> list[Any]:
+    def gather(self, *parts: Callable[[], R]) -> list[R]:
         """Run callables side by side, each a branch of the workflow; return their results in order."""
         return branches.gather_blocking(thread_place(self._engine), parts, self._engine.threads)
 
@@ -402,7 +402,7 @@ class AsyncHoldfast(_Application):
         """Return a fresh UUID; in a workflow the same on every replay."""
         return await self._running.durable.uuid(task_place(self._engine))
 
-    async def gather(self, *parts: Awaitable[Any]) -> list[Any]:
+    async def gather(self, *parts: Awaitable[R]) -> list[R]:
         """Run awaitables side by side, each a branch of the workflow; return their results in order."""
         return await branches.gather(task_place(self._engine), parts)
 

@@ -14,5 +14,8 @@ def wait_before_retry(policy: Retry, attempt: int, error: BaseException, draw: f
         return None
     if policy.when is not None and not policy.when(error):
         return None
-    full = min(seconds(policy.cap), seconds(policy.interval) * policy.backoff ** min(attempt - 1, 1000))
+    try:
+        full = min(seconds(policy.cap), seconds(policy.interval) * policy.backoff ** (attempt - 1))
+    except OverflowError:  # beyond what a float holds, and so beyond the cap
+        full = seconds(policy.cap) if seconds(policy.interval) > 0 else 0.0
     return full * (1 - policy.jitter) + full * policy.jitter * draw

@@ -44,7 +44,8 @@ class ConnectionManager:
     ``kind`` says what they mean, with the driver's error as the cause.
 
     *pooled=False* opens a connection for each use (serverless, external poolers); *prepared=False* keeps no prepared
-    statements (PgBouncer in transaction mode); *synchronous* relaxes SQLite's durability when that is wanted.
+    statements (PgBouncer in transaction mode); *synchronous* relaxes SQLite's durability when that is wanted;
+    *longest_pause* is for how many seconds a transaction may be left open in silence before the server ends it.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class ConnectionManager:
         prepared: bool = True,
         synchronous: str = "FULL",
         application_name: str = "holdfast",
+        longest_pause: float | None = None,
         world: World | None = None,
     ) -> None:
         self.settings = Settings(
@@ -73,6 +75,7 @@ class ConnectionManager:
             prepared=prepared,
             synchronous=synchronous,
             application_name=application_name,
+            longest_pause=longest_pause,
         )
         self.world: World = world or RealWorld()
         self._backend: PooledBackend | SqliteBackend | None = None

@@ -58,14 +58,23 @@ class MySQLSession:
         self._broken = False
         self._largest: float = float("inf")
 
-    async def settle_in(self) -> None:
-        """Set what every session has set, and learn how large a statement the server takes."""
+    async def settle_in(self, longest_pause: float | None) -> None:
+        """Set what every session has set, and learn how large a statement the server takes.
+
+        With *longest_pause* the server ends a session that leaves a transaction open and says nothing for so long
+        (MariaDB only), and a row is not waited for longer. Both count in whole seconds.
+        """
         await self.execute(
             "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', time_zone = '+00:00'", ()
         )
         await self.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", ())
-        [answer] = await self.fetch("SELECT @@max_allowed_packet AS largest", ())
+        [answer] = await self.fetch("SELECT @@max_allowed_packet AS largest, VERSION() AS version", ())
         self._largest = int(answer["largest"])
+        if longest_pause is not None:
+            pause = max(1, round(longest_pause))
+            await self.execute(f"SET SESSION innodb_lock_wait_timeout = {pause}", ())
+            if "MariaDB" in answer["version"]:
+                await self.execute(f"SET SESSION idle_transaction_timeout = {pause}", ())
 
     @property
     def usable(self) -> bool:
@@ -208,7 +217,7 @@ async def connect(settings: Settings) -> MySQLSession:
     where = settings.url.safe
     try:
         async with asyncio.timeout(settings.connect_timeout):  # the driver's own ends before the greeting
-            return await _settled_in(MySQLSession(await _greet(settings)))
+            return await _settled_in(MySQLSession(await _greet(settings)), settings)
     except TimeoutError as error:
         raise Unavailable(
             f"MariaDB/MySQL at {where} did not answer within {settings.connect_timeout:g} s: "
@@ -236,9 +245,9 @@ async def _greet(settings: Settings) -> Any:
     )
 
 
-async def _settled_in(session: MySQLSession) -> MySQLSession:
+async def _settled_in(session: MySQLSession, settings: Settings) -> MySQLSession:
     try:
-        await session.settle_in()
+        await session.settle_in(settings.longest_pause)
     except BaseException:
         await session.close()
         raise

@@ -38,7 +38,7 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Translated:
-    """A statement in its driver's own placeholders, and how many of them it has.
+    """A statement in its driver's own placeholders, how many of them it has, and whether it begins or ends a transaction.
 
     In MySQL's text every other percent sign is doubled, so the driver must be handed a tuple of arguments
     even when there are none: without one it does not undouble them.
@@ -46,6 +46,7 @@ class Translated:
 
     text: str
     count: int
+    controls_transaction: bool = False
 
 
 # Possessive quantifiers, so that a literal that never ends is found in one pass and never half matched.
@@ -76,6 +77,11 @@ _PATTERNS = {
 }
 _SCANNERS = {dialect: re.compile(text, re.VERBOSE | re.DOTALL) for dialect, text in _PATTERNS.items()}
 _COMMENT_EDGE = re.compile(r"/\*|\*/")
+_CONTROLS = re.compile(
+    r"\s*(?:BEGIN|COMMIT|END|ABORT|START\s+TRANSACTION|PREPARE\s+TRANSACTION|SET\s+AUTOCOMMIT"
+    r"|ROLLBACK(?!\s+(?:WORK\s+|TRANSACTION\s+)?TO\b))\b(?!\s*\()",
+    re.IGNORECASE,
+)
 _MARK = re.compile(r"\?[?0-9]?|%|(?<![\w$])\$[0-9]")
 
 # A text longer than this is written for one call, with values in it; keeping it would only hold memory.
@@ -172,7 +178,13 @@ def _translate(sql: str, dialect: DialectName) -> Translated:
         done.append(text[at:])
     if numbered and count and dialect is DialectName.POSTGRES:
         raise QueryFailed("The statement mixes ? with PostgreSQL's $1: write every parameter as ?.")
-    return Translated("".join(done), count)
+    return Translated("".join(done), count, _controls_transaction(sql, dialect))
+
+
+def _controls_transaction(sql: str, dialect: DialectName) -> bool:
+    """Whether the statement is BEGIN, COMMIT or the like. Savepoints are harmless: they stay inside."""
+    bare = "".join(text for part, text in pieces(sql, dialect) if part is not Part.COMMENT)
+    return _CONTROLS.match(bare) is not None
 
 
 def _native_mark(mark: str, number: int, dialect: DialectName) -> str:

@@ -143,12 +143,17 @@ async def commit(session: Session, transaction: Transaction) -> None:
 
 
 def native(sql: str, dialect: DialectName, args: Sequence[Any]) -> str:
-    """Return *sql* in the driver's own placeholders; refuse a wrong number of arguments before anything is sent."""
+    """Return *sql* in the driver's own placeholders; refuse what cannot work before it is sent."""
     translated = translate(sql, dialect)
     if translated.count != len(args):
         raise QueryFailed(
             f"The statement has {translated.count} placeholders but {len(args)} arguments were given: "
             f"{sql.strip()[:200]}"
+        )
+    if translated.controls_transaction:
+        raise MisuseError(
+            f"{sql.split(None, 1)[0].upper()} was given as a statement: a transaction begins and ends with the block of "
+            "transaction(), or what was acknowledged before would be lost."
         )
     return translated.text
 

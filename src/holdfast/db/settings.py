@@ -26,6 +26,7 @@ class Settings:
     synchronous: str = "FULL"
     application_name: str = "holdfast"
     lookups: bool = False
+    longest_pause: float | None = None
 
     def __post_init__(self) -> None:
         if self.pool_size < 1:
@@ -42,10 +43,16 @@ class Settings:
     def server_settings(self) -> dict[str, str]:
         """What a PostgreSQL session is told at its start.
 
+        With *longest_pause* the server ends a session that leaves a transaction open and says nothing for so long: a
+        process that was stopped in the middle must not hold rows that others want. Nor is a row waited for longer.
+
         A session for *lookups* never walks a table or builds a hash of it: for a table that was small when the plan
         was made, and was never analysed, PostgreSQL would go on doing so when it has a million rows.
         """
         told = {"application_name": self.application_name}
+        if self.longest_pause is not None and self.prepared:
+            milliseconds = str(int(self.longest_pause * 1000))
+            told |= {"idle_in_transaction_session_timeout": milliseconds, "lock_timeout": milliseconds}
         if self.lookups and self.prepared:  # a pooler between us and the server may not pass these on
             told |= {"enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off"}
         return told

@@ -37,11 +37,12 @@ class Stage:
 
     def fetch(self, sql: str, *args: Any) -> list[dict[str, Any]]:
         """Read with plain SQL; ``{runs}``, ``{steps}`` and ``{executors}`` stand for the tables."""
-        return asyncio.run(self._do("fetch", sql, args))  # type: ignore[no-any-return]
+        rows: list[dict[str, Any]] = asyncio.run(self._do("fetch", sql, args))
+        return rows
 
     def execute(self, sql: str, *args: Any) -> int:
         """Write with plain SQL, behind the engine's back."""
-        return asyncio.run(self._do("execute", sql, args))  # type: ignore[no-any-return]
+        return int(asyncio.run(self._do("execute", sql, args)))
 
     async def _do(self, verb: str, sql: str, args: tuple[Any, ...]) -> Any:
         async with ConnectionManager(self.url) as manager:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from holdfast.errors import ConfigurationError
 from holdfast.model.workflow import Duration, seconds
@@ -26,6 +26,27 @@ _YAML_KEYS = {
 }
 _DATABASE_KEYS = {"sys_db_pool_size": "pool_size"}
 _ENGINE_KEYS = {"pool_timeout": "pool_timeout", "pool_size": "pool_size"}
+
+
+class Settings(TypedDict, total=False):
+    """What an application may be given besides its URL; ``engine_settings`` has the defaults."""
+
+    name: str
+    executor_id: str
+    application_version: str | None
+    compatible_versions: Sequence[str]
+    lease: Duration
+    serializer: Serialization | None
+    schema: str
+    pool_size: int
+    pool_timeout: Duration
+    connect_timeout: Duration
+    pooled: bool
+    prepared: bool
+    max_workflow_threads: int
+    max_runs: int
+    world: World | None
+    clock_offset_ms: str | None
 
 
 def engine_settings(

@@ -59,6 +59,8 @@ T = TypeVar("T")
 
 logger = logging.getLogger("holdfast.workflows")
 
+_SHORTEST_TIMEOUT = 1.0
+
 _NOT_LAUNCHED = "The application is not launched; call launch(), or use it in a with block."
 
 
@@ -114,7 +116,15 @@ class Engine:
         settings = self.settings
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
-        self.manager = ConnectionManager(settings.url, world=settings.world, **settings.connection)
+        # Client timeouts are shorter than the lease, so that a conversation that hangs is given up while the executor
+        # still owns its runs; and no pause of this process holds rows that its successor needs.
+        self.manager = ConnectionManager(
+            settings.url,
+            world=settings.world,
+            command_timeout=max(_SHORTEST_TIMEOUT, settings.lease * 2 / 3),
+            longest_pause=settings.lease,
+            **settings.connection,
+        )
         if self.manager.url.in_memory:
             raise ConfigurationError(
                 "A SQLite database in memory cannot hold durable runs: it ends with the process, and the beat of the "
@@ -131,8 +141,7 @@ class Engine:
         self._dispatch.start()
 
     async def _open(self, schema: str) -> None:
-        migrator = Migrator(self.manager, schema=schema, create_database=True)
-        await migrator.migrate()
+        await self._migrate(schema)
         await self.manager.initialize()
         version = self._version()
         self.versions = Versions(self.manager, self.queries, self.settings.world)
@@ -141,6 +150,14 @@ class Engine:
         self._wire()
         await self.pipeline.open()
         await asyncio.to_thread(self._beats.start)
+
+    async def _migrate(self, schema: str) -> None:
+        """Bring the tables up to date, through connections that may take their time."""
+        patient = ConnectionManager(self.settings.url, world=self.settings.world, **self.settings.connection)
+        try:
+            await Migrator(patient, schema=schema, create_database=True).migrate()
+        finally:
+            await patient.close()
 
     def _wire(self) -> None:
         settings, world = self.settings, self.settings.world

@@ -95,13 +95,14 @@ def define_async(app: AsyncHoldfast) -> dict[str, Any]:  # noqa: C901 -- a list 
     @app.workflow(name="journey")
     async def journey(value: int) -> int:
         note("begin")
-        total = await effect("a", value)
+        total: int = await effect("a", value)
         handle = await leaf.start(value)
         total += await leaf(value)
         await app.sleep(0.05)
         total += sum(await app.gather(effect("left", value), effect("right", value)))
         total += await handle.result()
-        return total + await effect("z", value)
+        total += await effect("z", value)
+        return total
 
     @app.workflow(name="lingering")
     async def lingering(seconds: float) -> str:
@@ -161,13 +162,14 @@ def define_sync(app: Holdfast) -> dict[str, Any]:  # noqa: C901 -- a list of wor
     @app.workflow(name="journey")
     def journey(value: int) -> int:
         note("begin")
-        total = effect("a", value)
+        total: int = effect("a", value)
         handle = leaf.start(value)
         total += leaf(value)
         app.sleep(0.05)
         total += sum(app.gather(lambda: effect("left", value), lambda: effect("right", value)))
         total += handle.result()
-        return total + effect("z", value)
+        total += effect("z", value)
+        return total
 
     @app.workflow(name="lingering")
     def lingering(seconds: float) -> str:

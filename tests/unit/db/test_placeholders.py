@@ -258,3 +258,27 @@ def test_statement_that_only_reads_is_a_read(sql: str) -> None:
 )
 def test_statement_that_may_write_is_no_read(sql: str) -> None:
     assert not is_read(sql)
+
+
+@pytest.mark.parametrize("dialect", list(DialectName))
+@pytest.mark.parametrize(
+    "sql",
+    ["BEGIN", "begin immediate", " commit ", "ROLLBACK", "-- x\nCOMMIT", "END", "START  TRANSACTION", "rollback;"],
+)
+def test_translate_notices_what_begins_or_ends_a_transaction(sql: str, dialect: DialectName) -> None:
+    assert translate(sql, dialect).controls_transaction
+
+
+@pytest.mark.parametrize("dialect", list(DialectName))
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT 'COMMIT'",
+        "ROLLBACK TO a",
+        "rollback work to savepoint a",
+        "SAVEPOINT commit_",
+        "UPDATE begin_ SET x = 1",
+    ],
+)
+def test_translate_lets_everything_else_pass(sql: str, dialect: DialectName) -> None:
+    assert not translate(sql, dialect).controls_transaction

@@ -50,6 +50,19 @@ class TransactionContract:
 
         venue.play(scene)
 
+    def test_statement_that_begins_or_ends_a_transaction_is_refused(self, venue: Venue) -> None:
+        async def scene(manager: Manager) -> None:
+            table = await venue.table(manager)
+            with pytest.raises(MisuseError, match="BEGIN was given"):
+                await manager.execute("BEGIN")
+            async with manager.transaction() as transaction:
+                await transaction.execute(f"INSERT INTO {table} VALUES (?, 1)", "kept")
+                with pytest.raises(MisuseError, match="COMMIT was given"):
+                    await transaction.execute("commit")
+            assert await manager.fetch(f"SELECT k FROM {table}") == [{"k": "kept"}]
+
+        venue.play(scene)
+
     def test_uncommitted_writes_are_seen_by_nobody_else(self, venue: Venue) -> None:
         async def scene(manager: Manager) -> None:
             table = await venue.table(manager)

@@ -11,6 +11,7 @@ from holdfast.testing.contract.workflows_replay import ReplayContract
 from holdfast.testing.contract.workflows_steps import StepsContract
 from holdfast.testing.contract.workflows_tables import TablesContract
 from holdfast.testing.contract.workflows_time import TimeContract
+from holdfast.testing.contract.workflows_versions import PatchContract, VersionsContract
 
 
 class WorkflowContract(
@@ -25,5 +26,7 @@ class WorkflowContract(
     StepsContract,
     TimeContract,
     TablesContract,
+    VersionsContract,
+    PatchContract,
 ):
     """Everything an application promises about its runs and their steps."""

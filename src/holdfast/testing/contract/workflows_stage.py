@@ -240,6 +240,7 @@ class Stage:
         self.settings: dict[str, Any] = {}
         self._apps: list[App] = []
         self._gates: list[Gate] = []
+        self._observer = SyncConnectionManager(self.url, pool_size=2)
 
     def play(self, scene: Callable[[Stage], Coroutine[Any, Any, None]]) -> None:
         """Run *scene*, then open all gates and close all applications."""
@@ -256,6 +257,7 @@ class Stage:
                 gate.open()
             for app in self._apps:
                 await app.close()
+            self._observer.close()
 
     def app(self, **settings: Any) -> App:
         """Return an application, not launched yet."""
@@ -314,13 +316,13 @@ class Stage:
 
     def rows(self, sql: str, *args: Any) -> list[Row]:
         """Read rows with plain SQL, on a connection of its own."""
-        with SyncConnectionManager(self.url) as manager:
-            return manager.fetch(sql, *args)
+        self._observer.initialize()
+        return self._observer.fetch(sql, *args)
 
     def execute(self, sql: str, *args: Any) -> int:
         """Run a statement of plain SQL, on a connection of its own."""
-        with SyncConnectionManager(self.url) as manager:
-            return manager.execute(sql, *args)
+        self._observer.initialize()
+        return self._observer.execute(sql, *args)
 
     def run(self, workflow_id: str) -> Row:
         """Return the row of a run."""
