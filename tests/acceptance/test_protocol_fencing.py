@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,7 +13,7 @@ from holdfast.db.migrations import Migrator
 from holdfast.errors import Superseded
 from holdfast.model.workflow import INTERNAL_QUEUE
 from holdfast.testing.contract.venue import apart
-from holdfast.testing.workers import until
+from holdfast.testing.workers import Worker, until
 from holdfast.workflows.facts import FinishRuns, HandOverRuns, RecordSteps, StartChildren, StartRuns
 from holdfast.workflows.queries import workflow_queries
 
@@ -25,9 +26,6 @@ KINDS = ["sqlite", "postgres", "mariadb"]
 
 # Where a worker is stopped by the operating system, in the middle of a run.
 PAUSES = [
-    ("sqlite", "step.before_user_code", 2),
-    ("sqlite", "step.after_user_code", 2),
-    ("sqlite", "pipeline.after_commit", 3),
     ("postgres", "step.after_user_code", 2),
     ("postgres", "pipeline.taken", 3),
     ("postgres", "pipeline.before_commit", 3),
@@ -61,6 +59,48 @@ def test_i1_a_worker_paused_past_its_lease_changes_nothing_when_it_wakes(
     after = rows_of(scene, "paused")
     stale.wake()
     assert stale.hear("result", "paused")[2] == 21
+    stale.tell("run", "short", "next", 1)
+    assert stale.hear("result", "next")[2] == 3
+
+    assert rows_of(scene, "paused") == after
+    scene.check_record(woken=True)
+
+
+def pause_outside_transactions(scene: Stage, worker: Worker) -> None:
+    """Stop a worker while none of its threads holds the file: SQLite would make everybody wait for it."""
+
+    def paused() -> bool:
+        worker.pause()
+        until(worker.is_paused)
+        connection = sqlite3.connect(scene.url.removeprefix("sqlite:///"), timeout=0.2, isolation_level=None)
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError:
+            worker.wake()
+            return False
+        finally:
+            connection.close()
+        return True
+
+    until(paused)
+
+
+@pytest.mark.parametrize("colour", ["async", "sync"])
+def test_i1_a_worker_of_sqlite_paused_past_its_lease_changes_nothing_when_it_wakes(
+    colour: str, stage: Callable[[str], Stage]
+) -> None:
+    scene = stage("sqlite")
+    stale = scene.ready(colour)
+    stale.tell("run", "lingering", "paused", 0.5)
+    until(lambda: any(effect.what.startswith("linger") for effect in scene.ledger.all()))
+    pause_outside_transactions(scene, stale)
+
+    fresh = scene.ready("async" if colour == "sync" else "sync")
+    fresh.tell("run", "lingering", "paused", 0.5)
+    assert fresh.hear("result", "paused")[2] == "lingered"
+    after = rows_of(scene, "paused")
+    stale.wake()
+    assert stale.hear("result", "paused")[2] == "lingered"
     stale.tell("run", "short", "next", 1)
     assert stale.hear("result", "next")[2] == 3
 

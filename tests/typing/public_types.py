@@ -9,7 +9,6 @@ from uuid import UUID
 
 from holdfast import AsyncHandle, AsyncHoldfast, Handle, Holdfast, Retry
 from holdfast.model.workflow import ApplicationVersion, WorkflowState
-from holdfast.workflows.functions import AsyncWorkflow, Step, Workflow
 
 app = Holdfast("sqlite:///x.sqlite", lease=5, compatible_versions=["1"])
 aapp = AsyncHoldfast()
@@ -64,7 +63,7 @@ async def waiting(number: int) -> str:
 def sync_calls() -> None:
     assert_type(checkout("a", gift=True), int)
     checkout(1)  # type: ignore[arg-type]
-    checkout("a", True)  # type: ignore[misc]
+    checkout("a", True)  # type: ignore[call-arg]
     handle = checkout.start("a")
     assert_type(handle, Handle[int])
     assert_type(handle.result(), int)
@@ -79,7 +78,8 @@ def sync_calls() -> None:
     checkout.options(on_conflict="overwrite")  # type: ignore[arg-type]
     assert_type(other(1), str)
     assert_type(other.start(1).result(), str)
-    assert_type(waiting(1), Coroutine[Any, Any, str])
+    started = waiting(1)
+    assert_type(started, Coroutine[Any, Any, str]).close()
     assert_type(waiting.start(1), Handle[str])
     assert_type(app.execute(checkout, {"order": "a"}), tuple[int, str])
     assert_type(app.retrieve_workflow("x"), Handle[Any])
@@ -179,10 +179,9 @@ async def methods(shop: Shop) -> None:
     assert_type(shop.sell.options(workflow_id="x")("a"), int)
     assert_type(Shop.audit(1), str)
     assert_type(Shop.audit.start(1), Handle[str])
-    assert_type(shop.audit(1), str)
     assert_type(Shop.report(1), bytes)
     assert_type(Shop.report.start(1), Handle[bytes])
-    Shop.report("a")  # type: ignore[arg-type]
+    Shop.report("a")  # type: ignore[call-overload]
     assert_type(shop.price("a"), float)
     shop.price(1)  # type: ignore[arg-type]
     assert_type(Shop.tax(1.0), float)

@@ -38,7 +38,7 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Translated:
-    """A statement in its driver's own placeholders, how many of them it has, and whether it begins or ends a transaction.
+    """A statement in its driver's own placeholders, their number, and whether it begins or ends a transaction.
 
     In MySQL's text every other percent sign is doubled, so the driver must be handed a tuple of arguments
     even when there are none: without one it does not undouble them.

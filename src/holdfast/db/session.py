@@ -152,8 +152,8 @@ def native(sql: str, dialect: DialectName, args: Sequence[Any]) -> str:
         )
     if translated.controls_transaction:
         raise MisuseError(
-            f"{sql.split(None, 1)[0].upper()} was given as a statement: a transaction begins and ends with the block of "
-            "transaction(), or what was acknowledged before would be lost."
+            f"{sql.split(None, 1)[0].upper()} was given as a statement: a transaction begins and ends with the block "
+            "of transaction(), or what was acknowledged before would be lost."
         )
     return translated.text
 

@@ -70,6 +70,8 @@ class Retry:
             raise ValueError(f"Retry.jitter is a part of the wait, from 0 to 1, not {self.jitter}.")
         if self.backoff < 1:
             raise ValueError(f"Retry.backoff makes waits longer, so it is at least 1, not {self.backoff}.")
+        if seconds(self.interval) < 0 or seconds(self.cap) < 0:
+            raise ValueError("Retry.interval and Retry.cap are durations, so they are at least 0.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -67,9 +67,7 @@ class Step(Generic[P, C]):
         return await self._engine.durable.step(place, self.definition, args, kwargs)
 
     @overload
-    def __get__(self: Step[Concatenate[type[T], Q], C], instance: None, owner: type[T]) -> Callable[Q, C]: ...
-    @overload
-    def __get__(self, instance: None, owner: type | None = None) -> Self: ...
+    def __get__(self, instance: None, owner: type | None = None) -> _StepOfClass[P, C]: ...
     @overload
     def __get__(self: Step[Concatenate[T, Q], C], instance: T, owner: type[T] | None = None) -> Callable[Q, C]: ...
     @overload
@@ -197,9 +195,7 @@ class Workflow(_Workflow[P, R, C]):
         return Handle(self._engine, self._started_blocking(self._call(args, kwargs)))
 
     @overload
-    def __get__(self: Workflow[Concatenate[type[T], Q], R, C], instance: None, owner: type[T]) -> Workflow[Q, R, C]: ...
-    @overload
-    def __get__(self, instance: None, owner: type | None = None) -> Self: ...
+    def __get__(self, instance: None, owner: type | None = None) -> _WorkflowOfClass[P, R, C]: ...
     @overload
     def __get__(
         self: Workflow[Concatenate[T, Q], R, C], instance: T, owner: type[T] | None = None
@@ -218,11 +214,7 @@ class AsyncWorkflow(_Workflow[P, R, C]):
         return AsyncHandle(self._engine, await self._started(self._call(args, kwargs)))
 
     @overload
-    def __get__(
-        self: AsyncWorkflow[Concatenate[type[T], Q], R, C], instance: None, owner: type[T]
-    ) -> AsyncWorkflow[Q, R, C]: ...
-    @overload
-    def __get__(self, instance: None, owner: type | None = None) -> Self: ...
+    def __get__(self, instance: None, owner: type | None = None) -> _AsyncWorkflowOfClass[P, R, C]: ...
     @overload
     def __get__(
         self: AsyncWorkflow[Concatenate[T, Q], R, C], instance: T, owner: type[T] | None = None
@@ -245,3 +237,49 @@ async def _on_engine(engine: Engine, work: Coroutine[Any, Any, Any]) -> Any:
     if engine.is_loop_thread():
         return await work
     return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, engine.loop()))
+
+
+if TYPE_CHECKING:
+    # How type checkers see a static or class method that is reached through its class: with its parameters as they
+    # are, or without the class. mypy cannot tell one from the other, and so takes whichever fits the call.
+
+    class _StepOfClass(Step[P, C]):
+        @overload
+        def __call__(self, *args: P.args, **kwargs: P.kwargs) -> C: ...
+        @overload
+        def __call__(self: _StepOfClass[Concatenate[type[Any], Q], C], *args: Q.args, **kwargs: Q.kwargs) -> C: ...
+        def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
+    class _WorkflowOfClass(Workflow[P, R, C]):
+        @overload
+        def __call__(self, *args: P.args, **kwargs: P.kwargs) -> C: ...
+        @overload
+        def __call__(
+            self: _WorkflowOfClass[Concatenate[type[Any], Q], R, C], *args: Q.args, **kwargs: Q.kwargs
+        ) -> C: ...
+        def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
+        @overload
+        def start(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]: ...
+        @overload
+        def start(
+            self: _WorkflowOfClass[Concatenate[type[Any], Q], R, C], *args: Q.args, **kwargs: Q.kwargs
+        ) -> Handle[R]: ...
+        def start(self, *args: Any, **kwargs: Any) -> Any: ...
+
+    class _AsyncWorkflowOfClass(AsyncWorkflow[P, R, C]):
+        @overload
+        def __call__(self, *args: P.args, **kwargs: P.kwargs) -> C: ...
+        @overload
+        def __call__(
+            self: _AsyncWorkflowOfClass[Concatenate[type[Any], Q], R, C], *args: Q.args, **kwargs: Q.kwargs
+        ) -> C: ...
+        def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
+        @overload
+        async def start(self, *args: P.args, **kwargs: P.kwargs) -> AsyncHandle[R]: ...
+        @overload
+        async def start(
+            self: _AsyncWorkflowOfClass[Concatenate[type[Any], Q], R, C], *args: Q.args, **kwargs: Q.kwargs
+        ) -> AsyncHandle[R]: ...
+        async def start(self, *args: Any, **kwargs: Any) -> Any: ...

@@ -90,7 +90,11 @@ class Runner:
             self._ended(run, outcome)
 
     def execute_blocking(self, run: Run) -> None:
-        """Carry a sync run to its outcome, on the current thread. Never raises for what the run does."""
+        """Carry a sync run to its outcome, on the current thread.
+
+        Raises nothing the run raises, but the interrupt of a program that called it directly: such a run has not
+        ended, and goes on like one whose executor was lost.
+        """
         self._note(run)
         mark = here.set(WorkflowPlace(run, Branch(), threading.get_ident()))
         error: BaseException | None = None
@@ -104,6 +108,9 @@ class Runner:
         except Superseded:
             self._lost(run)
             return
+        except KeyboardInterrupt:
+            self._lost(run)
+            raise
         except BaseException as raised:  # noqa: BLE001 -- the run's boundary: what it raised is its outcome
             error = raised
         finally:

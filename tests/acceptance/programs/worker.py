@@ -114,7 +114,7 @@ def define_async(app: AsyncHoldfast) -> dict[str, Any]:  # noqa: C901 -- a list 
         note("begin")
         return await block(seconds)
 
-    @app.workflow(name="sleeping")
+    @app.workflow(name="sleeping", max_recovery_attempts=2)
     async def sleeping(seconds: float) -> str:
         note("begin")
         await app.sleep(seconds)
@@ -176,7 +176,7 @@ def define_sync(app: Holdfast) -> dict[str, Any]:  # noqa: C901 -- a list of wor
         note("begin")
         return linger(seconds)
 
-    @app.workflow(name="sleeping")
+    @app.workflow(name="sleeping", max_recovery_attempts=2)
     def sleeping(seconds: float) -> str:
         note("begin")
         app.sleep(seconds)

@@ -1,4 +1,8 @@
-"""The contract of durable workflows: runs and steps, on every database and in both colours."""
+"""The contract of durable workflows: runs and steps, on every database and in both colours.
+
+Run like the other suites, by a subclass and a fixture ``venue``; the database must be one that two clients can share,
+since what one executor has begun another must be able to end. Some values it records are pydantic models.
+"""
 
 from holdfast.testing.contract.workflows_branches import BranchesContract
 from holdfast.testing.contract.workflows_calls import CallsContract

@@ -237,7 +237,7 @@ class Stage:
         self.colour = venue.colour
         self.dialect = venue.dialect
         self.version = f"v-{secrets.token_hex(8)}"
-        self.settings: dict[str, Any] = {}
+        self.settings: dict[str, Any] = {"lease": 5}  # what a release had to leave behind is seen at the next beat
         self._apps: list[App] = []
         self._gates: list[Gate] = []
         self._observer = SyncConnectionManager(self.url, pool_size=2)

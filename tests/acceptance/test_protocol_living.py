@@ -1,0 +1,151 @@
+"""Nothing is taken from the living: I3 (observation), I10 (clocks), I13 (blocked is not gone), I14 (back in time)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from holdfast.testing.workers import Worker, until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holdfast.testing.servers import Server
+    from holdfast.testing.stage import Stage
+
+KINDS = ["sqlite", "postgres", "mariadb"]
+LEASE = 1.0
+
+
+def assert_nothing_was_released(scene: Stage) -> None:
+    runs = scene.fetch("SELECT workflow_uuid, recovery_attempts, executions FROM {runs}")
+    assert runs
+    assert {(run["recovery_attempts"], run["executions"]) for run in runs} == {(0, 1)}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_i3_two_processes_with_the_same_name_leave_each_other_alone(kind: str, stage: Callable[[str], Stage]) -> None:
+    scene = stage(kind)
+    workers = [scene.ready(colour, app={"lease": LEASE}) for colour in ("sync", "async")]
+    for number, worker in enumerate(workers):
+        worker.tell("run", "lingering", f"long-{number}", 3 * LEASE)
+        worker.tell("many", "short", f"short-{number}-", 20)
+    for number, worker in enumerate(workers):
+        assert worker.hear("result", f"long-{number}")[2] == "lingered"
+        assert worker.hear("results", f"short-{number}-")[2] == [3 * n for n in range(20)]
+
+    assert {row["executor_id"] for row in scene.fetch("SELECT executor_id FROM {executors}")} == {"local"}
+    assert_nothing_was_released(scene)
+    scene.check_record()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_i13_a_function_that_blocks_the_loop_loses_nothing_and_is_named(
+    kind: str, stage: Callable[[str], Stage]
+) -> None:
+    scene = stage(kind)
+    watcher = scene.ready("sync", app={"lease": LEASE})
+    blocked = scene.ready("async", app={"lease": LEASE})
+    for number in range(5):  # writes that are under way, or about to be, while the loop stands still
+        blocked.tell("run", "journey", f"beside-{number}", 1)
+    blocked.tell("run", "blocking", "blocking", 4 * LEASE)
+    seen = until(lambda: scene.fetch("SELECT * FROM {executors} WHERE stalled_since IS NOT NULL"))
+    assert [row["pid"] for row in seen] == [blocked.pid]
+
+    assert blocked.hear("result", "blocking")[2] == "blocked"
+    for number in range(5):
+        assert blocked.hear("result", f"beside-{number}")[2] == 6
+    assert "The event loop is blocked, by <FrameSummary" in blocked.log()
+    assert "in block>" in blocked.log()
+    until(lambda: not scene.fetch("SELECT * FROM {executors} WHERE stalled_since IS NOT NULL"))
+    assert watcher.alive
+    assert_nothing_was_released(scene)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_i10_a_wrong_clock_changes_nobody_s_lease(kind: str, stage: Callable[[str], Stage]) -> None:
+    scene = stage(kind)
+    ahead = scene.ready("async", app={"lease": LEASE}, clock=86_400)
+    behind = scene.ready("async", app={"lease": LEASE}, clock=-86_400)
+    right = scene.ready("sync", app={"lease": LEASE})
+    for name, worker in {"ahead": ahead, "behind": behind, "right": right}.items():
+        worker.tell("run", "lingering", name, 3 * LEASE)
+        worker.tell("run", "sleeping", f"sleep-{name}", 0.3)
+    for name, worker in {"ahead": ahead, "behind": behind, "right": right}.items():
+        assert worker.hear("result", name)[2] == "lingered"
+        assert worker.hear("result", f"sleep-{name}")[2] == "slept"
+    assert_nothing_was_released(scene)
+
+    behind.tell("start", "lingering", "orphan", 1.0)
+    behind.hear("started", "orphan")
+    behind.kill()
+    ahead.tell("run", "lingering", "orphan", 1.0)
+    assert ahead.hear("result", "orphan")[2] == "lingered"
+    assert scene.run("orphan")["recovery_attempts"] == 0  # reset by its record
+    assert scene.run("orphan")["executions"] == 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("colour", ["async", "sync"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param("DELETE FROM {executors}", id="row-gone"),
+        pytest.param("UPDATE {executors} SET beat_seq = -5", id="back-in-time"),
+    ],
+)
+def test_i14_an_executor_the_database_forgot_begins_anew_and_redoes_its_runs(
+    kind: str, colour: str, damage: str, stage: Callable[[str], Stage]
+) -> None:
+    scene = stage(kind)
+    worker = scene.ready(colour, app={"lease": LEASE})
+    [before] = scene.fetch("SELECT incarnation FROM {executors}")
+    worker.tell("run", "lingering", "long", LEASE)
+    until(lambda: any(effect.what.startswith("linger") for effect in scene.ledger.all()))
+    assert scene.execute(damage) == 1
+
+    assert worker.hear("result", "long")[2] == "lingered"
+    [after] = scene.fetch("SELECT incarnation FROM {executors}")
+    assert after["incarnation"] != before["incarnation"]
+    run = scene.run("long")
+    assert (run["status"], run["executions"], run["incarnation"]) == ("SUCCESS", 2, after["incarnation"])
+    scene.check_record(woken=True)
+
+
+@pytest.mark.parametrize("kind", ["postgres", "mariadb"])
+def test_i3_a_database_that_is_away_for_three_leases_kills_nobody(
+    kind: str, stage: Callable[[str], Stage], own_server: Callable[..., Server]
+) -> None:
+    lease = 2.0
+    server = own_server(kind)
+    scene = stage(server.url)
+    workers = [scene.ready(colour, app={"lease": lease}) for colour in ("async", "sync")]
+    for number, worker in enumerate(workers):
+        worker.tell("run", "lingering", f"long-{number}", 4 * lease)
+        worker.tell("many", "short", f"short-{number}-", 150)
+    until(lambda: len(scene.ledger.all()) > 50)
+    before = len(scene.ledger.all())
+
+    server.kill()
+    away = until_elapsed(workers[0], 3 * lease)
+    server.start()
+
+    assert away >= 3 * lease
+    for number, worker in enumerate(workers):
+        assert worker.hear("result", f"long-{number}")[2] == "lingered"
+        assert worker.hear("results", f"short-{number}-")[2] == [3 * n for n in range(150)]
+    assert not [line for worker in workers for line in worker.heard("failed")]
+    assert len(scene.ledger.all()) > before
+    assert_nothing_was_released(scene)
+    scene.check_record()
+
+
+def until_elapsed(worker: Worker, seconds: float) -> float:
+    """Let *seconds* pass, as the length of an outage; the worker must live through all of it."""
+    import time
+
+    began = time.monotonic()
+    until(lambda: time.monotonic() - began >= seconds or not worker.alive)
+    assert worker.alive
+    return time.monotonic() - began

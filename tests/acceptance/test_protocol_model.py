@@ -1,0 +1,331 @@
+"""The run table against a small model: starts, claims, records, crashes, releases, hand-overs and ends, in any order.
+
+No process and no clock: the real facts and queries are driven through one connection, on every database.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+
+from holdfast.db import ConnectionManager
+from holdfast.db.migrations import Migrator
+from holdfast.errors import Superseded
+from holdfast.model.workflow import INTERNAL_QUEUE
+from holdfast.workflows.facts import (
+    STARTED,
+    Existing,
+    FinishRuns,
+    HandOverRuns,
+    RecordSteps,
+    StartChildren,
+    StartRuns,
+)
+from holdfast.workflows.queries import workflow_queries
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+CAP = 3
+RUNS = st.sampled_from(["a", "b", "c"])
+EXECUTORS = st.sampled_from([0, 1])
+IDENTITIES = st.sampled_from(["0", "1", "~0.0"])
+
+
+@dataclass
+class ModelRun:
+    """What a run must look like."""
+
+    status: str
+    token: str | None
+    incarnation: str | None
+    attempts: int = 0
+    executions: int = 1
+    records: dict[str, str] = field(default_factory=dict)
+
+
+class Protocol(RuleBasedStateMachine):
+    """Two executors over three runs. ``held`` is every token anybody was ever given: the stale ones are tried too."""
+
+    url: str
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = asyncio.new_event_loop()
+        self.manager = ConnectionManager(self.url)
+        self.queries = workflow_queries(self.manager.dialect, "holdfast")
+        self.record = RecordSteps(self.queries)
+        self.record_progress = RecordSteps(self.queries, progress=True)
+        self.finish = FinishRuns(self.queries)
+        self.hand_over = HandOverRuns(self.queries)
+        self.runs: dict[str, ModelRun] = {}
+        self.held: list[tuple[str, str]] = []
+        self.alive: list[str] = []
+        self.made = 0
+
+    @initialize()
+    def open(self) -> None:
+        self.do(Migrator(self.manager).migrate())
+        for table in ("operation_outputs", "workflow_status", "executors"):
+            with contextlib.suppress(LookupError):
+                self.do(self.manager.execute(f"DELETE FROM {self.table(table)}"))
+        for number in range(2):
+            self.alive.append("")
+            self.register(number)
+
+    def teardown(self) -> None:
+        self.do(self.manager.close())
+        self.loop.close()
+
+    def do(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return self.loop.run_until_complete(work)
+
+    def table(self, name: str) -> str:
+        return f"holdfast.{name}" if self.manager.dialect.value == "postgres" else name
+
+    def fresh(self, what: str) -> str:
+        self.made += 1
+        return f"{what}-{self.made}"
+
+    def apply(self, kind: Any, row: tuple[Any, ...]) -> Any:
+        [outcome] = self.do(self.manager.run(lambda transaction: kind.apply(transaction, [row])))
+        return outcome
+
+    def register(self, executor: int) -> None:
+        self.alive[executor] = self.fresh("incarnation")
+        self.do(
+            self.manager.execute(
+                self.queries["executor_register"],
+                incarnation=self.alive[executor],
+                executor_id="local",
+                hostname="h",
+                pid=1,
+                application_version="v",
+                queues="[]",
+                lease_ms=1000,
+            )
+        )
+
+    def starter(self, executor: int) -> StartRuns:
+        return StartRuns(self.queries, application_id="test", executor_id="local", incarnation=self.alive[executor])
+
+    def start_row(self, run_id: str, token: str, parent: str | None = None) -> tuple[Any, ...]:
+        return (run_id, "f", None, None, "[]", "json", token, parent, "mark", *[None] * 6, "v")
+
+    def step_row(self, run_id: str, token: str, identity: str) -> tuple[Any, ...]:
+        position = ["0", "1", "~0.0", "child"].index(identity) + 1
+        return (run_id, token, position, "step", identity, "mark", f'"{token}"', None, None, "json", 0)
+
+    def owner(self, run_id: str, token: str) -> ModelRun | None:
+        """Return the run if *token* holds it, whatever its status."""
+        run = self.runs.get(run_id)
+        return run if run is not None and run.token == token else None
+
+    @rule(run_id=RUNS, executor=EXECUTORS)
+    def start(self, run_id: str, executor: int) -> None:
+        token = self.fresh("token")
+        outcome = self.apply(self.starter(executor), self.start_row(run_id, token))
+        if run_id in self.runs:
+            assert isinstance(outcome, Existing)
+            assert outcome.row["status"] == self.runs[run_id].status
+            return
+        assert outcome is STARTED
+        self.runs[run_id] = ModelRun("PENDING", token, self.alive[executor])
+        self.held.append((run_id, token))
+
+    @rule(data=st.data(), identity=IDENTITIES, progress=st.booleans())
+    def record_step(self, data: st.DataObject, identity: str, progress: bool) -> None:
+        if not self.held:
+            return
+        run_id, token = data.draw(st.sampled_from(self.held))
+        kind = self.record_progress if progress else self.record
+        outcome = self.apply(kind, self.step_row(run_id, token, identity))
+        run = self.owner(run_id, token)
+        if run is not None and run.records.setdefault(identity, token) == token:
+            assert outcome is True
+        elif run is not None:
+            assert isinstance(outcome, Exception)  # recorded by an earlier execution: a replay would have found it
+        elif self.runs[run_id].records.get(identity) == token:
+            assert outcome is True  # it was recorded while the token held: asking again changes nothing
+        else:
+            assert isinstance(outcome, Superseded)
+        if run is not None and progress:
+            run.attempts = 0
+
+    @rule(data=st.data(), executor=EXECUTORS)
+    def start_child(self, data: st.DataObject, executor: int) -> None:
+        if not self.held:
+            return
+        run_id, token = data.draw(st.sampled_from(self.held))
+        if run_id.endswith("child"):
+            return
+        child, child_token = f"{run_id}-child", self.fresh("token")
+        kind = StartChildren(self.record, self.starter(executor))
+        row = (self.step_row(run_id, token, "child"), self.start_row(child, child_token, run_id))
+        outcome = self.apply(kind, row)
+        run = self.owner(run_id, token)
+        if run is None and self.runs[run_id].records.get("child") != token:
+            assert isinstance(outcome, Superseded)
+            assert (child in self.runs) == ("child" in self.runs[run_id].records)
+        elif run is not None and "child" not in run.records:
+            assert outcome is STARTED
+            run.records["child"] = token
+            self.runs[child] = ModelRun("PENDING", child_token, self.alive[executor])
+            self.held.append((child, child_token))
+        else:
+            assert outcome is not STARTED
+
+    @rule(data=st.data(), status=st.sampled_from(["SUCCESS", "ERROR"]))
+    def end(self, data: st.DataObject, status: str) -> None:
+        if not self.held:
+            return
+        run_id, token = data.draw(st.sampled_from(self.held))
+        outcome = self.apply(self.finish, (run_id, token, status, "1", None, "json"))
+        run = self.owner(run_id, token)
+        if run is None or run.status == "MAX_RECOVERY_ATTEMPTS_EXCEEDED":
+            assert isinstance(outcome, Superseded) or run is not None
+        else:
+            assert outcome is True
+            if run.status == "PENDING":
+                run.status = status
+
+    @rule(data=st.data())
+    def give_back(self, data: st.DataObject) -> None:
+        if not self.held:
+            return
+        run_id, token = data.draw(st.sampled_from(self.held))
+        outcome = self.apply(self.hand_over, (run_id, token))
+        run = self.owner(run_id, token)
+        if run is not None and run.status == "PENDING":
+            assert outcome is True
+            run.status, run.token, run.incarnation = "ENQUEUED", None, None
+
+    @rule(executor=EXECUTORS, release=st.booleans())
+    def crash(self, executor: int, release: bool) -> None:
+        """The executor is gone and another comes; somebody releases its runs, now or never."""
+        gone = self.alive[executor]
+        self.do(self.manager.execute(self.queries["executor_remove"], incarnation=gone, beat_seq=0))
+        self.register(executor)
+        if release:
+            self.release(gone)
+
+    @rule()
+    def sweep(self) -> None:
+        rows = self.do(self.manager.fetch(self.queries["executors_see"]))
+        gone = {row["incarnation"] for row in rows if row["beat_seq"] is None}
+        owners = {run.incarnation for run in self.runs.values() if run.status == "PENDING"}
+        assert gone == owners - set(self.alive)
+        for incarnation in gone:
+            self.release(incarnation)
+
+    @rule(executor=EXECUTORS)
+    def release_the_living(self, executor: int) -> None:
+        self.release(self.alive[executor])
+
+    def release(self, incarnation: str) -> None:
+        named = {"incarnation": incarnation, "most": 100, "internal_queue": INTERNAL_QUEUE}
+        released = self.do(self.manager.execute(self.queries["runs_release"], **named))
+        expected = 0
+        for run in self.runs.values():
+            if run.status == "PENDING" and run.incarnation == incarnation and incarnation not in self.alive:
+                run.status, run.token, run.incarnation = "ENQUEUED", None, None
+                run.attempts += 1
+                expected += 1
+        assert released == expected
+
+    @rule(executor=EXECUTORS, suspects=st.booleans(), most=st.integers(1, 3))
+    def claim(self, executor: int, suspects: bool, most: int) -> None:
+        claim = self.fresh("claim")
+        rows = self.do(
+            self.manager.fetch(
+                self.queries["runs_claim"],
+                claim=claim,
+                incarnation=self.alive[executor],
+                executor_id="local",
+                application_version="v",
+                versions='["v"]',
+                caps=f'{{"f": {CAP}}}',
+                queue_name=INTERNAL_QUEUE,
+                most=most,
+                suspects=int(suspects),
+            )
+        )
+        fitting = [
+            run_id
+            for run_id, run in self.runs.items()
+            if run.status == "ENQUEUED" and (suspects or run.attempts * 2 < CAP or run.attempts > CAP)
+        ]
+        assert len(rows) == min(most, len(fitting))
+        for row in rows:
+            run_id, token = row["workflow_uuid"], row["owner_xid"]
+            assert run_id in fitting
+            run = self.runs[run_id]
+            run.status = "PENDING" if run.attempts <= CAP else "MAX_RECOVERY_ATTEMPTS_EXCEEDED"
+            run.token, run.incarnation = token, self.alive[executor]
+            run.executions += 1
+            assert row["status"] == run.status
+            self.held.append((run_id, token))
+
+    @invariant()
+    def the_table_is_the_model(self) -> None:
+        if not self.alive:
+            return
+        rows = self.do(self.manager.fetch(f"SELECT * FROM {self.table('workflow_status')}"))
+        assert {
+            row["workflow_uuid"]: (
+                row["status"],
+                row["owner_xid"],
+                row["incarnation"],
+                row["recovery_attempts"],
+                row["executions"],
+            )
+            for row in rows
+        } == {
+            run_id: (run.status, run.token, run.incarnation, run.attempts, run.executions)
+            for run_id, run in self.runs.items()
+        }
+        steps = self.do(self.manager.fetch(f"SELECT * FROM {self.table('operation_outputs')}"))
+        assert {(step["workflow_uuid"], step["identity"]): step["owner_xid"] for step in steps} == {
+            (run_id, identity): token for run_id, run in self.runs.items() for identity, token in run.records.items()
+        }
+
+
+QUICK = {"sqlite": (12, 25), "postgres": (8, 25), "mariadb": (8, 25)}
+
+
+@pytest.mark.parametrize("kind", list(QUICK))
+def test_i2_i5_tokens_statuses_and_records_follow_the_run_table(
+    kind: str, fresh_database: Callable[[str], str]
+) -> None:
+    examples, steps = QUICK[kind]
+    _explore(fresh_database(kind), examples, steps)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", list(QUICK))
+def test_i2_i5_tokens_statuses_and_records_follow_the_run_table_for_long(
+    kind: str, fresh_database: Callable[[str], str]
+) -> None:
+    _explore(fresh_database(kind), 150, 60)
+
+
+def _explore(url: str, examples: int, steps: int) -> None:
+    machine = type("Explored", (Protocol,), {"url": url})
+    run_state_machine_as_test(
+        machine,
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=steps,
+            deadline=None,
+            database=None,
+            suppress_health_check=list(HealthCheck),
+            phases=[Phase.generate, Phase.shrink],
+        ),
+    )

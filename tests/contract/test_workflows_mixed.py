@@ -1,0 +1,149 @@
+"""Functions of one colour in an application of the other, and what a terminal does to a direct call."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from holdfast import AsyncHoldfast, Holdfast
+from holdfast.errors import MisuseError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+KINDS = pytest.mark.parametrize("kind", ["sqlite", "postgres", "mariadb"])
+PATIENCE = 60
+
+
+@KINDS
+def test_async_workflow_of_a_sync_application_is_awaited_or_started(
+    fresh_database: Callable[[str], str], kind: str
+) -> None:
+    app = Holdfast(fresh_database(kind))
+
+    @app.step
+    async def double(number: int) -> int:
+        await asyncio.sleep(0)
+        return number * 2
+
+    @app.workflow
+    async def both(number: int) -> int:
+        first, second = await asyncio.gather(double(number), double(number + 1))
+        return first + second
+
+    @app.workflow
+    def parent(number: int) -> int:
+        return both.start(number).result()
+
+    async def main() -> int:
+        return await both(1)
+
+    with app:
+        assert asyncio.run(main()) == 6
+        assert both.start(2).result(PATIENCE) == 10
+        assert parent(3) == 14
+
+
+@KINDS
+def test_sync_workflow_of_an_async_application_runs_on_a_thread(
+    fresh_database: Callable[[str], str], kind: str
+) -> None:
+    async def main() -> None:
+        app = AsyncHoldfast(fresh_database(kind))
+
+        @app.step
+        def where(number: int) -> list[int]:
+            return [number, threading.get_ident()]
+
+        @app.workflow
+        def child(number: int) -> list[int]:
+            return where(number)
+
+        @app.workflow
+        def threaded(number: int) -> list[int]:
+            return child(number)
+
+        @app.workflow
+        async def parent(number: int) -> list[int]:
+            return await (await threaded.start(number)).result()
+
+        async with app:
+            number, thread = await (await threaded.start(7)).result(PATIENCE)
+            assert number == 7
+            assert thread != threading.get_ident()
+            assert (await parent(8))[0] == 8
+            with pytest.raises(MisuseError, match=r"start\(\)"):
+                threaded(1)
+
+    asyncio.run(main())
+
+
+@KINDS
+def test_interrupt_of_a_direct_call_leaves_the_run_to_be_recovered(
+    fresh_database: Callable[[str], str], kind: str
+) -> None:
+    url = fresh_database(kind)
+    done: list[str] = []
+    interrupted = [True]
+
+    def build(app: Holdfast) -> Callable[[], str]:
+        @app.step
+        def note(text: str) -> str:
+            done.append(text)
+            return text
+
+        @app.workflow
+        def child() -> str:
+            first = note("first")
+            if interrupted:
+                interrupted.clear()
+                raise KeyboardInterrupt
+            return f"{first} {note('second')}"
+
+        @app.workflow
+        def parent() -> str:
+            return child()
+
+        return parent.options(workflow_id="mine")
+
+    app = Holdfast(url, application_version="1")
+    parent = build(app)
+    with app:
+        with pytest.raises(KeyboardInterrupt):
+            parent()
+        assert app.retrieve_workflow("mine").status().status == "PENDING"
+    again = Holdfast(url, application_version="1")
+    build(again)
+    with again:
+        assert again.retrieve_workflow("mine").result(PATIENCE) == "first second"
+    assert done == ["first", "second"]
+
+
+def test_sync_application_refuses_a_blocking_call_on_its_own_loop(fresh_database: Callable[[str], str]) -> None:
+    app = Holdfast(fresh_database("sqlite"))
+
+    @app.workflow
+    def other() -> int:
+        return 1
+
+    @app.workflow
+    async def wrong(verb: str) -> str:
+        try:
+            if verb == "call":
+                other()
+            elif verb == "start":
+                other.start()
+            elif verb == "sleep":
+                app.sleep(1)
+            else:
+                app.retrieve_workflow("x").status()
+        except MisuseError as error:
+            return str(error)
+        return "no error"
+
+    with app:
+        for verb in ("call", "start", "sleep", "status"):
+            assert "loop" in wrong.start(verb).result(PATIENCE), verb

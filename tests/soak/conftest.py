@@ -1,0 +1,25 @@
+"""What the long runs share: stages with the workers of the acceptance tests."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from holdfast.testing.stage import Stage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+PROGRAM = Path(__file__).parents[1] / "acceptance" / "programs" / "worker.py"
+
+
+@pytest.fixture
+def stage(fresh_database: Callable[[str], str], tmp_path: Path) -> Iterator[Callable[[str], Stage]]:
+    """Call with "sqlite", "postgres" or "mariadb", or with a URL, for a stage; its workers are killed afterwards."""
+    with ExitStack() as afterwards:
+        yield lambda kind: Stage(
+            PROGRAM, kind if "://" in kind else fresh_database(kind), tmp_path / "effects", afterwards
+        )

@@ -1,0 +1,57 @@
+"""Operations are identified by branch and place, whatever the order in which they happen."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.core.identity import Branch
+
+
+def test_operations_of_the_root_count_up() -> None:
+    root = Branch()
+    assert [root.next_identity() for _ in range(3)] == ["0", "1", "2"]
+
+
+def test_branches_are_placed_in_the_order_of_opening_and_count_by_themselves() -> None:
+    root = Branch()
+    first, second = root.open(), root.open()
+    assert [second.next_identity(), first.next_identity(), second.next_identity()] == ["~1.0", "~0.0", "~1.1"]
+    assert first.open().open().next_identity() == "~0~0~0.0"
+    assert root.next_identity() == "0"
+
+
+def test_peeking_takes_nothing() -> None:
+    for branch in (Branch(), Branch().open()):
+        assert branch.peek_identity() == branch.peek_identity() == branch.next_identity()
+        assert branch.peek_identity() != "0"
+
+
+def test_closed_branch_closes_those_below_and_no_others() -> None:
+    root = Branch()
+    closed, other = root.open(), root.open()
+    below = closed.open()
+    closed.close()
+    assert [root.is_closed, closed.is_closed, below.is_closed, other.is_closed] == [False, True, True, False]
+    assert closed.open().is_closed
+
+
+_Tree = st.recursive(st.integers(0, 4), lambda inner: st.lists(inner, max_size=4), max_leaves=12)
+
+
+def _walk(tree: object, branch: Branch, pick: object) -> list[str]:
+    """Open the branches of *tree* in order, then do their operations in the order that *pick* chooses."""
+    if isinstance(tree, int):
+        return [branch.next_identity() for _ in range(tree)]
+    assert isinstance(tree, list)
+    parts = [(part, branch.open()) for part in tree]
+    if pick:
+        parts.reverse()
+    return [identity for part, opened in parts for identity in _walk(part, opened, pick)]
+
+
+@given(_Tree)
+def test_identities_are_unique_and_do_not_depend_on_the_order_of_arrival(tree: object) -> None:
+    forward, backward = _walk(tree, Branch(), pick=False), _walk(tree, Branch(), pick=True)
+    assert len(set(forward)) == len(forward)
+    assert sorted(forward) == sorted(backward)

@@ -1,0 +1,73 @@
+"""Whether, and after how long, a failed attempt is followed by another."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.core.retry import wait_before_retry
+from holdfast.model.workflow import Retry
+
+_ERROR = ValueError("no")
+
+
+def _waits(policy: Retry, attempts: int, draw: float = 0.0) -> list[float | None]:
+    return [wait_before_retry(policy, attempt, _ERROR, draw) for attempt in range(1, attempts + 1)]
+
+
+def test_waits_grow_by_the_factor_up_to_the_cap_and_end_with_the_last_attempt() -> None:
+    policy = Retry(attempts=6, interval=1, backoff=3, cap=20, jitter=0)
+    assert _waits(policy, 7) == [1, 3, 9, 20, 20, None, None]
+
+
+def test_one_attempt_is_no_retry() -> None:
+    assert _waits(Retry(attempts=1), 1) == [None]
+
+
+def test_durations_may_be_timedeltas() -> None:
+    policy = Retry(interval=timedelta(milliseconds=500), cap=timedelta(milliseconds=700), jitter=0)
+    assert _waits(policy, 3) == [0.5, 0.7, None]
+
+
+@pytest.mark.parametrize(
+    ("jitter", "draw", "expected"), [(0.5, 0, 5), (0.5, 1, 10), (1, 0, 0), (1, 1, 10), (0, 0.3, 10)]
+)
+def test_jitter_is_a_part_of_the_wait(jitter: float, draw: float, expected: float) -> None:
+    assert _waits(Retry(interval=10, jitter=jitter), 1, draw) == [expected]
+
+
+def test_final_errors_are_not_followed_by_an_attempt() -> None:
+    assert wait_before_retry(Retry(never=(ValueError,)), 1, _ERROR, 0) is None
+    assert wait_before_retry(Retry(never=(LookupError,)), 1, KeyError("k"), 0) is None
+    assert wait_before_retry(Retry(never=(LookupError,)), 1, _ERROR, 0) is not None
+    assert wait_before_retry(Retry(when=lambda error: "yes" in str(error)), 1, _ERROR, 0) is None
+    assert wait_before_retry(Retry(when=lambda error: "no" in str(error)), 1, _ERROR, 0) is not None
+
+
+@given(
+    attempt=st.integers(1, 10**6),
+    backoff=st.floats(1, 1e6),
+    interval=st.floats(0, 1e6),
+    cap=st.floats(0, 1e9),
+    jitter=st.floats(0, 1),
+    draw=st.floats(0, 1),
+)
+def test_every_wait_is_between_nothing_and_the_cap(attempt: int, **given_: float) -> None:
+    draw = given_.pop("draw")
+    options: Any = given_
+    wait = wait_before_retry(Retry(attempts=10**7, **options), attempt, _ERROR, draw)
+    assert wait is not None
+    assert 0 <= wait <= given_["cap"]
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"attempts": 0}, {"jitter": 1.5}, {"jitter": -0.1}, {"backoff": 0.5}, {"interval": -1}]
+)
+def test_policy_that_makes_no_sense_is_refused_by_name(wrong: dict[str, Any]) -> None:
+    (name,) = wrong
+    with pytest.raises(ValueError, match=f"Retry.{name}"):
+        Retry(**wrong)

@@ -1,0 +1,131 @@
+"""What an application is configured by: arguments, then the environment, then defaults; or a YAML file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from holdfast import AsyncHoldfast, Holdfast
+from holdfast.errors import ConfigurationError
+from holdfast.workflows.configuration import engine_settings, read_configuration
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ENVIRONMENT = ("HOLDFAST_DATABASE_URL", "DATABASE_URL")
+
+
+@pytest.fixture(autouse=True)
+def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ENVIRONMENT:
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_url_comes_from_the_argument_then_the_environment_then_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert engine_settings(None, name="shop").url == "sqlite:///shop.sqlite"
+    assert engine_settings(None).url == "sqlite:///holdfast.sqlite"
+    monkeypatch.setenv("DATABASE_URL", "sqlite:///second.sqlite")
+    assert engine_settings(None).url == "sqlite:///second.sqlite"
+    monkeypatch.setenv("HOLDFAST_DATABASE_URL", "sqlite:///first.sqlite")
+    assert engine_settings(None).url == "sqlite:///first.sqlite"
+    assert engine_settings("sqlite:///given.sqlite").url == "sqlite:///given.sqlite"
+
+
+def test_empty_variable_is_no_url(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_DATABASE_URL", "")
+    monkeypatch.setenv("DATABASE_URL", "sqlite:///second.sqlite")
+    assert engine_settings(None).url == "sqlite:///second.sqlite"
+
+
+def test_defaults_are_the_documented_ones() -> None:
+    settings = engine_settings(None)
+    assert settings.schema == "holdfast"
+    assert settings.lease == 10
+    assert settings.executor_id == "local"
+    assert settings.connection == {
+        "pool_size": 20,
+        "pool_timeout": 30,
+        "connect_timeout": 10,
+        "pooled": True,
+        "prepared": True,
+    }
+
+
+@pytest.mark.parametrize("wrong", [{"lease": 0}, {"lease": -1}, {"max_workflow_threads": 0}, {"max_runs": 0}])
+def test_settings_that_make_no_sense_are_refused_by_name(wrong: dict[str, Any]) -> None:
+    (name,) = wrong
+    with pytest.raises(ConfigurationError, match=name):
+        engine_settings(None, **wrong)
+
+
+def test_unknown_setting_is_refused() -> None:
+    with pytest.raises(TypeError, match="leese"):
+        Holdfast("sqlite:///x.sqlite", leese=3)  # type: ignore[call-arg]
+
+
+def test_yaml_file_has_the_documented_keys(tmp_path: Path) -> None:
+    file = tmp_path / "holdfast.yaml"
+    file.write_text(
+        "name: my-application\n"
+        "system_database_url: postgresql://user:pass@localhost/myapp\n"
+        "holdfast_system_schema: durable\n"
+        "executor_id: e1\n"
+        "application_version: '7'\n"
+        "compatible_versions: ['6']\n"
+        "lease: 5\n"
+        "database:\n"
+        "  sys_db_pool_size: 30\n"
+        "  db_engine_kwargs:\n"
+        "    pool_timeout: 60\n"
+        "    poolclass: NullPool\n"
+        "    connect_args:\n"
+        "      connect_timeout: 3\n",
+        encoding="utf-8",
+    )
+    arguments = read_configuration(file)
+    assert arguments == {
+        "name": "my-application",
+        "url": "postgresql://user:pass@localhost/myapp",
+        "schema": "durable",
+        "executor_id": "e1",
+        "application_version": "7",
+        "compatible_versions": ["6"],
+        "lease": 5,
+        "pool_size": 30,
+        "pool_timeout": 60,
+        "pooled": False,
+        "connect_timeout": 3,
+    }
+    for kind in (Holdfast, AsyncHoldfast):
+        settings = kind.from_config(file)._engine.settings
+        assert settings.url == "postgresql://user:pass@localhost/myapp"
+        assert settings.connection["pooled"] is False
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("nmae: x", "nmae"),
+        ("database:\n  pool: 3", r"database\.pool"),
+        ("database:\n  db_engine_kwargs:\n    echo: true", r"database\.db_engine_kwargs\.echo"),
+        ("- just a list", "keys and values"),
+    ],
+)
+def test_yaml_key_that_is_not_known_is_refused_with_its_place(tmp_path: Path, text: str, place: str) -> None:
+    file = tmp_path / "holdfast.yaml"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigurationError, match=place):
+        read_configuration(file)
+
+
+def test_empty_yaml_file_sets_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "holdfast.yaml"
+    file.write_text("", encoding="utf-8")
+    assert read_configuration(file) == {}
+
+
+def test_secret_in_the_url_is_not_shown(tmp_path: Path) -> None:
+    app = Holdfast("postgresql://user:hunter2@localhost/x")
+    assert "hunter2" not in repr(app)
+    assert "hunter2" not in repr(app._engine)

@@ -1,0 +1,92 @@
+"""Threads of sync workflows: a bounded number at work, and none held by those who wait."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from holdfast.workflows.threads import WorkflowThreads
+
+PATIENCE = 30
+
+
+class _Most:
+    """Counts how many are at work at once."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._now = 0
+        self.most = 0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._now += 1
+            self.most = max(self.most, self._now)
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._now -= 1
+
+
+def test_no_more_than_so_many_work_at_once_and_all_are_done() -> None:
+    threads, most, done = WorkflowThreads(3), _Most(), threading.Semaphore(0)
+
+    def job() -> None:
+        with most:
+            pass
+        done.release()
+
+    for _ in range(50):
+        threads.submit(job)
+    for _ in range(50):
+        assert done.acquire(timeout=PATIENCE)
+    assert 1 <= most.most <= 3
+
+
+def test_jobs_begin_in_the_order_in_which_they_came() -> None:
+    threads, began, done = WorkflowThreads(1), list[int](), threading.Event()
+    hold = threading.Event()
+
+    def first() -> None:
+        assert hold.wait(PATIENCE)
+
+    threads.submit(first)
+    for number in range(10):
+        threads.submit(lambda number=number: began.append(number))  # type: ignore[misc]
+    threads.submit(done.set)
+    assert threads.free == 0
+    hold.set()
+    assert done.wait(PATIENCE)
+    assert began == list(range(10))
+
+
+@pytest.mark.parametrize("most", [1, 2, 5])
+def test_parents_that_wait_for_children_do_not_use_up_the_places(most: int) -> None:
+    threads, busy, done = WorkflowThreads(most), _Most(), threading.Semaphore(0)
+
+    def parent() -> None:
+        child = threading.Event()
+
+        def work() -> None:
+            with busy:
+                child.set()
+
+        threads.submit(work)
+        with threads.waiting():
+            assert child.wait(PATIENCE)
+        with busy:
+            done.release()
+
+    for _ in range(4 * most):
+        threads.submit(parent)
+    for _ in range(4 * most):
+        assert done.acquire(timeout=PATIENCE)
+    assert busy.most <= most
+
+
+def test_thread_from_outside_just_waits() -> None:
+    threads = WorkflowThreads(1)
+    with threads.waiting():
+        assert threads.free == 1
+    assert threads.free == 1
