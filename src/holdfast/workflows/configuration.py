@@ -25,6 +25,7 @@ _YAML_KEYS = {
     "lease": "lease",
 }
 _DATABASE_KEYS = {"sys_db_pool_size": "pool_size"}
+_CONNECT_KEYS = {"connect_timeout": "connect_timeout", "application_name": "application_name"}
 _ENGINE_KEYS = {"pool_timeout": "pool_timeout", "pool_size": "pool_size"}
 
 
@@ -43,6 +44,7 @@ class Settings(TypedDict, total=False):
     connect_timeout: Duration
     pooled: bool
     prepared: bool
+    application_name: str
     max_workflow_threads: int
     max_runs: int
     world: World | None
@@ -64,6 +66,7 @@ def engine_settings(
     connect_timeout: Duration = 10.0,
     pooled: bool = True,
     prepared: bool = True,
+    application_name: str = "holdfast",
     max_workflow_threads: int = 64,
     max_runs: int = 20_000,
     world: World | None = None,
@@ -91,6 +94,7 @@ def engine_settings(
             "connect_timeout": seconds(connect_timeout),
             "pooled": pooled,
             "prepared": prepared,
+            "application_name": application_name,
         },
         world=world or RealWorld(),
         clock_offset_ms=clock_offset_ms,
@@ -113,14 +117,21 @@ def read_configuration(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise ConfigurationError(f"{path} must hold keys and values at its top, for instance `name: my-application`.")
     database = dict(content.pop("database", None) or {})
     engine = dict(database.pop("db_engine_kwargs", None) or {})
+    connect = dict(engine.pop("connect_args", None) or {})
+    place = "database.db_engine_kwargs."
+    _agree(path, place, "poolclass", engine.get("poolclass"), ("NullPool", "QueuePool"))
+    _agree(path, place, "max_overflow", engine.pop("max_overflow", None), (0,))
+    engine.pop("pool_pre_ping", None)  # a broken session is always noticed before it is used again
     arguments = _known(path, "", content, _YAML_KEYS) | _known(path, "database.", database, _DATABASE_KEYS)
     if engine.pop("poolclass", None) == "NullPool":
-        arguments["pooled"] = False
-    connect = dict(engine.pop("connect_args", None) or {})
-    arguments |= _known(path, "database.db_engine_kwargs.", engine, _ENGINE_KEYS)
-    return arguments | _known(
-        path, "database.db_engine_kwargs.connect_args.", connect, {"connect_timeout": "connect_timeout"}
-    )
+        return arguments | {"pooled": False} | _known(path, f"{place}connect_args.", connect, _CONNECT_KEYS)
+    arguments |= _known(path, place, engine, _ENGINE_KEYS)
+    return arguments | _known(path, f"{place}connect_args.", connect, _CONNECT_KEYS)
+
+
+def _agree(path: str | os.PathLike[str], place: str, key: str, value: object, allowed: tuple[object, ...]) -> None:
+    if value is not None and value not in allowed:
+        raise ConfigurationError(f"{path}: {place}{key} is {value!r}; here it may be {' or '.join(map(str, allowed))}.")
 
 
 def _known(

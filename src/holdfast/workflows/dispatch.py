@@ -151,7 +151,7 @@ class Dispatch:
             executor_id=self._identity.executor_id,
             application_version=self._identity.application_version,
             versions=self._versions,
-            caps=msgspec.json.encode(caps).decode(),
+            caps=msgspec.json.encode(caps | dict.fromkeys(self._registry.owners(), 0)).decode(),
             queue_name=INTERNAL_QUEUE,
             most=most,
             suspects=int(suspects),

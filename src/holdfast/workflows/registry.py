@@ -69,11 +69,16 @@ class Registry:
 
     def add_instance(self, class_name: str, config_name: str, instance: Any) -> None:
         """Register the object whose methods are run for the pair of names."""
+        checked_name(config_name, type(instance))
         known = self.instances.setdefault((class_name, config_name), instance)
         if known is not instance:
             raise ConfigurationError(
                 f"There is already a {class_name} with the config_name {config_name!r}; give each instance its own."
             )
+
+    def owners(self) -> Iterable[str]:
+        """Return the objects whose methods can be run here, as class/configuration."""
+        return (f"{class_name}/{config_name}" for class_name, config_name in list(self.instances))
 
     def check_instance(self, instance: Any, workflow: str) -> None:
         """Refuse to start a method of an object that a recovery could not find again."""

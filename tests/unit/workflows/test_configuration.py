@@ -49,6 +49,7 @@ def test_defaults_are_the_documented_ones() -> None:
         "connect_timeout": 10,
         "pooled": True,
         "prepared": True,
+        "application_name": "holdfast",
     }
 
 
@@ -129,3 +130,47 @@ def test_secret_in_the_url_is_not_shown(tmp_path: Path) -> None:
     app = Holdfast("postgresql://user:hunter2@localhost/x")
     assert "hunter2" not in repr(app)
     assert "hunter2" not in repr(app._engine)
+
+
+DOCUMENTED = """
+name: my-application
+system_database_url: "sqlite:///my.sqlite"
+holdfast_system_schema: "tables"
+database:
+  sys_db_pool_size: 30
+  db_engine_kwargs:
+    max_overflow: 0
+    pool_timeout: 60
+    pool_pre_ping: true
+    connect_args:
+      application_name: shop
+      connect_timeout: 5
+"""
+
+
+def test_file_with_every_documented_key_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "holdfast.yaml"
+    path.write_text(DOCUMENTED)
+    assert read_configuration(path) == {
+        "name": "my-application",
+        "url": "sqlite:///my.sqlite",
+        "schema": "tables",
+        "pool_size": 30,
+        "pool_timeout": 60,
+        "application_name": "shop",
+        "connect_timeout": 5,
+    }
+
+
+def test_null_pool_in_a_file_drops_the_settings_of_a_pool(tmp_path: Path) -> None:
+    path = tmp_path / "holdfast.yaml"
+    path.write_text("database:\n  db_engine_kwargs:\n    poolclass: NullPool\n    pool_size: 5\n    pool_timeout: 1\n")
+    assert read_configuration(path) == {"pooled": False}
+
+
+@pytest.mark.parametrize(("key", "value"), [("poolclass", "StaticPool"), ("max_overflow", 10)])
+def test_setting_we_cannot_honour_is_refused_with_its_place(tmp_path: Path, key: str, value: object) -> None:
+    path = tmp_path / "holdfast.yaml"
+    path.write_text(f"database:\n  db_engine_kwargs:\n    {key}: {value}\n")
+    with pytest.raises(ConfigurationError, match=f"database.db_engine_kwargs.{key} is"):
+        read_configuration(path)

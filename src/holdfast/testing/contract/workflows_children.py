@@ -179,7 +179,7 @@ class ChildrenContract:
 
             async def parent() -> str:
                 try:
-                    found: str = await app.timeout(0.5, child)
+                    found: str = await app.timeout(1, child)
                 except TimeoutError:
                     return "too late"
                 return found

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from holdfast.errors import ConfigurationError
-from holdfast.testing.contract.workflows_stage import Flow, Stage
+from holdfast.testing.contract.workflows_stage import Flow, Life, Stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from holdfast.testing.contract.venue import Venue
-    from holdfast.testing.contract.workflows_stage import App, Life
+    from holdfast.testing.contract.workflows_stage import App
 
     Decorator = Callable[[Any], Any]
 
@@ -182,5 +182,28 @@ class MethodsContract:
                     app.raw.register_instance(greeter("one"))
                 with pytest.raises(ConfigurationError, match="register_instance"):
                     await app.value(greeter("one").of_instance("ann"))
+
+        Stage(venue).play(scene)
+
+    def test_run_of_an_object_that_is_not_here_waits_for_a_process_that_has_it(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            first, gate = stage.app(), stage.gate()
+            greeter, _ = greeters(first, Life(1, gate))
+            one = greeter("one's own")
+            first.raw.register_instance(one)
+            await first.launch()
+            handle = await Flow(first, one.of_instance).start("ann")
+            await gate.reached()
+            await stage.crash(first)
+            second = stage.app()
+            greeter, _ = greeters(second, Life(2))
+            two = greeter("another")
+            second.raw.register_instance(two)
+            await second.launch()
+            await stage.until(lambda: stage.run(handle.workflow_id)["status"] == "ENQUEUED")
+            assert await second.value(two.of_instance("bob")) == "bob! by another"
+            assert (await second.retrieve(handle.workflow_id).status()).status == "ENQUEUED"
+            second.raw.register_instance(greeter("one's own"))
+            assert await second.retrieve(handle.workflow_id).result() == "ann! by one's own"
 
         Stage(venue).play(scene)

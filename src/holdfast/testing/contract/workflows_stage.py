@@ -296,19 +296,35 @@ class Stage:
             engine.ask_blocking(stop)
         self.execute(f"DELETE FROM {self.table('executors')} WHERE incarnation = ?", engine.identity.incarnation)
 
-    async def relive(self, build: Callable[[App, Life], Flow], *args: Any, **kwargs: Any) -> Handle:
-        """Start a run, lose its executor where ``life()`` is called, and return its handle in a second application."""
+    def set_clock(self, seconds: float) -> None:
+        """Put the database's clock, as the applications made from now on see it, so many seconds ahead."""
+        clock = f"clock_{self.version[2:]}"
+        if "clock_offset_ms" not in self.settings:
+            self.execute(f"CREATE TABLE {clock} (ms BIGINT)")
+            self.execute(f"INSERT INTO {clock} VALUES (0)")
+            self.settings["clock_offset_ms"] = f"SELECT ms FROM {clock}"
+        self.execute(f"UPDATE {clock} SET ms = ?", int(seconds * 1000))
+
+    async def relive(
+        self, build: Callable[[App, Life], Flow], *args: Any, between: Callable[[], None] | None = None
+    ) -> Handle:
+        """Start a run, lose its executor where ``life()`` is called, and return its handle in a second application.
+
+        *between* is what happens to the world while nobody runs it.
+        """
         gate = self.gate()
         first = self.app()
         flow = build(first, Life(1, gate))
         await first.launch()
-        handle = await flow.start(*args, **kwargs)
+        handle = await flow.start(*args)
         await gate.reached()
         await self.crash(first)
+        if between is not None:
+            between()
         second = self.app()
         flow = build(second, Life(2))
         await second.launch()
-        return await flow.options(workflow_id=handle.workflow_id).start(*args, **kwargs)
+        return await flow.options(workflow_id=handle.workflow_id).start(*args)
 
     def table(self, name: str) -> str:
         """Return the name of one of the library's tables for plain SQL."""

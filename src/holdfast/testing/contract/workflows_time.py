@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import secrets
 from typing import TYPE_CHECKING, Any
 
 from holdfast.testing.contract.workflows_stage import Stage
@@ -65,10 +64,7 @@ class TimeContract:
         """The clock moves on by the length of the sleep between two lives: nothing is left to sleep in the second."""
 
         async def scene(stage: Stage) -> None:
-            clock = f"clock_{secrets.token_hex(6)}"
-            stage.execute(f"CREATE TABLE {clock} (ms BIGINT)")
-            stage.execute(f"INSERT INTO {clock} VALUES (0)")
-            stage.settings["clock_offset_ms"] = f"SELECT ms FROM {clock}"
+            stage.set_clock(0)
             first = stage.app()
 
             async def sleeping() -> str:
@@ -85,7 +81,7 @@ class TimeContract:
             end = int(row["output"])
             assert abs(end - stage.run(handle.workflow_id)["created_at"] - HOUR * 1000) < 60_000
             await stage.crash(first)
-            stage.execute(f"UPDATE {clock} SET ms = ?", int(HOUR * 1000))
+            stage.set_clock(HOUR)
             app = stage.app()
             flow = app.workflow(sleeping)
             await app.launch()

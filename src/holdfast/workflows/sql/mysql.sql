@@ -110,6 +110,8 @@ UPDATE (
     SELECT q.workflow_uuid FROM @workflow_status AS q
     WHERE q.status = 'ENQUEUED' AND q.queue_name = :queue_name
       AND JSON_EXTRACT(:caps, CONCAT('$."', q.name, '"')) IS NOT NULL
+      AND (q.config_name IS NULL
+           OR JSON_EXTRACT(:caps, CONCAT('$."', q.class_name, '/', q.config_name, '"')) IS NOT NULL)
       AND (q.application_version IS NULL OR JSON_CONTAINS(:versions, JSON_QUOTE(q.application_version)))
       AND (:suspects = 1 OR q.recovery_attempts = 0 OR q.recovery_attempts * 2 < CAST(JSON_EXTRACT(:caps, CONCAT('$."', q.name, '"')) AS SIGNED)
            OR q.recovery_attempts > CAST(JSON_EXTRACT(:caps, CONCAT('$."', q.name, '"')) AS SIGNED))

@@ -1,6 +1,7 @@
 -- name: runs_claim
 -- ENQUEUED -> PENDING (or over the cap) for an executor that has the function and a fitting version. :caps is a
--- JSON object of function names and their caps on recovery attempts, :versions a JSON array. With :suspects = 0 runs
+-- JSON object of function names and their caps on recovery attempts, and of the objects whose methods can be run
+-- (class/configuration), :versions a JSON array. With :suspects = 0 runs
 -- from half their cap on are left for an executor that can try them alone; those over it are taken, to be ended.
 UPDATE @workflow_status AS w
 SET status = CASE WHEN w.recovery_attempts > CAST(CAST(:caps AS jsonb) ->> w.name AS bigint)
@@ -17,6 +18,7 @@ FROM (
     SELECT q.workflow_uuid FROM @workflow_status AS q
     WHERE q.status = 'ENQUEUED' AND q.queue_name = :queue_name
       AND jsonb_exists(CAST(:caps AS jsonb), q.name)
+      AND (q.config_name IS NULL OR jsonb_exists(CAST(:caps AS jsonb), q.class_name || '/' || q.config_name))
       AND (q.application_version IS NULL OR jsonb_exists(CAST(:versions AS jsonb), q.application_version))
       AND (CAST(:suspects AS bigint) = 1 OR q.recovery_attempts = 0 OR q.recovery_attempts * 2 < CAST(CAST(:caps AS jsonb) ->> q.name AS bigint)
            OR q.recovery_attempts > CAST(CAST(:caps AS jsonb) ->> q.name AS bigint))

@@ -14,6 +14,8 @@ WHERE w.workflow_uuid IN (
     SELECT q.workflow_uuid FROM @workflow_status AS q
     WHERE q.status = 'ENQUEUED' AND q.queue_name = :queue_name
       AND json_extract(:caps, '$."' || q.name || '"') IS NOT NULL
+      AND (q.config_name IS NULL
+           OR json_extract(:caps, '$."' || q.class_name || '/' || q.config_name || '"') IS NOT NULL)
       AND (q.application_version IS NULL OR q.application_version IN (SELECT value FROM json_each(:versions)))
       AND (:suspects = 1 OR q.recovery_attempts = 0 OR q.recovery_attempts * 2 < json_extract(:caps, '$."' || q.name || '"')
            OR q.recovery_attempts > json_extract(:caps, '$."' || q.name || '"'))
