@@ -79,7 +79,6 @@ def test_yaml_file_has_the_documented_keys(tmp_path: Path) -> None:
         "  sys_db_pool_size: 30\n"
         "  db_engine_kwargs:\n"
         "    pool_timeout: 60\n"
-        "    poolclass: NullPool\n"
         "    connect_args:\n"
         "      connect_timeout: 3\n",
         encoding="utf-8",
@@ -95,7 +94,6 @@ def test_yaml_file_has_the_documented_keys(tmp_path: Path) -> None:
         "lease": 5,
         "pool_size": 30,
         "pool_timeout": 60,
-        "pooled": False,
         "connect_timeout": 3,
     }
     for kind in (Holdfast, AsyncHoldfast):
