@@ -267,7 +267,7 @@ class Holdfast(_Application):
         branches.refuse_empty(handles, "wait_first")
         place, tickets = thread_place(self._engine), [ticket_of(handle) for handle in handles]
         if place is None:
-            return handles[self._engine.first_of_blocking(tickets)]
+            return handles[self._running.waiting.first_of_blocking(tickets)]
         return handles[self._running.durable.first_of_blocking(place, tickets)]
 
     def wait_all(self, handles: Sequence[Handle[R]]) -> list[R]:
@@ -416,7 +416,7 @@ class AsyncHoldfast(_Application):
         branches.refuse_empty(handles, "wait_first")
         place, tickets = task_place(self._engine), [ticket_of(handle) for handle in handles]
         if place is None:
-            return handles[await self._engine.first_of(tickets)]
+            return handles[await self._running.waiting.first_of(tickets)]
         return handles[await self._running.durable.first_of(place, tickets)]
 
     async def wait_all(self, handles: Sequence[AsyncHandle[R]]) -> list[R]:

@@ -26,6 +26,7 @@ POINTS = {
     "run.outcome_written": "the outcome of a run is committed, nobody has been told",
     "run.told": "whoever waited for the outcome has been told",
     "run.claimed": "a claim is committed, nothing runs yet",
+    "run.loaded": "the history of claimed runs is loaded, nothing runs yet",
     "run.handed_over": "a run has been handed over by a stopping executor",
     "step.before_user_code": "an operation is about to be carried out",
     "step.after_user_code": "an operation has been carried out and is not recorded",

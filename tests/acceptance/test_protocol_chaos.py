@@ -30,4 +30,4 @@ def test_i1_i5_i6_runs_survive_kills_and_pauses_under_load(kind: str, stage: Cal
 
     chaos.settle()
     assert chaos.kills + chaos.stops == 4
-    assert len(chaos.wanted) == 200
+    assert len(chaos.wanted) >= 200

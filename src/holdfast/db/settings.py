@@ -44,7 +44,8 @@ class Settings:
         """What a PostgreSQL session is told at its start.
 
         With *longest_pause* the server ends a session that leaves a transaction open and says nothing for so long: a
-        process that was stopped in the middle must not hold rows that others want. Nor is a row waited for longer.
+        process that was stopped in the middle must not hold rows that others want. Nor is a row waited for longer, and
+        a client that has vanished from the network is noticed as soon.
 
         A session for *lookups* never walks a table or builds a hash of it: for a table that was small when the plan
         was made, and was never analysed, PostgreSQL would go on doing so when it has a million rows.
@@ -53,6 +54,8 @@ class Settings:
         if self.longest_pause is not None and self.prepared:
             milliseconds = str(int(self.longest_pause * 1000))
             told |= {"idle_in_transaction_session_timeout": milliseconds, "lock_timeout": milliseconds}
+            told |= {"tcp_keepalives_idle": str(max(1, round(self.longest_pause))), "tcp_keepalives_interval": "1"}
+            told |= {"tcp_keepalives_count": "3"}
         if self.lookups and self.prepared:  # a pooler between us and the server may not pass these on
             told |= {"enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off"}
         return told

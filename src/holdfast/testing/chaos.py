@@ -16,7 +16,7 @@ _COLOURS = ("async", "sync")
 
 
 class Chaos:
-    """Some workers on a stage, whose fate is drawn from *draw*. Every run is ``short(n)`` with a number of its own."""
+    """Some workers on a stage, whose fate is drawn from *draw*. Every run is ``walk(n)`` with a number of its own."""
 
     def __init__(self, scene: Stage, draw: random.Random, *, workers: int, lease: float, pauses: bool = True) -> None:
         self._scene = scene
@@ -34,7 +34,7 @@ class Chaos:
         for _ in range(amount):
             number = len(self.wanted)
             self.wanted[f"run-{number}"] = number
-            self._draw.choice(self._workers).tell("start", "short", f"run-{number}", number)
+            self._draw.choice(self._workers).tell("start", "walk", f"run-{number}", number)
 
     def strike(self) -> None:
         """Do something to somebody: kill and replace, pause for more than a lease, or wake."""
@@ -51,18 +51,27 @@ class Chaos:
         self._workers[place] = self._recruit()
 
     def settle(self) -> None:
-        """Wake everybody, have one worker ask for every run, and check what became of them all."""
-        for worker, _ in self._paused:
-            worker.wake()
+        """Have one worker ask for every run, then wake the paused, and check that they changed nothing."""
         last = self._recruit()
         for run_id, number in self.wanted.items():
-            last.tell("run", "short", run_id, number)
+            last.tell("run", "walk", run_id, number)
         for run_id, number in self.wanted.items():
             assert last.hear("result", run_id, patience=120) == ["result", run_id, 3 * number]
+        ended = self._outcomes()
+        for worker, _ in self._paused:
+            worker.wake()
+            worker.tell("run", "short", f"awake-{worker.pid}", 1)
+            assert worker.hear("result", f"awake-{worker.pid}")[2] == 3
+            self.wanted[f"awake-{worker.pid}"] = 1
+        assert ended.items() <= self._outcomes().items()
         assert self._scene.all_ended()
         assert len(self._scene.statuses()) == len(self.wanted)
         self._scene.check_record(woken=True)
         assert self.interrupted() > 0, "Nothing was under way when chaos struck, so nothing was shown."
+
+    def _outcomes(self) -> dict[str, tuple[str, ...]]:
+        rows = self._scene.fetch("SELECT workflow_uuid, status, output, owner_xid FROM {runs}")
+        return {row["workflow_uuid"]: (row["status"], row["output"], row["owner_xid"]) for row in rows}
 
     def interrupted(self) -> int:
         """Return how many runs were begun more than once."""

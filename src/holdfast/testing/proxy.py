@@ -119,23 +119,18 @@ class _Conversation:
                 cut = self._proxy.due(data)
                 if cut is Cut.BEFORE or self._server is None:
                     return
-                self._muted = cut is not None
+                self._muted = self._muted or cut is not None
                 self._server.write(data)
                 await self._server.drain()
                 if cut is Cut.DURING:
                     self._client.transport.abort()
                     self._server.close()  # a polite end, so that what was sent arrives
                     return
-                if cut is Cut.AFTER:
-                    await self._answered.wait()
-                    return
 
     async def _down(self, from_server: asyncio.StreamReader) -> None:
-        self._answered = asyncio.Event()
         with suppress(OSError):
             while data := await from_server.read(_CHUNK):
-                if self._muted:
-                    self._answered.set()
-                    await asyncio.Event().wait()  # until this conversation is ended
+                if self._muted:  # the answer is dropped; what is left of a long message has been passed on till here
+                    return
                 self._client.write(data)
                 await self._client.drain()

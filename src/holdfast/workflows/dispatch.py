@@ -129,6 +129,7 @@ class Dispatch:
         if back:
             await self._releases.hand_back([(row["workflow_uuid"], row["owner_xid"]) for row in back])
         histories = await self._histories([row["workflow_uuid"] for row in rows if row["executions"] > 1])
+        faults.point("run.loaded")
         for row in rows:
             await self._launch(row, histories.get(row["workflow_uuid"]), caps[row["name"]])
         return len(rows)

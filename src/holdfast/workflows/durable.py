@@ -121,7 +121,7 @@ class Durable:
         """Wait for another run's outcome and record it."""
 
         async def produce(_: Operation) -> Any:
-            outcome = await self._engine.wait(ticket)
+            outcome = await self._engine.waiting.outcome(ticket)
             if outcome.error is not None:
                 raise outcome.error
             return outcome.value
@@ -133,7 +133,7 @@ class Durable:
         """Wait for another run's outcome on a thread and record it."""
 
         def produce(_: Operation) -> Any:
-            outcome = self._engine.wait_blocking(ticket)
+            outcome = self._engine.waiting.outcome_blocking(ticket)
             if outcome.error is not None:
                 raise outcome.error
             return outcome.value
@@ -236,7 +236,7 @@ class Durable:
         """Return which of several runs ended first, and record it."""
 
         async def produce(_: Operation) -> int:
-            return await self._engine.first_of(tickets)
+            return await self._engine.waiting.first_of(tickets)
 
         mark = self._payloads.mark(WAIT_FIRST, tuple(ticket.workflow_id for ticket in tickets), {})
         index: int = await self._recorder.do(place, WAIT_FIRST, mark, self.whole, produce)
@@ -246,7 +246,7 @@ class Durable:
         """Return which of several runs ended first, on a thread, and record it."""
         mark = self._payloads.mark(WAIT_FIRST, tuple(ticket.workflow_id for ticket in tickets), {})
         index: int = self._recorder.do_blocking(
-            place, WAIT_FIRST, mark, self.whole, lambda _: self._engine.first_of_blocking(tickets)
+            place, WAIT_FIRST, mark, self.whole, lambda _: self._engine.waiting.first_of_blocking(tickets)
         )
         return index
 

@@ -12,7 +12,6 @@ import threading
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast import faults
@@ -24,7 +23,6 @@ from holdfast.errors import (
     ConfigurationError,
     MisuseError,
     NotInitialized,
-    SerializationError,
     Superseded,
     WorkflowConflict,
 )
@@ -36,16 +34,18 @@ from holdfast.workflows.durable import Durable
 from holdfast.workflows.facts import STARTED, Existing, StartRuns
 from holdfast.workflows.payloads import Payloads
 from holdfast.workflows.permit import Permit
+from holdfast.workflows.place import refuse_closed_attempt
 from holdfast.workflows.queries import workflow_queries
 from holdfast.workflows.recorder import Recorder
 from holdfast.workflows.registry import Registry
-from holdfast.workflows.results import Results, outcome_of
+from holdfast.workflows.results import Results
 from holdfast.workflows.run import LONGEST_ID, Outcome, Run
 from holdfast.workflows.runner import Runner
 from holdfast.workflows.steps import Attempts
 from holdfast.workflows.threads import WorkflowThreads
-from holdfast.workflows.ticket import Call, Ticket, not_ended
+from holdfast.workflows.ticket import Call, Ticket
 from holdfast.workflows.versions import Versions
+from holdfast.workflows.waiting import Waiting
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -93,6 +93,7 @@ class Engine:
         self.threads = WorkflowThreads(settings.max_workflow_threads)
         self.permit = Permit(settings.world)
         self.attempts = Attempts(settings.world, self.permit)
+        self.waiting = Waiting(self)
         self._launched = False
         self._closing = False
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -361,11 +362,11 @@ class Engine:
 
     async def start_and_wait(self, call: Call) -> Outcome:
         """Start a run and wait for its outcome."""
-        return await self.wait(await self.start(call))
+        return await self.waiting.outcome(await self.start(call))
 
     async def start(self, call: Call) -> Ticket:
         """Start a run in the background, or attach to the one that has its id."""
-        self._refuse_when_closing()
+        self._refuse_start()
         run, row = self.prepare(call)
         outcome = await self.pipeline.write(self.start_kind, row)
         if outcome is not STARTED:
@@ -376,7 +377,7 @@ class Engine:
 
     def start_blocking(self, call: Call, *, here: bool = False) -> Ticket:
         """Do as ``start`` from a thread; with *here* a sync run is carried to its end on this thread."""
-        self._refuse_when_closing()
+        self._refuse_start()
         run, row = self.prepare(call)
         outcome = self.pipeline.write_blocking(self.start_kind, row)
         if outcome is not STARTED:
@@ -388,10 +389,11 @@ class Engine:
             self.on_loop(lambda: self.runner.launch(run))
         return Ticket(run.id, run.codec, run)
 
-    def _refuse_when_closing(self) -> None:
-        """Refuse new runs, but not the children of those that are given time to end."""
+    def _refuse_start(self) -> None:
+        """Refuse new runs when closing, but not the children of those that have time to end; and a closed attempt's."""
         if self._closing:
             raise NotInitialized("The application is closing and starts no more runs; launch() it again.")
+        refuse_closed_attempt()
 
     def attach(self, run: Run, row: Values, outcome: Any, options: StartOptions) -> Ticket:
         """Return a ticket for the run that has the id, if it is the same call, or if the policy does not mind."""
@@ -407,64 +409,7 @@ class Engine:
             )
         return Ticket(run.id, run.codec, self.runner.running.get(run.id))
 
-    # Waiting for outcomes.
-
-    def watch(self, ticket: Ticket, tell: Callable[[Outcome], None]) -> None:
-        """Have *tell* called with the outcome, wherever the run ends; from any thread."""
-        run = ticket.run
-        if run is None:
-            self.check_launched()
-            run = self.runner.running.get(ticket.workflow_id)
-        if run is None:
-            self._watch_row(ticket, tell)
-            return
-        # Another reader than the function's own reads the row: the answer must not depend on when it was asked for.
-        other = ticket.codec is not run.codec
-        run.watch(lambda outcome: self._watch_row(ticket, tell) if outcome.elsewhere or other else tell(outcome))
-
-    def _watch_row(self, ticket: Ticket, tell: Callable[[Outcome], None]) -> None:
-        def told(row: Any) -> None:
-            try:
-                tell(outcome_of(row, ticket.workflow_id, ticket.codec.load, self.payloads.load_error))
-            except SerializationError as error:
-                tell(Outcome(error=error))
-
-        def closed() -> None:
-            tell(
-                Outcome(
-                    error=NotInitialized(
-                        f"The application was closed before run {ticket.workflow_id} had ended; it goes on elsewhere."
-                    )
-                )
-            )
-
-        if not self.on_loop(lambda: self.results.watch(ticket.workflow_id, told, closed)):
-            closed()
-
-    async def wait(self, ticket: Ticket) -> Outcome:
-        """Wait for the outcome on the loop."""
-        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-
-        def tell(outcome: Outcome) -> None:
-            self.on_loop(lambda: None if future.done() else future.set_result(outcome))
-
-        self.watch(ticket, tell)
-        return await future
-
-    def wait_blocking(self, ticket: Ticket, timeout: float | None = None) -> Outcome:
-        """Wait for the outcome on a thread, which gives up its place among the workflow threads meanwhile."""
-        told = threading.Event()
-        outcomes: list[Outcome] = []
-
-        def tell(outcome: Outcome) -> None:
-            outcomes.append(outcome)
-            told.set()
-
-        self.watch(ticket, tell)
-        with self.threads.waiting():
-            if not told.wait(timeout):
-                raise not_ended(ticket.workflow_id, timeout or 0.0)
-        return outcomes[0]
+    # Steps of either colour.
 
     async def run_step(
         self,
@@ -497,25 +442,6 @@ class Engine:
         if place is None:
             return call(*arguments, **keywords)
         return self.durable.step_blocking(place, replace(step, function=call), arguments, keywords)
-
-    async def first_of(self, tickets: Sequence[Ticket]) -> int:
-        """Wait until one of several runs has ended; return which."""
-        future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-
-        def told(index: int) -> None:
-            self.on_loop(lambda: None if future.done() else future.set_result(index))
-
-        for index, ticket in enumerate(tickets):
-            self.watch(ticket, lambda _, index=index: told(index))  # type: ignore[misc]
-        return await future
-
-    def first_of_blocking(self, tickets: Sequence[Ticket]) -> int:
-        """Wait on a thread until one of several runs has ended; return which."""
-        ended: SimpleQueue[int] = SimpleQueue()
-        for index, ticket in enumerate(tickets):
-            self.watch(ticket, lambda _, index=index: ended.put(index))  # type: ignore[misc]
-        with self.threads.waiting():
-            return ended.get()
 
     async def status(self, workflow_id: str) -> Any:
         """Return the run's row as it is now, or None."""

@@ -165,7 +165,7 @@ class _Workflow(Generic[P, R, C]):
                 f"The sync workflow {self.definition.name!r} was called on the event loop, which it would block; "
                 "await its start() and the handle."
             )
-        outcome = engine.wait_blocking(engine.start_blocking(call, here=True))
+        outcome = engine.waiting.outcome_blocking(engine.start_blocking(call, here=True))
         if outcome.error is not None:
             raise outcome.error
         return outcome.value

@@ -43,7 +43,7 @@ class Handle(Generic[R]):
             if limit is None:
                 return cast("R", engine.durable.result_blocking(place, self._ticket))
             return cast("R", branches.within_blocking(engine.durable, place, limit, self.result, engine.threads))
-        return cast("R", _value(self._engine.wait_blocking(self._ticket, limit)))
+        return cast("R", _value(self._engine.waiting.outcome_blocking(self._ticket, limit)))
 
     def status(self) -> WorkflowState:
         """Return where the run stands now."""
@@ -77,7 +77,7 @@ class AsyncHandle(Generic[R]):
             return cast("R", await branches.within(engine.durable, place, limit, self.result()))
         try:
             async with asyncio.timeout(limit) as scope:
-                outcome = await self._engine.wait(self._ticket)
+                outcome = await self._engine.waiting.outcome(self._ticket)
         except TimeoutError:
             if limit is None or not scope.expired():
                 raise

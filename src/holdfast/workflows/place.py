@@ -7,7 +7,7 @@ import threading
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
-from holdfast.errors import MisuseError
+from holdfast.errors import MisuseError, StepTimeout
 
 if TYPE_CHECKING:
     from holdfast.core.identity import Branch
@@ -87,3 +87,13 @@ def thread_place(engine: Engine) -> WorkflowPlace | None:
             "make the step async, or await app.run_step(step, ...)."
         )
     return place
+
+
+def refuse_closed_attempt() -> None:
+    """Raise in a thread that a step's timeout has left behind: one attempt has one voice, and this one's is over."""
+    place = here.get()
+    if isinstance(place, StepPlace) and place.closed:
+        raise StepTimeout(
+            f"Attempt {place.attempt} of operation {place.identity} of run {place.run.id} is over, and this thread was "
+            "left behind: it can start no run any more."
+        )

@@ -50,6 +50,17 @@ class Results:
         if self._poll is None or self._poll.done():
             self._poll = asyncio.get_running_loop().create_task(self._run(), name="holdfast-results")
 
+    def unwatch(self, workflow_id: str, tell: Callable[[Row | None], None]) -> None:
+        """Do not have *tell* called any more; on the loop."""
+        left = [each for each in self._waiters.pop(workflow_id, ()) if each[0] is not tell]
+        if left:
+            self._waiters[workflow_id] = left
+
+    @property
+    def waiting(self) -> int:
+        """For how many runs somebody waits."""
+        return len(self._waiters)
+
     async def look(self, workflow_id: str) -> Row | None:
         """Return the run's row as it is now."""
         rows = await self._rows([workflow_id])

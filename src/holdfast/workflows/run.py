@@ -138,6 +138,12 @@ class Run:
         """Whether this execution is over, here or because another has taken the run."""
         return self._outcome is not None
 
+    def unwatch(self, tell: Callable[[Outcome], None]) -> None:
+        """Do not have *tell* called any more."""
+        with self._lock:
+            if tell in self._watchers:
+                self._watchers.remove(tell)
+
     def check(self) -> None:
         """Raise if this execution must go no further."""
         if self.stopped is not None:

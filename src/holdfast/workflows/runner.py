@@ -108,11 +108,11 @@ class Runner:
         except Superseded:
             self._lost(run)
             return
-        except KeyboardInterrupt:
-            self._lost(run)
-            raise
-        except BaseException as raised:  # noqa: BLE001 -- the run's boundary: what it raised is its outcome
-            error = raised
+        except BaseException as raised:
+            if _is_interrupt(raised):
+                self._lost(run)
+                raise
+            error = raised  # the run's boundary: what it raised is its outcome
         finally:
             here.reset(mark)
         if run.stopped is not None or isinstance(error, PipelineClosed):
@@ -190,3 +190,8 @@ def _was_cancelled(error: BaseException | None) -> bool:
     """Whether this task itself is being cancelled, as by a loop that ends: the run has no outcome then."""
     task = asyncio.current_task()
     return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
+
+
+def _is_interrupt(error: BaseException) -> bool:
+    """Whether somebody stops the program at its terminal: only the main thread is told, wherever it is just then."""
+    return isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread()

@@ -92,6 +92,17 @@ def define_async(app: AsyncHoldfast) -> dict[str, Any]:  # noqa: C901 -- a list 
         note("begin")
         return await effect("a", value) + await effect("b", value) + await effect("c", value)
 
+    @app.step(name="pace")
+    async def pace(name: str, value: int) -> int:
+        note(name)
+        await asyncio.sleep(0.2)
+        return value
+
+    @app.workflow(name="walk")
+    async def walk(value: int) -> int:
+        note("begin")
+        return await pace("a", value) + await pace("b", value) + await pace("c", value)
+
     @app.workflow(name="journey")
     async def journey(value: int) -> int:
         note("begin")
@@ -158,6 +169,17 @@ def define_sync(app: Holdfast) -> dict[str, Any]:  # noqa: C901 -- a list of wor
     def short(value: int) -> int:
         note("begin")
         return effect("a", value) + effect("b", value) + effect("c", value)
+
+    @app.step(name="pace")
+    def pace(name: str, value: int) -> int:
+        note(name)
+        time.sleep(0.2)
+        return value
+
+    @app.workflow(name="walk")
+    def walk(value: int) -> int:
+        note("begin")
+        return pace("a", value) + pace("b", value) + pace("c", value)
 
     @app.workflow(name="journey")
     def journey(value: int) -> int:

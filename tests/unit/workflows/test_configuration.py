@@ -99,7 +99,7 @@ def test_yaml_file_has_the_documented_keys(tmp_path: Path) -> None:
     for kind in (Holdfast, AsyncHoldfast):
         settings = kind.from_config(file)._engine.settings
         assert settings.url == "postgresql://user:pass@localhost/myapp"
-        assert settings.connection["pooled"] is False
+        assert (settings.connection["pooled"], settings.connection["pool_size"]) == (True, 30)
 
 
 @pytest.mark.parametrize(

@@ -113,6 +113,31 @@ class CallsContract:
 
         Stage(venue).play(scene)
 
+    def test_whoever_has_waited_long_enough_is_forgotten(self, venue: Venue) -> None:
+        """Nobody looks at the database for those who have gone."""
+
+        async def scene(stage: Stage) -> None:
+            app, other, gate = stage.app(), stage.app(), stage.gate()
+
+            async def patient(number: int) -> int:
+                if number == 0:
+                    await gate()
+                return number
+
+            flow = app.workflow(patient)
+            async with app, other:
+                handles = [await flow.start(number) for number in range(2)]
+                elsewhere = [other.retrieve(each.workflow_id) for each in handles]
+                for handle in (handles[0], elsewhere[0]):
+                    with pytest.raises(TimeoutError):
+                        await handle.result(timeout=0.01)
+                assert await app.wait_first(handles) == 1
+                assert await other.wait_first(elsewhere) == 1
+                results = other.raw._engine.results  # noqa: SLF001 -- what nobody should notice
+                await stage.until(lambda: results.waiting == 0)
+
+        Stage(venue).play(scene)
+
     def test_handle_of_the_async_class_can_be_awaited(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:
             app = stage.app()

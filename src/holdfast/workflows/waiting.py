@@ -1,0 +1,130 @@
+"""Waiting for the outcomes of runs, wherever they end: here, or in another executor that writes them down."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import NotInitialized, SerializationError
+from holdfast.workflows.results import outcome_of
+from holdfast.workflows.run import Outcome
+from holdfast.workflows.ticket import not_ended
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from holdfast.workflows.engine import Engine
+    from holdfast.workflows.ticket import Ticket
+
+    Tell = Callable[[Outcome], None]
+    Leave = Callable[[], None]
+
+
+class Waiting:
+    """Tells those who wait. Who has waited long enough leaves, so that nobody looks at the database for them."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def outcome(self, ticket: Ticket) -> Outcome:
+        """Wait for the outcome on the loop."""
+        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+
+        def tell(outcome: Outcome) -> None:
+            self._engine.on_loop(lambda: None if future.done() else future.set_result(outcome))
+
+        leave = self._watch(ticket, tell)
+        try:
+            return await future
+        finally:
+            leave()
+
+    def outcome_blocking(self, ticket: Ticket, timeout: float | None = None) -> Outcome:
+        """Wait for the outcome on a thread, which gives up its place among the workflow threads meanwhile."""
+        told: SimpleQueue[Outcome] = SimpleQueue()
+        over = threading.Event()
+
+        def tell(outcome: Outcome) -> None:
+            told.put(outcome)
+            over.set()
+
+        leave = self._watch(ticket, tell)
+        with self._engine.threads.waiting():
+            if not over.wait(timeout):
+                leave()
+                raise not_ended(ticket.workflow_id, timeout or 0.0)
+        return told.get()
+
+    async def first_of(self, tickets: Sequence[Ticket]) -> int:
+        """Wait until one of several runs has ended; return which."""
+        future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+        def tell(index: int) -> None:
+            self._engine.on_loop(lambda: None if future.done() else future.set_result(index))
+
+        leaves = self._watch_all(tickets, tell)
+        try:
+            return await future
+        finally:
+            for leave in leaves:
+                leave()
+
+    def first_of_blocking(self, tickets: Sequence[Ticket]) -> int:
+        """Wait on a thread until one of several runs has ended; return which."""
+        ended: SimpleQueue[int] = SimpleQueue()
+        leaves = self._watch_all(tickets, ended.put)
+        with self._engine.threads.waiting():
+            first = ended.get()
+        for leave in leaves:
+            leave()
+        return first
+
+    def _watch_all(self, tickets: Sequence[Ticket], tell: Callable[[int], None]) -> list[Leave]:
+        return [self._watch(ticket, lambda _, index=index: tell(index)) for index, ticket in enumerate(tickets)]  # type: ignore[misc]
+
+    def _watch(self, ticket: Ticket, tell: Tell) -> Leave:
+        """Have *tell* called with the outcome, from any thread; return how to wait no longer."""
+        run = ticket.run
+        if run is None:
+            self._engine.check_launched()
+            run = self._engine.runner.running.get(ticket.workflow_id)
+        if run is None:
+            return self._watch_row(ticket, tell)
+        # Another reader than the function's own reads the row: the answer must not depend on when it was asked for.
+        other = ticket.codec is not run.codec
+        leave: list[Leave] = []
+
+        def settled(outcome: Outcome) -> None:
+            if outcome.elsewhere or other:
+                leave.append(self._watch_row(ticket, tell))
+            else:
+                tell(outcome)
+
+        watched = run
+        leave.append(lambda: watched.unwatch(settled))
+        run.watch(settled)
+        return lambda: leave[-1]()  # noqa: PLW0108 -- the last one then, which is not the last one now
+
+    def _watch_row(self, ticket: Ticket, tell: Tell) -> Leave:
+        engine, workflow_id = self._engine, ticket.workflow_id
+
+        def told(row: Any) -> None:
+            try:
+                outcome = outcome_of(row, workflow_id, ticket.codec.load, engine.payloads.load_error)
+            except SerializationError as error:
+                outcome = Outcome(error=error)
+            tell(outcome)
+
+        def closed() -> None:
+            text = f"The application was closed before run {workflow_id} had ended; it goes on elsewhere."
+            tell(Outcome(error=NotInitialized(text)))
+
+        if not engine.on_loop(lambda: engine.results.watch(workflow_id, told, closed)):
+            closed()
+        return lambda: void(engine.on_loop(lambda: engine.results.unwatch(workflow_id, told)))
+
+
+def void(_: object) -> None:
+    """Take no notice of what a call gave."""
