@@ -79,10 +79,10 @@ class Durable:
         if recorded is not None:
             found = await self._engine.results.look(child_id) if call.options.workflow_id is not None else None
             return self._found(call, child_id, place, found)
-        run, row = self._engine.prepare(call, run_id=child_id, parent_id=place.run.id)
+        run, row = self._engine.starts.prepare(call, run_id=child_id, parent_id=place.run.id)
         outcome = await self._recorder.start_child(operation, row)
         if outcome is not STARTED:
-            return self._engine.attach(run, row, outcome, call.options)
+            return self._engine.starts.attach(run, row, outcome, call.options)
         self._engine.runner.launch(run)
         return Ticket(run.id, run.codec, run)
 
@@ -93,10 +93,10 @@ class Durable:
             look = self._engine.results.look
             found = self._engine.ask_blocking(look(child_id)) if call.options.workflow_id is not None else None
             return self._found(call, child_id, place, found)
-        run, row = self._engine.prepare(call, run_id=child_id, parent_id=place.run.id)
+        run, row = self._engine.starts.prepare(call, run_id=child_id, parent_id=place.run.id)
         outcome = self._recorder.start_child_blocking(operation, row)
         if outcome is not STARTED:
-            return self._engine.attach(run, row, outcome, call.options)
+            return self._engine.starts.attach(run, row, outcome, call.options)
         if here and not call.definition.is_async:
             self._engine.runner.execute_blocking(run)
         else:
@@ -114,8 +114,8 @@ class Durable:
         """Return the ticket of a child that is in the record; one with an id of its own may not be the same call."""
         if row is None:
             return Ticket(child_id, call.definition.codec, None)
-        run, wanted = self._engine.prepare(call, run_id=child_id, parent_id=place.run.id)
-        return self._engine.attach(run, wanted, Existing(row), call.options)
+        run, wanted = self._engine.starts.prepare(call, run_id=child_id, parent_id=place.run.id)
+        return self._engine.starts.attach(run, wanted, Existing(row), call.options)
 
     async def result(self, place: WorkflowPlace, ticket: Ticket) -> Any:
         """Wait for another run's outcome and record it."""

@@ -1,4 +1,4 @@
-"""The engine: one application's runs in this process. Wires the rooms, starts runs, waits for their outcomes.
+"""The engine: one application's runs in this process. Wires its parts together, opens and closes them.
 
 It lives on one event loop. Methods whose names end in ``_blocking`` are for threads that may wait.
 """
@@ -6,15 +6,13 @@ It lives on one event loop. Methods whose names end in ``_blocking`` are for thr
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 import threading
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from holdfast import faults
 from holdfast.core.version import DEFAULT_VERSION
 from holdfast.db.manager import ConnectionManager
 from holdfast.db.migrations import Migrator
@@ -24,36 +22,30 @@ from holdfast.errors import (
     MisuseError,
     NotInitialized,
     Superseded,
-    WorkflowConflict,
 )
-from holdfast.model.workflow import StartOptions, seconds
 from holdfast.model.world import RealWorld, World
 from holdfast.workflows.beats import Beats, Identity
 from holdfast.workflows.dispatch import Dispatch
 from holdfast.workflows.durable import Durable
-from holdfast.workflows.facts import STARTED, Existing, StartRuns
+from holdfast.workflows.facts import StartRuns
 from holdfast.workflows.payloads import Payloads
 from holdfast.workflows.permit import Permit
-from holdfast.workflows.place import refuse_closed_attempt
 from holdfast.workflows.queries import workflow_queries
 from holdfast.workflows.recorder import Recorder
 from holdfast.workflows.registry import Registry
 from holdfast.workflows.results import Results
-from holdfast.workflows.run import LONGEST_ID, Outcome, Run
 from holdfast.workflows.runner import Runner
+from holdfast.workflows.starts import Starts
 from holdfast.workflows.steps import Attempts
 from holdfast.workflows.threads import WorkflowThreads
-from holdfast.workflows.ticket import Call, Ticket
 from holdfast.workflows.versions import Versions
 from holdfast.workflows.waiting import Waiting
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
 
-    from holdfast.db.operation import Values
     from holdfast.serialize import Serialization
-    from holdfast.workflows.place import WorkflowPlace
-    from holdfast.workflows.registry import StepDefinition
+    from holdfast.workflows.run import Outcome, Run
 
 T = TypeVar("T")
 
@@ -93,9 +85,10 @@ class Engine:
         self.threads = WorkflowThreads(settings.max_workflow_threads)
         self.permit = Permit(settings.world)
         self.attempts = Attempts(settings.world, self.permit)
+        self.starts = Starts(self)
         self.waiting = Waiting(self)
         self._launched = False
-        self._closing = False
+        self.closing = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = 0
         self._clock_offset = 0.0
@@ -216,12 +209,12 @@ class Engine:
 
     async def close(self, drain: float = 0.0) -> None:
         """Stop claiming, let runs end for *drain* seconds, hand the rest over, sign off, close the database."""
-        if not self._launched or self._closing:
+        if not self._launched or self.closing:
             return
-        self._closing = True
+        self.closing = True
         await self._dispatch.stop()
         await self._drained(drain)
-        self._launched = self._closing = False
+        self._launched = self.closing = False
         with suppress(TimeoutError):  # the database is away: what is not handed over is released when it is back
             async with asyncio.timeout(self.settings.lease):
                 await asyncio.gather(*(self._give_back(run) for run in list(self.runner.running.values())))
@@ -317,164 +310,6 @@ class Engine:
             return False
         return True
 
-    # Starting runs.
-
-    def start_row(self, run: Run, options: StartOptions, inputs: str, format_: str) -> Values:
-        """Return the row of ``run_start``."""
-        definition = run.definition
-        timeout_ms = None if options.timeout is None else int(seconds(options.timeout) * 1000)
-        deadline = None if timeout_ms is None else int(self.now() * 1000) + timeout_ms
-        roles = (
-            None if options.authenticated_roles is None else self.payloads.dump_open(list(options.authenticated_roles))
-        )
-        return (
-            run.id,
-            definition.name,
-            _class_name(run),
-            getattr(run.instance, "config_name", None) if definition.binds == "instance" else None,
-            inputs,
-            format_,
-            run.token,
-            run.parent_id,
-            self.payloads.mark(definition.name, run.arguments, run.keywords),
-            timeout_ms,
-            deadline,
-            None if options.attributes is None else self.payloads.dump_open(dict(options.attributes)),
-            options.authenticated_user,
-            options.assumed_role,
-            roles,
-            options.application_version or self.identity.application_version,
-        )
-
-    def prepare(self, call: Call, *, run_id: str | None = None, parent_id: str | None = None) -> tuple[Run, Values]:
-        """Make the run and its row; refuse what cannot be stored before anything is written."""
-        definition, options = call.definition, call.options
-        self.check_launched()
-        chosen = options.workflow_id if options.workflow_id is not None else run_id or self.settings.world.new_id()
-        _check_id(chosen)
-        inputs, format_ = self.payloads.dump_call(call.arguments, call.keywords)
-        run = Run(definition, chosen, self.settings.world.new_id(), (), {}, parent_id=parent_id)
-        # The function gets its arguments as a recovered run would get them: from the record.
-        run.arguments, run.keywords = definition.codec.load_call(inputs, format_)
-        run.instance = call.instance
-        run.engine = self
-        return run, self.start_row(run, options, inputs, format_)
-
-    async def start_and_wait(self, call: Call) -> Outcome:
-        """Start a run and wait for its outcome."""
-        return await self.waiting.outcome(await self.start(call))
-
-    async def start(self, call: Call) -> Ticket:
-        """Start a run in the background, or attach to the one that has its id."""
-        self._refuse_start()
-        run, row = self.prepare(call)
-        outcome = await self.pipeline.write(self.start_kind, row)
-        if outcome is not STARTED:
-            return self.attach(run, row, outcome, call.options)
-        faults.point("run.started")
-        self.runner.launch(run)
-        return Ticket(run.id, run.codec, run)
-
-    def start_blocking(self, call: Call, *, here: bool = False) -> Ticket:
-        """Do as ``start`` from a thread; with *here* a sync run is carried to its end on this thread."""
-        self._refuse_start()
-        run, row = self.prepare(call)
-        outcome = self.pipeline.write_blocking(self.start_kind, row)
-        if outcome is not STARTED:
-            return self.attach(run, row, outcome, call.options)
-        faults.point("run.started")
-        if here and not call.definition.is_async:
-            self.runner.execute_blocking(run)
-        else:
-            self.on_loop(lambda: self.runner.launch(run))
-        return Ticket(run.id, run.codec, run)
-
-    def _refuse_start(self) -> None:
-        """Refuse new runs when closing, but not the children of those that have time to end; and a closed attempt's."""
-        if self._closing:
-            raise NotInitialized("The application is closing and starts no more runs; launch() it again.")
-        refuse_closed_attempt()
-
-    def attach(self, run: Run, row: Values, outcome: Any, options: StartOptions) -> Ticket:
-        """Return a ticket for the run that has the id, if it is the same call, or if the policy does not mind."""
-        if not isinstance(outcome, Existing):
-            raise outcome
-        there = outcome.row
-        same = there["name"] == row[1] and there["config_name"] == row[3]
-        if options.on_conflict == "reject" and not (same and there["fingerprint"] == row[8]):
-            what = "with other arguments" if same else f"of {there['name']!r}"
-            raise WorkflowConflict(
-                f"The id {run.id!r} belongs to a run {what} ({there['status']}). Choose another workflow_id, or pass "
-                'on_conflict="return_existing" to get that run.'
-            )
-        return Ticket(run.id, run.codec, self.runner.running.get(run.id))
-
-    # Steps of either colour.
-
-    async def run_step(
-        self,
-        place: WorkflowPlace | None,
-        step: StepDefinition,
-        arguments: tuple[Any, ...],
-        keywords: dict[str, Any],
-    ) -> Any:
-        """Do a step of either colour from async code; a sync function runs on a thread."""
-        if not step.is_async:
-            step = replace(step, function=partial(_on_thread, step.function), is_async=True)
-        if place is None:
-            return await step.function(*arguments, **keywords)
-        return await self.durable.step(place, step, arguments, keywords)
-
-    def run_step_blocking(
-        self,
-        place: WorkflowPlace | None,
-        step: StepDefinition,
-        arguments: tuple[Any, ...],
-        keywords: dict[str, Any],
-    ) -> Any:
-        """Do a step of either colour from a thread; an async function runs on the loop."""
-        function = step.function
-
-        def call(*args: Any, **kwargs: Any) -> Any:
-            made = function(*args, **kwargs)
-            return self.ask_blocking(_awaited(made)) if inspect.isawaitable(made) else made
-
-        if place is None:
-            return call(*arguments, **keywords)
-        return self.durable.step_blocking(place, replace(step, function=call), arguments, keywords)
-
     async def status(self, workflow_id: str) -> Any:
         """Return the run's row as it is now, or None."""
         return await self.results.look(workflow_id)
-
-
-async def _on_thread(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    made = await asyncio.to_thread(function, *args, **kwargs)
-    return await made if inspect.isawaitable(made) else made
-
-
-async def _awaited(made: Awaitable[T]) -> T:
-    return await made
-
-
-def _class_name(run: Run) -> str | None:
-    """Return the class that a recovery has to look for: that of the object, which may inherit the method."""
-    match run.definition.binds:
-        case "class":
-            name: str = run.instance.__qualname__
-        case "instance":
-            name = type(run.instance).__qualname__
-        case _:
-            return run.definition.class_name
-    return name
-
-
-def _check_id(workflow_id: str) -> None:
-    if not 0 < len(workflow_id) <= LONGEST_ID or "\0" in workflow_id or not _is_unicode(workflow_id):
-        raise ConfigurationError(
-            f"A workflow_id has 1 to {LONGEST_ID} Unicode characters and no NUL; this one has {len(workflow_id)}."
-        )
-
-
-def _is_unicode(text: str) -> bool:
-    return text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text)

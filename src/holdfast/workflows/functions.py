@@ -150,7 +150,7 @@ class _Workflow(Generic[P, R, C]):
         if place is not None:
             ticket = await engine.durable.start_child(place, call)
             return await engine.durable.result(place, ticket)
-        outcome = await _on_engine(engine, engine.start_and_wait(call))
+        outcome = await _on_engine(engine, engine.starts.start_and_wait(call))
         if outcome.error is not None:
             raise outcome.error
         return outcome.value
@@ -165,7 +165,7 @@ class _Workflow(Generic[P, R, C]):
                 f"The sync workflow {self.definition.name!r} was called on the event loop, which it would block; "
                 "await its start() and the handle."
             )
-        outcome = engine.waiting.outcome_blocking(engine.start_blocking(call, here=True))
+        outcome = engine.waiting.outcome_blocking(engine.starts.start_blocking(call, here=True))
         if outcome.error is not None:
             raise outcome.error
         return outcome.value
@@ -174,7 +174,7 @@ class _Workflow(Generic[P, R, C]):
         place = task_place(self._engine)
         if place is not None:
             return await self._engine.durable.start_child(place, call)
-        return await self._engine.start(call)
+        return await self._engine.starts.start(call)
 
     def _started_blocking(self, call: Call) -> Ticket:
         place = thread_place(self._engine)
@@ -184,7 +184,7 @@ class _Workflow(Generic[P, R, C]):
             raise MisuseError(
                 "start() of a Holdfast application was called on its own event loop; call it from a thread."
             )
-        return self._engine.start_blocking(call)
+        return self._engine.starts.start_blocking(call)
 
 
 class Workflow(_Workflow[P, R, C]):

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import inspect
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.core.retry import wait_before_retry
 from holdfast.errors import StepTimeout
@@ -14,12 +17,16 @@ from holdfast.model.workflow import seconds
 from holdfast.workflows.place import StepPlace, here
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from holdfast.model.world import World
+    from holdfast.workflows.engine import Engine
     from holdfast.workflows.permit import Permit
+    from holdfast.workflows.place import WorkflowPlace
     from holdfast.workflows.recorder import Operation
     from holdfast.workflows.registry import StepDefinition
+
+T = TypeVar("T")
 
 
 class Attempts:
@@ -112,3 +119,46 @@ def _within_blocking(step: StepDefinition, call: Callable[[], Any]) -> Any:
     if error is not None:
         raise error
     return value
+
+
+async def run_step(
+    engine: Engine,
+    place: WorkflowPlace | None,
+    step: StepDefinition,
+    arguments: tuple[Any, ...],
+    keywords: dict[str, Any],
+) -> Any:
+    """Do a step of either colour from async code; a sync function runs on a thread."""
+    if not step.is_async:
+        step = replace(step, function=partial(_on_thread, step.function), is_async=True)
+    if place is None:
+        return await step.function(*arguments, **keywords)
+    return await engine.durable.step(place, step, arguments, keywords)
+
+
+def run_step_blocking(
+    engine: Engine,
+    place: WorkflowPlace | None,
+    step: StepDefinition,
+    arguments: tuple[Any, ...],
+    keywords: dict[str, Any],
+) -> Any:
+    """Do a step of either colour from a thread; an async function runs on the loop."""
+    function = step.function
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        made = function(*args, **kwargs)
+        return engine.ask_blocking(_awaited(made)) if inspect.isawaitable(made) else made
+
+    if place is None:
+        return call(*arguments, **keywords)
+    return engine.durable.step_blocking(place, replace(step, function=call), arguments, keywords)
+
+
+async def _on_thread(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    made = await asyncio.to_thread(function, *args, **kwargs)
+    return await made if inspect.isawaitable(made) else made
+
+
+async def _awaited(made: Awaitable[T]) -> T:
+    return await made

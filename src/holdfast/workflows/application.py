@@ -1,0 +1,141 @@
+"""What both application classes have in common: settings, registration, and where the running code stands."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, overload
+
+from holdfast.errors import MisuseError
+from holdfast.workflows.configuration import Settings, engine_settings, read_configuration
+from holdfast.workflows.engine import Engine
+from holdfast.workflows.functions import Step
+from holdfast.workflows.place import StepPlace, here
+from holdfast.workflows.registry import (
+    Definition,
+    StepDefinition,
+    binds_to,
+    checked_name,
+    class_of,
+    is_coroutine_function,
+)
+from holdfast.workflows.ticket import Ticket
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable
+    from typing import Self
+
+    from holdfast.model.workflow import Duration, Retry
+    from holdfast.workflows.decorators import StepDecorator
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Application:
+    """What both colours have in common: settings, registration, and where the running code stands."""
+
+    def __init__(self, url: str | os.PathLike[str] | None = None, **settings: Unpack[Settings]) -> None:
+        self._engine = Engine(engine_settings(url, **settings))
+
+    @classmethod
+    def from_config(cls, path: str | os.PathLike[str]) -> Self:
+        """Make an application as a YAML file says; see the reference for its keys."""
+        return cls(**read_configuration(path))
+
+    @property
+    def workflow_id(self) -> str | None:
+        """The id of the run this code belongs to, in a workflow or a step; None elsewhere."""
+        place = here.get()
+        return None if place is None else place.run.id
+
+    @property
+    def step_id(self) -> int | None:
+        """The ordinal of the step this code belongs to; None outside of steps."""
+        place = here.get()
+        return place.position if isinstance(place, StepPlace) else None
+
+    @property
+    def application_version(self) -> str:
+        """The version under which this process runs workflows; known after launch."""
+        return self._running.identity.application_version
+
+    @property
+    def _running(self) -> Engine:
+        """The engine, if it is launched."""
+        self._engine.check_launched()
+        return self._engine
+
+    @overload
+    def step(self, function: Callable[P, R], /) -> Step[P, R]: ...
+    @overload
+    def step(
+        self, *, name: str | None = None, retry: Retry | None = None, timeout: Duration | None = None
+    ) -> StepDecorator: ...
+    def step(
+        self,
+        function: Any = None,
+        *,
+        name: str | None = None,
+        retry: Retry | None = None,
+        timeout: Duration | None = None,
+    ) -> Any:
+        """Make a function a step; as ``@app.step`` or ``@app.step(retry=Retry(...), timeout=...)``."""
+
+        def decorate(function: Any) -> Any:
+            return Step(self._engine, self._define_step(function, name, retry, timeout))
+
+        return decorate if function is None else decorate(function)
+
+    def register_instance(self, instance: Any) -> None:
+        """Make *instance*, by its class and its ``config_name``, the object whose workflow methods can be recovered."""
+        config_name = getattr(instance, "config_name", None)
+        if not isinstance(config_name, str) or not config_name:
+            raise MisuseError(
+                f"A {type(instance).__qualname__} needs a config_name to be registered: a text that is unique."
+            )
+        self._engine.registry.add_instance(type(instance).__qualname__, config_name, instance)
+
+    def _define(self, function: Any, name: str | None, max_recovery_attempts: int) -> Definition:
+        binds, plain = binds_to(function)
+        definition = Definition(
+            name=checked_name(name, plain),
+            function=plain,
+            is_async=is_coroutine_function(plain),
+            codec=self._engine.payloads.codec(plain, skip=0 if binds == "nothing" else 1),
+            class_name=class_of(plain),
+            binds=binds,
+            max_recovery_attempts=max_recovery_attempts,
+        )
+        self._engine.registry.add_workflow(definition)
+        return definition
+
+    def _define_step(
+        self, function: Any, name: str | None, retry: Retry | None, timeout: Duration | None
+    ) -> StepDefinition:
+        binds, plain = binds_to(function)
+        definition = StepDefinition(
+            name=checked_name(name, plain),
+            function=plain,
+            is_async=is_coroutine_function(plain),
+            codec=self._engine.payloads.codec(plain),
+            binds=binds,
+            retry=retry,
+            timeout=timeout,
+        )
+        self._engine.registry.add_step(definition)
+        return definition
+
+    def _ad_hoc(self, function: Any, name: str | None, retry: Retry | None, timeout: Duration | None) -> StepDefinition:
+        if isinstance(function, Step):
+            return function.definition
+        return StepDefinition(
+            name=checked_name(name, function),
+            function=function,
+            is_async=is_coroutine_function(function),
+            codec=self._engine.payloads.codec(function),
+            retry=retry,
+            timeout=timeout,
+        )
+
+    def _ticket(self, workflow_id: str) -> Ticket:
+        return Ticket(workflow_id, self._engine.payloads.plain, None)

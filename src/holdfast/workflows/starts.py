@@ -1,0 +1,143 @@
+"""Starting runs: the run and its row are made, written, and begun here; or attached to, if the id is taken."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from holdfast import faults
+from holdfast.errors import ConfigurationError, NotInitialized, WorkflowConflict
+from holdfast.model.workflow import seconds
+from holdfast.workflows.facts import STARTED, Existing
+from holdfast.workflows.place import refuse_closed_attempt
+from holdfast.workflows.run import LONGEST_ID, Run
+from holdfast.workflows.ticket import Call, Ticket
+
+if TYPE_CHECKING:
+    from holdfast.db.operation import Values
+    from holdfast.model.workflow import StartOptions
+    from holdfast.workflows.engine import Engine
+    from holdfast.workflows.run import Outcome
+
+
+class Starts:
+    """Starts the runs of one engine, from its loop or, with ``_blocking``, from threads."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def _row(self, run: Run, options: StartOptions, inputs: str, format_: str) -> Values:
+        """Return the row of ``run_start``."""
+        definition = run.definition
+        timeout_ms = None if options.timeout is None else int(seconds(options.timeout) * 1000)
+        deadline = None if timeout_ms is None else int(self._engine.now() * 1000) + timeout_ms
+        roles = (
+            None
+            if options.authenticated_roles is None
+            else self._engine.payloads.dump_open(list(options.authenticated_roles))
+        )
+        return (
+            run.id,
+            definition.name,
+            _class_name(run),
+            getattr(run.instance, "config_name", None) if definition.binds == "instance" else None,
+            inputs,
+            format_,
+            run.token,
+            run.parent_id,
+            self._engine.payloads.mark(definition.name, run.arguments, run.keywords),
+            timeout_ms,
+            deadline,
+            None if options.attributes is None else self._engine.payloads.dump_open(dict(options.attributes)),
+            options.authenticated_user,
+            options.assumed_role,
+            roles,
+            options.application_version or self._engine.identity.application_version,
+        )
+
+    def prepare(self, call: Call, *, run_id: str | None = None, parent_id: str | None = None) -> tuple[Run, Values]:
+        """Make the run and its row; refuse what cannot be stored before anything is written."""
+        definition, options = call.definition, call.options
+        self._engine.check_launched()
+        chosen = (
+            options.workflow_id if options.workflow_id is not None else run_id or self._engine.settings.world.new_id()
+        )
+        _check_id(chosen)
+        inputs, format_ = self._engine.payloads.dump_call(call.arguments, call.keywords)
+        run = Run(definition, chosen, self._engine.settings.world.new_id(), (), {}, parent_id=parent_id)
+        # The function gets its arguments as a recovered run would get them: from the record.
+        run.arguments, run.keywords = definition.codec.load_call(inputs, format_)
+        run.instance = call.instance
+        run.engine = self._engine
+        return run, self._row(run, options, inputs, format_)
+
+    async def start_and_wait(self, call: Call) -> Outcome:
+        """Start a run and wait for its outcome."""
+        return await self._engine.waiting.outcome(await self.start(call))
+
+    async def start(self, call: Call) -> Ticket:
+        """Start a run in the background, or attach to the one that has its id."""
+        self._refuse_start()
+        run, row = self.prepare(call)
+        outcome = await self._engine.pipeline.write(self._engine.start_kind, row)
+        if outcome is not STARTED:
+            return self.attach(run, row, outcome, call.options)
+        faults.point("run.started")
+        self._engine.runner.launch(run)
+        return Ticket(run.id, run.codec, run)
+
+    def start_blocking(self, call: Call, *, here: bool = False) -> Ticket:
+        """Do as ``start`` from a thread; with *here* a sync run is carried to its end on this thread."""
+        self._refuse_start()
+        run, row = self.prepare(call)
+        outcome = self._engine.pipeline.write_blocking(self._engine.start_kind, row)
+        if outcome is not STARTED:
+            return self.attach(run, row, outcome, call.options)
+        faults.point("run.started")
+        if here and not call.definition.is_async:
+            self._engine.runner.execute_blocking(run)
+        else:
+            self._engine.on_loop(lambda: self._engine.runner.launch(run))
+        return Ticket(run.id, run.codec, run)
+
+    def _refuse_start(self) -> None:
+        """Refuse new runs when closing, but not the children of those that have time to end; and a closed attempt's."""
+        if self._engine.closing:
+            raise NotInitialized("The application is closing and starts no more runs; launch() it again.")
+        refuse_closed_attempt()
+
+    def attach(self, run: Run, row: Values, outcome: Any, options: StartOptions) -> Ticket:
+        """Return a ticket for the run that has the id, if it is the same call, or if the policy does not mind."""
+        if not isinstance(outcome, Existing):
+            raise outcome
+        there = outcome.row
+        same = there["name"] == row[1] and there["config_name"] == row[3]
+        if options.on_conflict == "reject" and not (same and there["fingerprint"] == row[8]):
+            what = "with other arguments" if same else f"of {there['name']!r}"
+            raise WorkflowConflict(
+                f"The id {run.id!r} belongs to a run {what} ({there['status']}). Choose another workflow_id, or pass "
+                'on_conflict="return_existing" to get that run.'
+            )
+        return Ticket(run.id, run.codec, self._engine.runner.running.get(run.id))
+
+
+def _class_name(run: Run) -> str | None:
+    """Return the class that a recovery has to look for: that of the object, which may inherit the method."""
+    match run.definition.binds:
+        case "class":
+            name: str = run.instance.__qualname__
+        case "instance":
+            name = type(run.instance).__qualname__
+        case _:
+            return run.definition.class_name
+    return name
+
+
+def _check_id(workflow_id: str) -> None:
+    if not 0 < len(workflow_id) <= LONGEST_ID or "\0" in workflow_id or not _is_unicode(workflow_id):
+        raise ConfigurationError(
+            f"A workflow_id has 1 to {LONGEST_ID} Unicode characters and no NUL; this one has {len(workflow_id)}."
+        )
+
+
+def _is_unicode(text: str) -> bool:
+    return text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text)
