@@ -76,7 +76,7 @@ def finish_all(stage: Stage, worker: Worker) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("point", "at"), ON_THE_WAY)
 @TURNS
-def test_i6_a_run_whose_worker_dies_on_the_way_ends_once(
+def test_i4_i6_a_run_whose_worker_dies_on_the_way_ends_once(
     kind: str, point: str, at: int, turn: int, stage: Callable[[str], Stage]
 ) -> None:
     place = ON_THE_WAY.index((point, at)) + turn

@@ -44,7 +44,7 @@ def rows_of(scene: Stage, run_id: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(("kind", "point", "at"), PAUSES)
-@pytest.mark.parametrize("colour", ["async", "sync"])
+@pytest.mark.parametrize("colour", ["sync", pytest.param("async", marks=pytest.mark.soak)])
 def test_i1_a_worker_paused_past_its_lease_changes_nothing_when_it_wakes(
     kind: str, point: str, at: int, colour: str, stage: Callable[[str], Stage]
 ) -> None:

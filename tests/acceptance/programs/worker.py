@@ -50,7 +50,11 @@ def pause_self() -> None:
     os.kill(os.getpid(), signal.SIGSTOP)
 
 
-ACTIONS = {"kill": None, "pause": pause_self}
+def hang() -> None:
+    time.sleep(600)
+
+
+ACTIONS = {"kill": None, "pause": pause_self, "hang": hang}
 
 
 def arm(point: str, at: int = 1, action: str = "kill") -> None:
