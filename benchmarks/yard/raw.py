@@ -1,7 +1,8 @@
 """Group commit by hand on the raw drivers: the least code that writes many callers' rows in one durable commit.
 
 Each writer keeps the rows that come while a commit is in flight and writes them together in the next, as the
-pipeline does; there are no keys to ask for, no splits, no limits and no retries.
+pipeline does. The table and the insert are those of the ledger that the pipeline writes: an entry that is there is
+left as it is. There are no keys to ask for, no splits, no limits and no retries.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import asyncpg
 from holdfast.db import DatabaseURL, DialectName
 
 Entry = tuple[str, str, int]
+
+_INSERT = "INSERT INTO raw_ledger VALUES (?, ?, ?) ON CONFLICT (entry_key) DO NOTHING"
 
 
 class RawWriter(Protocol):
@@ -84,12 +87,14 @@ class RawPostgres(_LoopWriter):
         self._connection: Any = await asyncpg.connect(self._url.secret_text())
         await self._connection.execute("DROP TABLE IF EXISTS raw_ledger")
         await self._connection.execute(
-            "CREATE TABLE raw_ledger (entry_key TEXT PRIMARY KEY, note TEXT NOT NULL, amount BIGINT NOT NULL)"
+            "CREATE TABLE raw_ledger "
+            "(entry_key TEXT PRIMARY KEY, note TEXT NOT NULL, amount BIGINT NOT NULL CHECK (amount >= 0))"
         )
 
     async def _write(self, entries: list[Entry]) -> None:
         await self._connection.execute(
-            "INSERT INTO raw_ledger SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[])",
+            "INSERT INTO raw_ledger SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[]) "
+            "ON CONFLICT (entry_key) DO NOTHING",
             *map(list, zip(*entries, strict=True)),
         )
 
@@ -129,7 +134,10 @@ class RawSqlite:
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._own = self._connect()
         self._own.execute("DROP TABLE IF EXISTS raw_ledger")
-        self._own.execute("CREATE TABLE raw_ledger (entry_key TEXT PRIMARY KEY, note TEXT, amount BIGINT)")
+        self._own.execute(
+            "CREATE TABLE raw_ledger "
+            "(entry_key TEXT PRIMARY KEY, note TEXT NOT NULL, amount BIGINT NOT NULL CHECK (amount >= 0))"
+        )
         self._thread.start()
 
     async def close(self) -> None:
@@ -140,7 +148,7 @@ class RawSqlite:
         self._own.close()
 
     async def single(self, entry: Entry) -> None:
-        self._own.execute("INSERT INTO raw_ledger VALUES (?, ?, ?)", entry)
+        self._own.execute(_INSERT, entry)
 
     def put(self, entry: Entry) -> asyncio.Future[None]:
         future: asyncio.Future[None] = self._loop.create_future()
@@ -166,7 +174,7 @@ class RawSqlite:
                     return
                 got, self._box = self._box, []
             connection.execute("BEGIN IMMEDIATE")
-            connection.executemany("INSERT INTO raw_ledger VALUES (?, ?, ?)", [entry for entry, _ in got])
+            connection.executemany(_INSERT, [entry for entry, _ in got])
             connection.execute("COMMIT")
             self._loop.call_soon_threadsafe(_tell, [future for _, future in got])
 

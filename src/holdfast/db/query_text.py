@@ -34,6 +34,7 @@ _ARRAYS = {
 # The parameter that takes a whole batch as one JSON text, and the types that come out of JSON as they went in.
 ALL_ROWS = "rows.*"
 _THROUGH_JSON = {"text", "int", "bigint", "bool"}
+_NARROW = 6
 # Where MySQL's rows will go, in a text that cannot hold a NUL character otherwise.
 _GAP = "\x00rows"
 _FRAGMENT = re.compile(r"\{([a-z_][a-z0-9_]*)\}")
@@ -202,8 +203,11 @@ class _Writer:
 
 
 def fits_json(columns: tuple[Column, ...]) -> bool:
-    """Whether PostgreSQL gets a batch of these columns as JSON: half the work here of encoding an array a column."""
-    return all(column.type in _THROUGH_JSON for column in columns)
+    """Whether PostgreSQL gets a batch of these columns as JSON.
+
+    For wide rows that is half the work here of encoding an array a column; for narrow ones arrays are cheaper for both.
+    """
+    return len(columns) > _NARROW and all(column.type in _THROUGH_JSON for column in columns)
 
 
 def _with_gaps(text: str, order: list[str], rows: tuple[Column, ...]) -> Statement:

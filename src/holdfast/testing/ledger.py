@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.db.queries import Queries
-from holdfast.errors import Conflict
+from holdfast.errors import Conflict, Retryable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,10 +51,18 @@ class Ledger:
 
     async def apply(self, transaction: Transaction, rows: Sequence[tuple[Any, ...]]) -> Sequence[str | Exception]:
         """Write the entries; the result of each is its key."""
-        notes = {row["entry_key"]: row["note"] for row in await transaction.fetch_batch(self._insert, rows)}
+        try:
+            if await transaction.execute_batch(self._insert, rows) == len(rows):
+                return [row[0] for row in rows]
+        except Conflict as error:
+            if len(rows) > 1:
+                raise
+            # MariaDB/MySQL: the key came in between the look and the insert. The next look sees whose it is.
+            raise Retryable(str(error)) from error
+        found = await self.recall(transaction, rows)
         return [
-            key if notes[key] == note else Conflict(f"The ledger has another entry under {key!r}.")
-            for key, note, _ in rows
+            known if known is not None else Conflict(f"The ledger has another entry under {row[0]!r}.")
+            for known, row in zip(found, rows, strict=True)
         ]
 
     async def recall(self, transaction: Transaction, rows: Sequence[tuple[Any, ...]]) -> Sequence[str | None]:

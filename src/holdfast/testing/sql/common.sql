@@ -9,11 +9,10 @@ CREATE TABLE IF NOT EXISTS @holdfast_ledger (
 
 -- name: ledger_insert
 -- rows: entry_key text, note text, amount bigint
--- Every row comes back with the note that is stored under its key, whoever stored it.
+-- A row whose key is there already is left out.
 INSERT INTO @holdfast_ledger (entry_key, note, amount)
-SELECT r.entry_key, r.note, r.amount FROM {rows} AS r WHERE true ORDER BY r.entry_key
-ON CONFLICT (entry_key) DO UPDATE SET entry_key = excluded.entry_key
-RETURNING entry_key, note;
+SELECT r.entry_key, r.note, r.amount FROM {rows} AS r WHERE true
+ON CONFLICT (entry_key) DO NOTHING;
 
 -- name: ledger_find
 -- rows: entry_key text, note text, amount bigint

@@ -8,6 +8,6 @@ CREATE TABLE IF NOT EXISTS @holdfast_ledger (
 -- name: ledger_insert
 -- rows: entry_key text, note text, amount bigint
 INSERT INTO @holdfast_ledger (entry_key, note, amount)
-SELECT r.entry_key, r.note, r.amount FROM {rows} AS r ORDER BY r.entry_key
-ON DUPLICATE KEY UPDATE entry_key = @holdfast_ledger.entry_key;
-SELECT l.entry_key, l.note FROM @holdfast_ledger AS l JOIN {rows} AS r ON r.entry_key = l.entry_key;
+SELECT r.entry_key, r.note, r.amount
+FROM {rows} AS r LEFT JOIN @holdfast_ledger AS l ON l.entry_key = r.entry_key
+WHERE l.entry_key IS NULL;
