@@ -122,8 +122,7 @@ class Committer:
         """Write *part* in one transaction and return the outcomes in order."""
         session = await self._lane.session()
         first = part.operations[0].kind
-        alone = all(operation.kind is first for operation in part.operations)
-        if alone and first.one_statement and self._lane.lone_statement_commits and not part.asks:
+        if first.one_statement and not part.asks and self._fits_one_statement(part.operations):
             faults.point("pipeline.before_commit")
             rows = [operation.row for operation in part.operations]
             outcomes = await self._apply(Transaction(session, self._dialect), first, rows)
@@ -132,6 +131,13 @@ class Committer:
         self.commits += 1
         faults.point("pipeline.after_commit")
         return outcomes
+
+    def _fits_one_statement(self, operations: Sequence[Operation]) -> bool:
+        """Whether the first kind's one statement writes them all, so that it needs no BEGIN and COMMIT around it."""
+        if len(operations) == 1:
+            return True
+        kind = operations[0].kind
+        return self._lane.lone_statement_commits and all(each.kind is kind for each in operations)
 
     async def _write_in_transaction(self, session: Session, part: Part) -> Sequence[Any]:
         await session.begin()
