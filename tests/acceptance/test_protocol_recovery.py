@@ -97,6 +97,10 @@ def test_a_run_that_kills_every_executor_is_given_up_and_its_waiters_are_told(
     assert survivor.hear("result", "poison")[2] == "RecoveryExhausted"
     run = scene.run("poison")
     assert (run["status"], run["recovery_attempts"]) == ("MAX_RECOVERY_ATTEMPTS_EXCEEDED", 3)
+    until(lambda: scene.run("poison")["error"] is not None)
+    run = scene.run("poison")
+    assert "took its executor, last local, down 3 times" in run["error"]
+    assert run["completed_at"] is not None
     assert len(scene.ledger.of("poison")) == 3
     survivor.tell("run", "short", "after", 1)
     assert survivor.hear("result", "after")[2] == 3

@@ -13,6 +13,7 @@ from holdfast import faults
 from holdfast.errors import DatabaseError, SerializationError
 from holdfast.model.workflow import INTERNAL_QUEUE, History, Recorded, WorkflowStatus
 from holdfast.workflows.release import Releases
+from holdfast.workflows.results import exhausted
 from holdfast.workflows.run import Run
 from holdfast.workflows.trial import Trial, is_suspect
 
@@ -179,13 +180,22 @@ class Dispatch:
             history.next_position = max(history.next_position, row["function_id"] + 1)
         return histories
 
+    async def _give_up(self, row: Row) -> None:
+        """Write the cause beside the status, for whoever looks at the run later."""
+        error = exhausted(row["workflow_uuid"], row["recovery_attempts"], row["executor_id"])
+        logger.error("%s", error)
+        text, format_ = self._runner.payloads.dump_error(error)
+        await self._manager.execute(
+            self._queries["run_exhausted"],
+            id=row["workflow_uuid"],
+            token=row["owner_xid"],
+            error=text,
+            serialization=format_,
+        )
+
     async def _launch(self, row: Row, history: History | None, cap: int) -> None:
         if row["status"] == WorkflowStatus.MAX_RECOVERY_ATTEMPTS_EXCEEDED:
-            logger.error(
-                "Run %s took its executor down %s times without progress and is not tried again.",
-                row["workflow_uuid"],
-                row["recovery_attempts"],
-            )
+            await self._give_up(row)
             return
         definition = self._registry.workflows[row["name"]]
         run = Run(

@@ -120,12 +120,16 @@ def outcome_of(
     if status is WorkflowStatus.CANCELLED:
         return Outcome(error=WorkflowCancelled(f"The run {workflow_id} was cancelled; resume it to go on."))
     if status is WorkflowStatus.MAX_RECOVERY_ATTEMPTS_EXCEEDED:
-        return Outcome(
-            error=RecoveryExhausted(
-                f"The run {workflow_id} took its executor down {row['recovery_attempts']} times without progress and "
-                "is not tried again; find out why, then resume it."
-            )
-        )
+        return Outcome(error=exhausted(workflow_id, row["recovery_attempts"]))
     if status is WorkflowStatus.ERROR:
         return Outcome(error=load_error(row["error"], row["output_serialization"]))
     return Outcome(value=load(row["output"], row["output_serialization"]))
+
+
+def exhausted(workflow_id: str, attempts: int, executor_id: str | None = None) -> RecoveryExhausted:
+    """Return the error of a run that is not tried again."""
+    last = f", last {executor_id}," if executor_id else ""
+    return RecoveryExhausted(
+        f"The run {workflow_id} took its executor{last} down {attempts} times in a row without recording any progress. "
+        "It is not tried again by itself: find out why."
+    )

@@ -38,7 +38,7 @@ class Runner:
         self, pipeline: Pipeline, payloads: Payloads, queries: Queries, threads: WorkflowThreads, permit: Permit
     ) -> None:
         self._pipeline = pipeline
-        self._payloads = payloads
+        self.payloads = payloads
         self._threads = threads
         self._permit = permit
         self._finish = FinishRuns(queries)
@@ -156,15 +156,15 @@ class Runner:
     def _outcome(self, run: Run, value: Any, error: BaseException | None) -> tuple[Values, Outcome]:
         if error is None:
             try:
-                text, format_ = self._payloads.dump(value)
+                text, format_ = self.payloads.dump(value)
                 delivered = run.codec.delivered(value, text, format_)
             except SerializationError as refused:
                 error = refused
             else:
                 return (run.id, run.token, WorkflowStatus.SUCCESS.value, text, None, format_), Outcome(value=delivered)
-        text, format_ = self._payloads.dump_error(error)
+        text, format_ = self.payloads.dump_error(error)
         row = (run.id, run.token, WorkflowStatus.ERROR.value, None, text, format_)
-        return row, Outcome(error=self._payloads.as_recorded(error, text, format_))
+        return row, Outcome(error=self.payloads.as_recorded(error, text, format_))
 
     def _ended(self, run: Run, outcome: Outcome) -> None:
         faults.point("run.outcome_written")

@@ -98,6 +98,12 @@ SET status = r.outcome, output = r.result, error = r.failure, output_serializati
 FROM {rows} AS r
 WHERE w.workflow_uuid = r.id AND w.owner_xid = r.token AND w.status || '' = 'PENDING';
 
+-- name: run_exhausted
+-- The cause beside the status that the claim has written.
+UPDATE @workflow_status
+SET error = :error, output_serialization = :serialization, completed_at = {now_ms}, deduplication_id = NULL
+WHERE workflow_uuid = :id AND owner_xid = :token;
+
 -- name: run_hand_over
 -- rows: id text, token text
 -- PENDING -> ENQUEUED by the holder of the token, attempts unchanged.

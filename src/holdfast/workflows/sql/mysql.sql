@@ -113,7 +113,8 @@ UPDATE (
       AND (q.config_name IS NULL
            OR JSON_EXTRACT(:caps, CONCAT('$."', q.class_name, '/', q.config_name, '"')) IS NOT NULL)
       AND (q.application_version IS NULL OR JSON_CONTAINS(:versions, JSON_QUOTE(q.application_version)))
-      AND (:suspects = 1 OR q.recovery_attempts = 0 OR q.recovery_attempts * 2 < CAST(JSON_EXTRACT(:caps, CONCAT('$."', q.name, '"')) AS SIGNED)
+      AND (:suspects = 1 OR q.recovery_attempts = 0
+           OR q.recovery_attempts * 2 < CAST(JSON_EXTRACT(:caps, CONCAT('$."', q.name, '"')) AS SIGNED)
            OR q.recovery_attempts > CAST(JSON_EXTRACT(:caps, CONCAT('$."', q.name, '"')) AS SIGNED))
     ORDER BY q.priority, q.created_at, q.workflow_uuid
     LIMIT :most
@@ -122,7 +123,8 @@ UPDATE (
 SET w.status = CASE WHEN w.recovery_attempts > CAST(JSON_EXTRACT(:caps, CONCAT('$."', w.name, '"')) AS SIGNED)
                     THEN 'MAX_RECOVERY_ATTEMPTS_EXCEEDED' ELSE 'PENDING' END,
     w.owner_xid = CONCAT(:claim, '.', w.workflow_uuid), w.incarnation = :incarnation,
-    w.executor_id = :executor_id,
+    w.executor_id = CASE WHEN w.recovery_attempts > CAST(JSON_EXTRACT(:caps, CONCAT('$."', w.name, '"')) AS SIGNED)
+                         THEN w.executor_id ELSE :executor_id END,
     w.application_version = COALESCE(w.application_version, :application_version),
     w.workflow_deadline_epoch_ms = CASE
         WHEN w.started_at_epoch_ms IS NULL AND w.workflow_timeout_ms IS NOT NULL
@@ -133,7 +135,7 @@ SET w.status = CASE WHEN w.recovery_attempts > CAST(JSON_EXTRACT(:caps, CONCAT('
 SELECT
     w.workflow_uuid, w.status, w.name, w.class_name, w.config_name, w.inputs, w.serialization, w.owner_xid,
     w.recovery_attempts, w.generation, w.workflow_deadline_epoch_ms, w.parent_workflow_id, w.executions,
-    w.authenticated_user, w.assumed_role, w.authenticated_roles, w.application_version
+    w.authenticated_user, w.assumed_role, w.authenticated_roles, w.application_version, w.executor_id
 FROM @workflow_status AS w
 WHERE w.incarnation = :incarnation AND w.owner_xid LIKE CONCAT(:claim, '.%');
 

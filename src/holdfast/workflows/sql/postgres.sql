@@ -6,7 +6,8 @@
 UPDATE @workflow_status AS w
 SET status = CASE WHEN w.recovery_attempts > CAST(CAST(:caps AS jsonb) ->> w.name AS bigint)
                   THEN 'MAX_RECOVERY_ATTEMPTS_EXCEEDED' ELSE 'PENDING' END,
-    owner_xid = :claim || '.' || w.workflow_uuid, incarnation = :incarnation, executor_id = :executor_id,
+    owner_xid = :claim || '.' || w.workflow_uuid, incarnation = :incarnation,
+    executor_id = CASE WHEN w.recovery_attempts > CAST(CAST(:caps AS jsonb) ->> w.name AS bigint) THEN w.executor_id ELSE :executor_id END,
     application_version = COALESCE(w.application_version, :application_version),
     started_at_epoch_ms = COALESCE(w.started_at_epoch_ms, {now_ms}),
     workflow_deadline_epoch_ms = CASE
@@ -20,7 +21,8 @@ FROM (
       AND jsonb_exists(CAST(:caps AS jsonb), q.name)
       AND (q.config_name IS NULL OR jsonb_exists(CAST(:caps AS jsonb), q.class_name || '/' || q.config_name))
       AND (q.application_version IS NULL OR jsonb_exists(CAST(:versions AS jsonb), q.application_version))
-      AND (CAST(:suspects AS bigint) = 1 OR q.recovery_attempts = 0 OR q.recovery_attempts * 2 < CAST(CAST(:caps AS jsonb) ->> q.name AS bigint)
+      AND (CAST(:suspects AS bigint) = 1 OR q.recovery_attempts = 0
+           OR q.recovery_attempts * 2 < CAST(CAST(:caps AS jsonb) ->> q.name AS bigint)
            OR q.recovery_attempts > CAST(CAST(:caps AS jsonb) ->> q.name AS bigint))
     ORDER BY q.priority, q.created_at, q.workflow_uuid
     LIMIT :most
@@ -30,4 +32,4 @@ WHERE w.workflow_uuid = c.workflow_uuid
 RETURNING
     w.workflow_uuid, w.status, w.name, w.class_name, w.config_name, w.inputs, w.serialization, w.owner_xid,
     w.recovery_attempts, w.generation, w.workflow_deadline_epoch_ms, w.parent_workflow_id, w.executions,
-    w.authenticated_user, w.assumed_role, w.authenticated_roles, w.application_version;
+    w.authenticated_user, w.assumed_role, w.authenticated_roles, w.application_version, w.executor_id;

@@ -2,7 +2,8 @@
 UPDATE @workflow_status AS w
 SET status = CASE WHEN w.recovery_attempts > json_extract(:caps, '$."' || w.name || '"')
                   THEN 'MAX_RECOVERY_ATTEMPTS_EXCEEDED' ELSE 'PENDING' END,
-    owner_xid = :claim || '.' || w.workflow_uuid, incarnation = :incarnation, executor_id = :executor_id,
+    owner_xid = :claim || '.' || w.workflow_uuid, incarnation = :incarnation,
+    executor_id = CASE WHEN w.recovery_attempts > json_extract(:caps, '$."' || w.name || '"') THEN w.executor_id ELSE :executor_id END,
     application_version = COALESCE(w.application_version, :application_version),
     started_at_epoch_ms = COALESCE(w.started_at_epoch_ms, {now_ms}),
     workflow_deadline_epoch_ms = CASE
@@ -25,4 +26,4 @@ WHERE w.workflow_uuid IN (
 RETURNING
     workflow_uuid, status, name, class_name, config_name, inputs, serialization, owner_xid,
     recovery_attempts, generation, workflow_deadline_epoch_ms, parent_workflow_id, executions,
-    authenticated_user, assumed_role, authenticated_roles, application_version;
+    authenticated_user, assumed_role, authenticated_roles, application_version, executor_id;
