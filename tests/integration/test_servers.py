@@ -75,9 +75,7 @@ async def _sql(url: str, *statements: str) -> Any:
 
 
 @EVERY_KIND
-def test_server_killed_and_started_keeps_its_port_and_data(
-    kind: str, own_server: Callable[..., Server]
-) -> None:
+def test_server_killed_and_started_keeps_its_port_and_data(kind: str, own_server: Callable[..., Server]) -> None:
     server = own_server(kind)
     port, url = server.port, server.create_database()
     write(url, "before the kill")
@@ -193,9 +191,7 @@ asyncio.run(main(sys.argv[1]))
 
 
 @EVERY_KIND
-def test_database_that_was_not_made_for_a_test_is_not_dropped(
-    kind: str, request: pytest.FixtureRequest
-) -> None:
+def test_database_that_was_not_made_for_a_test_is_not_dropped(kind: str, request: pytest.FixtureRequest) -> None:
     url: str = request.getfixturevalue(f"{kind}_url")
     with pytest.raises(InvalidURL, match="not dropped"):
         databases_of(url).drop(url)
@@ -287,9 +283,7 @@ def test_nothing_outlives_the_process_that_started_the_servers(ending: str) -> N
             ending, process.kill
         )()
         process.wait()
-        _eventually(
-            lambda: not _processes_in(folders) and not any(Path(folder).exists() for folder in folders)
-        )
+        _eventually(lambda: not _processes_in(folders) and not any(Path(folder).exists() for folder in folders))
         assert not set(before) & set(_processes_in(folders))
         if "fork" in ending:
             os.killpg(process.pid, signal.SIGKILL)
