@@ -220,18 +220,44 @@ BATCH = """-- rows: a text,
 INSERT INTO @t (x) SELECT r.a, :p FROM {rows} AS r WHERE r.b > :q; SELECT :q"""
 
 
-def test_batch_on_postgres_is_one_call_with_json(tmp_path: Path) -> None:
-    query = _one(tmp_path, POSTGRES, BATCH)
-    assert query.rows == (Column("a", "text"), Column("b", "int"))
-    assert query.batch([("x", 1), (None, 2)], {"p": 8, "q": 9}) == [
+WIDE = """-- rows: a text, b int, c text, d text, e bigint, f bool, g text
+INSERT INTO @t (x) SELECT r.a, :p FROM {rows} AS r WHERE r.b > :q; SELECT :q"""
+
+
+def test_batch_of_wide_rows_on_postgres_is_one_call_with_json(tmp_path: Path) -> None:
+    query = _one(tmp_path, POSTGRES, WIDE)
+    rows = [("x", 1, "c", None, 5, True, "g"), (None, 2, "c", "d", 6, False, "g")]
+    assert query.batch(rows, {"p": 8, "q": 9}) == [
         (
             (
-                'INSERT INTO "t" (x) SELECT r.a, $1 FROM json_to_recordset($2::json)'
-                ' AS "r"("n" integer, "a" text, "b" integer) WHERE r.b > $3'
+                'INSERT INTO "t" (x) SELECT r.a, $1 FROM json_to_recordset($2::json) AS "r"("n" integer, "a" text, '
+                '"b" integer, "c" text, "d" text, "e" bigint, "f" boolean, "g" text) WHERE r.b > $3'
             ),
-            (8, '[{"n":0,"a":"x","b":1},{"n":1,"a":null,"b":2}]', 9),
+            (
+                8,
+                (
+                    '[{"n":0,"a":"x","b":1,"c":"c","d":null,"e":5,"f":true,"g":"g"},'
+                    '{"n":1,"a":null,"b":2,"c":"c","d":"d","e":6,"f":false,"g":"g"}]'
+                ),
+                9,
+            ),
         ),
         ("SELECT $1", (9,)),
+    ]
+
+
+def test_batch_of_narrow_rows_on_postgres_is_one_call_with_arrays(tmp_path: Path) -> None:
+    query = _one(tmp_path, POSTGRES, BATCH)
+    assert query.rows == (Column("a", "text"), Column("b", "int"))
+    assert [(text, _plain(args)) for text, args in query.batch([("x", 1), ("y", 2)], {"p": 8, "q": 9})] == [
+        (
+            (
+                'INSERT INTO "t" (x) SELECT r.a, $1 FROM unnest($2::integer[], $3::text[], $4::integer[])'
+                ' AS "r"("n", "a", "b") WHERE r.b > $5'
+            ),
+            [8, [0, 1], ["x", "y"], [1, 2], 9],
+        ),
+        ("SELECT $1", [9]),
     ]
 
 
