@@ -119,6 +119,9 @@ class Dispatch:
         room = min(_AT_ONCE, self._capacity - len(self._runner.running))
         if room <= 0 or self._trial.is_on() or not self._permit.is_valid() or not self._registry.workflows:
             return 0
+        found = await self._manager.fetchone(self._queries["queue_waiting"], queue_name=INTERNAL_QUEUE)
+        if found is None or not found["waiting"]:
+            return 0
         await self._manager.execute(self._queries["runs_due"])
         idle = not self._runner.running
         caps = {name: each.max_recovery_attempts for name, each in self._registry.workflows.items()}

@@ -131,6 +131,14 @@ WHERE workflow_uuid IN (
 SELECT w.workflow_uuid, w.owner_xid FROM @workflow_status AS w
 WHERE w.status = 'PENDING' AND w.incarnation = :incarnation;
 
+-- name: queue_waiting
+-- Whether it is worth while to look for work: all that a process at rest asks.
+SELECT CASE WHEN EXISTS (
+    SELECT 1 FROM @workflow_status AS w WHERE w.status = 'ENQUEUED' AND w.queue_name = :queue_name
+) OR EXISTS (
+    SELECT 1 FROM @workflow_status AS w WHERE w.status = 'DELAYED' AND w.delay_until_epoch_ms <= {now_ms}
+) THEN 1 ELSE 0 END AS waiting;
+
 -- name: runs_due
 -- DELAYED -> ENQUEUED when due.
 UPDATE @workflow_status SET status = 'ENQUEUED', updated_at = {now_ms}
