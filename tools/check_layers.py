@@ -32,7 +32,6 @@ _LEAVES = ("web", "cli", "integrations")
 def _table() -> dict[str, frozenset[str]]:
     """Return for each room the rooms it may import besides itself."""
     table: dict[str, frozenset[str]] = dict.fromkeys(_GROUND, frozenset())
-    table["faults"] = frozenset({"errors"})
     below = set(_GROUND)
     for room in _STAIRS:
         table[room] = frozenset(below)

@@ -6,8 +6,7 @@
     ├── ConfigurationError          what was asked for cannot be set up as written
     │   ├── InvalidURL              a database URL that names no database
     │   ├── DriverMissing           the extra with the driver is not installed
-    │   ├── InvalidIdentifier       a table, schema or column name that is not allowed
-    │   └── FaultPointUnknown       a test armed a fault point that does not exist
+    │   └── InvalidIdentifier       a table, schema or column name that is not allowed
     ├── DatabaseError               the database refused, or could not be reached
     │   ├── Unavailable             no connection could be made: unreachable, refused login, pool exhausted
     │   ├── Conflict                the write collides with a row that is there
@@ -75,10 +74,6 @@ class DriverMissing(ConfigurationError, ImportError):
 
 class InvalidIdentifier(ConfigurationError, ValueError):
     """A table, schema or column name that is not allowed."""
-
-
-class FaultPointUnknown(ConfigurationError, LookupError):
-    """A fault point was armed whose name no code announces."""
 
 
 class DatabaseError(HoldfastError):

@@ -11,8 +11,6 @@ import os
 import signal
 from typing import TYPE_CHECKING
 
-from holdfast.errors import FaultPointUnknown
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -53,7 +51,7 @@ def point(name: str) -> None:
 def arm(name: str, action: Callable[[], None] | None = None, *, at: int = 1) -> None:
     """Run *action* (by default: SIGKILL to this process) the *at*-th time the program comes to *name*."""
     if name not in POINTS:
-        raise FaultPointUnknown(f"There is no fault point {name!r}; the known ones are: {', '.join(sorted(POINTS))}.")
+        raise LookupError(f"There is no fault point {name!r}; the known ones are: {', '.join(sorted(POINTS))}.")
     wanted = action if action is not None else _die
     passed = 0
 

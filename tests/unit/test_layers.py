@@ -28,7 +28,7 @@ def house(tmp_path: Path) -> Path:
     files = {
         "__init__.py": "from holdfast.app import Holdfast\n",
         "errors.py": "import os\n",
-        "faults.py": "from holdfast.errors import Wrong\n",
+        "faults.py": "import os\n",
         "model/__init__.py": "from .world import World\n",
         "model/world.py": "import holdfastly\n",
         "db/__init__.py": "from holdfast import errors\nfrom ..model import world\n",
@@ -101,9 +101,9 @@ def test_layers_accept_the_page_that_has_their_table(house: Path) -> None:
 
 def test_layers_refuse_a_page_that_says_something_else(house: Path) -> None:
     _, rows = check(house, "--table")
-    page = "\n".join(rows).replace("| `faults` | `errors` |", "| `faults` | nothing |")
+    page = "\n".join(rows).replace("| `faults` | nothing |", "| `faults` | `errors` |")
     (house / "ARCHITECTURE.md").write_text(page)
-    assert check(house) == (1, ["ARCHITECTURE.md:5 faults: the rule is: `errors`"])
+    assert check(house) == (1, ["ARCHITECTURE.md:5 faults: the rule is: nothing"])
 
 
 def test_layers_refuse_a_page_without_the_table(house: Path) -> None:
