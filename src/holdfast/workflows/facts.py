@@ -6,6 +6,7 @@ Every fact but a start is guarded by the run's owner token. A fact whose guard d
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -167,7 +168,7 @@ class StartChildren:
         return [None if record is None else outcome for record, outcome in zip(recorded, started, strict=True)]
 
 
-class _EndRuns:
+class _EndRuns(ABC):
     """What finishing and handing over have in common: a guarded update, then the reason for those it left out."""
 
     one_statement: bool
@@ -192,8 +193,9 @@ class _EndRuns:
         found = await self._found(transaction, rows)
         return [True if self._is_mine(found.get(row[0]), row) else None for row in rows]
 
+    @abstractmethod
     def _is_mine(self, found: Row | None, row: Values) -> bool:
-        raise NotImplementedError
+        """Whether what is found shows that this very row was written, by an earlier attempt perhaps."""
 
     async def _found(self, transaction: Transaction, rows: Sequence[Values]) -> dict[str, Row]:
         ids = [(each,) for each in dict.fromkeys(row[0] for row in rows)]

@@ -50,6 +50,16 @@ class TransactionContract:
 
         venue.play(scene)
 
+    def test_fetchone_in_a_transaction_gives_its_own_row_or_none(self, venue: Venue) -> None:
+        async def scene(manager: Manager) -> None:
+            table = await venue.table(manager)
+            async with manager.transaction() as transaction:
+                await transaction.execute(f"INSERT INTO {table} VALUES (?, 1)", "mine")
+                assert await transaction.fetchone(f"SELECT k FROM {table} WHERE k = ?", "mine") == {"k": "mine"}
+                assert await transaction.fetchone(f"SELECT k FROM {table} WHERE k = ?", "other") is None
+
+        venue.play(scene)
+
     def test_statement_that_begins_or_ends_a_transaction_is_refused(self, venue: Venue) -> None:
         async def scene(manager: Manager) -> None:
             table = await venue.table(manager)
