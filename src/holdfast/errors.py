@@ -17,7 +17,8 @@
     │   └── QueryFailed             the statement is wrong; trying again will not help
     ├── SchemaError                 the tables do not fit this code
     │   ├── SchemaTooNew            a newer release has migrated the database
-    │   └── SchemaTooOld            migrations are waiting to be applied
+    │   ├── SchemaTooOld            migrations are waiting to be applied
+    │   └── NotOurDatabase          there are no tables of ours
     ├── MisuseError                 the library was called in a way that cannot work
     │   ├── NotInitialized          used before ``initialize`` or after ``close``
     │   ├── WrongLoop               used on another event loop than the one it was opened on
@@ -27,10 +28,14 @@
     ├── WorkflowError               a durable run cannot be started, found or finished
     │   ├── WorkflowConflict        the id belongs to a run of another function or with other arguments
     │   ├── WorkflowNotFound        there is no run of this id
-    │   ├── WorkflowCancelled       the run was cancelled, or its deadline passed
+    │   ├── TransitionRefused       what was asked of the run cannot happen in its status
+    │   ├── WorkflowCancelled       the run was cancelled
+    │   │   └── DeadlinePassed      its time was over before it had ended
     │   ├── RecoveryExhausted       the run's executor died too often without progress
     │   ├── DeterminismError        the workflow did something else than its record says
-    │   └── StepTimeout             a step took longer than it may
+    │   ├── StepTimeout             a step took longer than it may
+    │   ├── TransactionBroken       a statement ended the transaction of a step before its record was in it
+    │   └── UndoFailed              a saga was undone, but not all of it
     ├── SerializationError          a value cannot be stored or read back
     │   ├── CannotSerialize         names the path of the value that does not fit
     │   ├── CannotDeserialize       names the path of the value that does not fit the annotation
@@ -130,6 +135,10 @@ class SchemaTooOld(SchemaError):
     """Migrations are waiting; run ``holdfast migrate``."""
 
 
+class NotOurDatabase(SchemaError):
+    """There are no tables of ours in this database; nothing was touched."""
+
+
 class MisuseError(HoldfastError, RuntimeError):
     """The library was called in a way that cannot work."""
 
@@ -166,8 +175,22 @@ class WorkflowNotFound(WorkflowError, LookupError):
     """There is no run of this id."""
 
 
+class TransitionRefused(WorkflowError):
+    """What was asked of a run cannot happen in its status; nothing was changed."""
+
+    def __init__(self, message: str, *, workflow_id: str = "", status: str = "", event: str = "") -> None:
+        super().__init__(message)
+        self.workflow_id = workflow_id
+        self.status = status
+        self.event = event
+
+
 class WorkflowCancelled(WorkflowError):
-    """The run was cancelled, or its deadline passed."""
+    """The run was cancelled."""
+
+
+class DeadlinePassed(WorkflowCancelled, TimeoutError):
+    """The run was cancelled because its deadline passed."""
 
 
 class RecoveryExhausted(WorkflowError):
@@ -180,6 +203,14 @@ class DeterminismError(WorkflowError):
 
 class StepTimeout(WorkflowError, TimeoutError):
     """A step took longer than it may."""
+
+
+class TransactionBroken(WorkflowError):
+    """A statement ended the transaction of a step before its record was in it: its writes may be there without it."""
+
+
+class UndoFailed(WorkflowError):
+    """A saga was undone, but not all of it: the message names what was not."""
 
 
 class Superseded(BaseException):

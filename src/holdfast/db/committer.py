@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("holdfast.pipeline")
 
 _MOST_IN_BATCH = 1_000
+_CROWD = 64  # from here on half a batch is worth a commit of its own
 _BATCH_BYTES = 4 * 1024 * 1024  # well below MariaDB's default max_allowed_packet of 16 MiB
 
 
@@ -57,11 +58,12 @@ class Committer:
         self._busy_since: float | None = None
         self._parts: deque[Part] = deque()
         self._giving_up = False
+        self._rested = True
         self.commits = 0
 
     async def drain(self) -> bool:
         """Write one batch to its end; return whether more is waiting."""
-        operations = self._mailbox.take(_MOST_IN_BATCH, _BATCH_BYTES)
+        operations = self._mailbox.take(self._most(), _BATCH_BYTES)
         if operations:
             faults.point("pipeline.taken")
             self._busy_since = self._world.monotonic()
@@ -69,7 +71,20 @@ class Committer:
         while self._parts and not self._giving_up:
             await self._try(self._parts[0])
         self._busy_since = None
-        return self._mailbox.waiting > 0 and not self._giving_up
+        self._rested = self._mailbox.waiting == 0
+        return not self._rested and not self._giving_up
+
+    def _most(self) -> int:
+        """Return how many operations the next batch takes.
+
+        Callers who are told together come back together, and then database and program wait for each other in turn.
+        Half of a crowd that comes while nothing is being written breaks the step: from then on one half is written
+        while the other goes on to its next operation.
+        """
+        waiting = self._mailbox.waiting
+        if self._rested and self._lane.overlaps and waiting >= _CROWD:
+            return min(_MOST_IN_BATCH, waiting // 2)
+        return _MOST_IN_BATCH
 
     def busy_for(self) -> float:
         """Return for how many seconds the batch in flight has been under way; 0 if there is none."""

@@ -39,6 +39,10 @@ class Lane(Protocol):
     def lone_statement_commits(self) -> bool:
         """Whether one statement writes a whole batch, so that it needs no BEGIN and COMMIT around it."""
 
+    @property
+    def overlaps(self) -> bool:
+        """Whether the database writes one batch while this process makes the next, at one round trip a batch."""
+
     def start(self, drain: Drain, give_up: Callable[[], None]) -> None:
         """Be ready to run *drain*; called on the loop. *give_up* is for a lane whose loop ends under it."""
 
@@ -66,7 +70,8 @@ class LoopLane:
 
     lone_statement_commits = True
 
-    def __init__(self, connect: Callable[[], Awaitable[Session]], world: World) -> None:
+    def __init__(self, connect: Callable[[], Awaitable[Session]], world: World, *, overlaps: bool) -> None:
+        self.overlaps = overlaps
         self._connect = connect
         self._world = world
         self._work = asyncio.Event()
@@ -132,6 +137,7 @@ class ThreadLane:
     """Jobs on the thread of SQLite's writer: one hop in, one hop out for a whole batch, none for a waiting thread."""
 
     lone_statement_commits = False
+    overlaps = False  # the writer's thread and the loop take turns at the interpreter's lock
 
     def __init__(self, writer: SqliteThreads) -> None:
         self._writer = writer

@@ -27,6 +27,7 @@ from holdfast.db.committer import Committer
 from holdfast.db.lane import Lane, LoopLane, ThreadLane
 from holdfast.db.mailbox import Mailbox
 from holdfast.db.operation import Kind, Operation, ThreadWaiter, Values, weight
+from holdfast.db.url import DialectName
 from holdfast.errors import MisuseError, PipelineClosed, WrongLoop
 
 if TYPE_CHECKING:
@@ -84,7 +85,9 @@ class Pipeline:
         if isinstance(backend, SqliteBackend):
             lane = ThreadLane(backend.writer)
         else:
-            lane = LoopLane(backend.connect_for_lookups, self._manager.world)
+            # MariaDB/MySQL needs several round trips a batch: there fewer batches win.
+            overlaps = self._manager.dialect is DialectName.POSTGRES
+            lane = LoopLane(backend.connect_for_lookups, self._manager.world, overlaps=overlaps)
         self._committer = Committer(self._mailbox, lane, self._manager.dialect, self._manager.world)
         lane.start(self._committer.drain, self._committer.give_up)
         self._lane = lane

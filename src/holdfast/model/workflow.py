@@ -90,13 +90,93 @@ class StartOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkflowState:
-    """What ``handle.status()`` tells of a run."""
+    """Where a run stands: its row, with the documented names. Times are milliseconds since the epoch.
+
+    *inputs*, *output* and *error* are there only if they were asked for: the arguments as ``{"positionalArgs": [...],
+    "namedArgs": {...}}``, the result as plain JSON values, the error as its name and message.
+    """
 
     workflow_id: str
     status: WorkflowStatus
     name: str
-    recovery_attempts: int
-    generation: int
+    class_name: str | None = None
+    config_name: str | None = None
+    inputs: Any = None
+    output: Any = None
+    error: str | None = None
+    serialization: str | None = None
+    authenticated_user: str | None = None
+    assumed_role: str | None = None
+    authenticated_roles: tuple[str, ...] | None = None
+    executor_id: str | None = None
+    application_version: str | None = None
+    application_id: str | None = None
+    created_at: int = 0
+    updated_at: int = 0
+    started_at_epoch_ms: int | None = None
+    completed_at: int | None = None
+    parent_workflow_id: str | None = None
+    forked_from: str | None = None
+    was_forked_from: bool = False
+    generation: int = 0
+    recovery_attempts: int = 0
+    executions: int = 0
+    retries: int = 0
+    queue_name: str | None = None
+    deduplication_id: str | None = None
+    priority: int = 0
+    queue_partition_key: str | None = None
+    delay_until_epoch_ms: int | None = None
+    workflow_timeout_ms: int | None = None
+    workflow_deadline_epoch_ms: int | None = None
+    attributes: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepState:
+    """One recorded operation of a run, as ``list_steps`` shows it: with the documented names."""
+
+    workflow_id: str
+    function_id: int
+    function_name: str
+    identity: str
+    output: Any = None
+    error: str | None = None
+    child_workflow_id: str | None = None
+    started_at_epoch_ms: int | None = None
+    completed_at_epoch_ms: int | None = None
+    serialization: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutorState:
+    """One process that runs workflows, and its last beat; *silent_ms* ago by the database's clock."""
+
+    incarnation: str
+    executor_id: str
+    hostname: str
+    pid: int
+    application_version: str | None
+    queues: tuple[str, ...]
+    beat_seq: int
+    lease_ms: int
+    stalled_since: int | None
+    started_at: int
+    last_beat_at: int
+    silent_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What became of a bulk call: the runs that changed, and the reason for each that did not."""
+
+    changed: tuple[str, ...]
+    refused: Mapping[str, Exception] = field(default_factory=dict)
+
+    def raise_refused(self) -> None:
+        """Raise the reason of the first run that did not change, if there is one."""
+        for error in self.refused.values():
+            raise error
 
 
 @dataclass(frozen=True, slots=True)

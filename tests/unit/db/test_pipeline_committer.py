@@ -106,9 +106,10 @@ class FakeSession:
 class FakeLane:
     """Runs nothing by itself: the test calls ``drain``."""
 
-    def __init__(self, database: Database, *, lone_statement_commits: bool) -> None:
+    def __init__(self, database: Database, *, lone_statement_commits: bool, overlaps: bool) -> None:
         self._database = database
         self.lone_statement_commits = lone_statement_commits
+        self.overlaps = overlaps
         self.pauses = 0
 
     def start(self, drain: Any, give_up: Any) -> None: ...
@@ -150,10 +151,10 @@ class Fact:
 class Scene:
     """A committer over the fake, and what became of each key."""
 
-    def __init__(self, ahead: Sequence[str | None] = (), *, lone: bool = True) -> None:
+    def __init__(self, ahead: Sequence[str | None] = (), *, lone: bool = True, overlaps: bool = False) -> None:
         self.database = Database(ahead)
         self.mailbox = Mailbox(most_operations=1000, most_bytes=10**9)
-        self.lane = FakeLane(self.database, lone_statement_commits=lone)
+        self.lane = FakeLane(self.database, lone_statement_commits=lone, overlaps=overlaps)
         self.committer = Committer(self.mailbox, self.lane, DialectName.SQLITE, VirtualWorld())
         self.kinds = [Fact(self.database, name) for name in ("one", "two")]
         self.waiters: dict[str, ThreadWaiter] = {}
@@ -223,6 +224,20 @@ def test_batch_met_by_one_fault_is_written_once(fault: str, lone: bool) -> None:
     assert scene.database.facts == ["a", "b", "c"]
     assert [scene.outcome(key) for key in "abc"] == ["one a", "one b", "one c"]
     assert scene.lane.pauses <= 1
+
+
+@pytest.mark.parametrize(("overlaps", "crowd", "first"), [(True, 65, 32), (True, 63, 63), (False, 65, 65)])
+def test_crowd_that_comes_at_rest_is_halved_where_that_overlaps(overlaps: bool, crowd: int, first: int) -> None:
+    scene = Scene(overlaps=overlaps)
+    for number in range(crowd):
+        scene.put(f"key {number}")
+    more = run_sync(scene.committer.drain())
+    assert more == (first < crowd)
+    for number in range(70):
+        scene.put(f"late {number}")
+    scene.drain()
+    late = [crowd - first + 70] if more else [35, 35] if overlaps else [70]
+    assert [len(batch) for batch in scene.database.batches] == [first, *late]
 
 
 def test_nothing_is_told_before_the_commit() -> None:
