@@ -26,7 +26,9 @@ from holdfast.db.queries import Queries, Query, compare
 from holdfast.db.settings import Settings
 from holdfast.errors import DatabaseError
 from holdfast.testing.servers import Fleet, databases_of
+from holdfast.workflows.control import control_queries
 from holdfast.workflows.queries import workflow_queries
+from holdfast.workflows.retention.queries import retention_queries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -56,7 +58,9 @@ def _database_queries(dialect: DialectName, schema: str) -> Queries:
 # How each folder of queries is loaded.
 LOADERS: dict[str, Callable[[DialectName, str], Queries]] = {
     "db/sql": _database_queries,
+    "workflows/control/sql": control_queries,
     "workflows/sql": workflow_queries,
+    "workflows/retention/sql": retention_queries,
 }
 
 

@@ -9,17 +9,14 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, overload
 
 from holdfast.db.portal import Portal
 from holdfast.errors import MisuseError
-from holdfast.model.workflow import (
-    DEFAULT_MAX_RECOVERY_ATTEMPTS,
-    ApplicationVersion,
-    Duration,
-    seconds,
-)
+from holdfast.model.workflow import DEFAULT_MAX_RECOVERY_ATTEMPTS, Duration, seconds
 from holdfast.workflows import branches
 from holdfast.workflows.application import Application
 from holdfast.workflows.durable import unpatched
 from holdfast.workflows.functions import AsyncWorkflow, Workflow
 from holdfast.workflows.handles import AsyncHandle, Handle, ticket_of
+from holdfast.workflows.management import AsyncManagement, Management
+from holdfast.workflows.managing import Managing
 from holdfast.workflows.place import WorkflowPlace, task_place, thread_place
 from holdfast.workflows.steps import run_step, run_step_blocking
 
@@ -31,14 +28,17 @@ if TYPE_CHECKING:
     from typing import Self
     from uuid import UUID
 
+    from holdfast.model.workflow import Retry
     from holdfast.workflows.configuration import Settings
     from holdfast.workflows.decorators import AsyncWorkflowDecorator, WorkflowDecorator
+    from holdfast.workflows.desk import Desk
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 
 
-class Holdfast(Application):
+class Holdfast(Application, Management[Handle[Any]]):
     """A durable application for code without an event loop.
 
     *url* names the database; without it ``HOLDFAST_DATABASE_URL``, then ``DATABASE_URL``, then the SQLite file
@@ -79,19 +79,27 @@ class Holdfast(Application):
     def workflow(self, function: Callable[P, R], /) -> Workflow[P, R, R]: ...
     @overload
     def workflow(
-        self, *, name: str | None = None, max_recovery_attempts: int = DEFAULT_MAX_RECOVERY_ATTEMPTS
+        self,
+        *,
+        name: str | None = None,
+        retry: Retry | None = None,
+        max_recovery_attempts: int = DEFAULT_MAX_RECOVERY_ATTEMPTS,
     ) -> WorkflowDecorator: ...
     def workflow(
         self,
         function: Any = None,
         *,
         name: str | None = None,
+        retry: Retry | None = None,
         max_recovery_attempts: int = DEFAULT_MAX_RECOVERY_ATTEMPTS,
     ) -> Any:
-        """Make a function a durable workflow; as ``@app.workflow`` or ``@app.workflow(name=...)``."""
+        """Make a function a durable workflow; as ``@app.workflow`` or ``@app.workflow(name=..., retry=Retry(...))``.
+
+        A run that fails is tried again as *retry* says, from the operation that failed.
+        """
 
         def decorate(function: Any) -> Any:
-            return Workflow(self._engine, self._define(function, name, max_recovery_attempts))
+            return Workflow(self._engine, self._define(function, name, retry, max_recovery_attempts))
 
         return decorate if function is None else decorate(function)
 
@@ -164,20 +172,14 @@ class Holdfast(Application):
         """Say that every run goes the new way of *name* now; its marker in older records is passed over."""
         unpatched(_in_workflow(thread_place(self._engine), "deprecate_patch"), name)
 
-    def list_application_versions(self) -> list[ApplicationVersion]:
-        """Return all versions that have registered, newest first."""
-        return self._engine.ask_blocking(self._running.versions.all())
-
-    def get_latest_application_version(self) -> ApplicationVersion:
-        """Return the version that was registered or set as latest last."""
-        return self._engine.ask_blocking(self._running.versions.latest())
-
-    def set_latest_application_version(self, version_name: str) -> None:
-        """Make a registered version the latest."""
-        self._engine.ask_blocking(self._running.versions.set_latest(version_name))
+    def _manage(
+        self, name: str, call: Callable[[Desk], Coroutine[Any, Any, T]], arguments: Mapping[str, Any], type_: Any
+    ) -> T:
+        managing: Managing[T] = Managing(self._running, name, call, arguments, type_)
+        return managing.carry_out_blocking(thread_place(self._engine))
 
 
-class AsyncHoldfast(Application):
+class AsyncHoldfast(Application, AsyncManagement[AsyncHandle[Any]]):
     """A durable application on the caller's event loop; the same as ``Holdfast``, awaited."""
 
     async def launch(self) -> None:
@@ -205,19 +207,27 @@ class AsyncHoldfast(Application):
     def workflow(self, function: Callable[P, R], /) -> AsyncWorkflow[P, R, R]: ...
     @overload
     def workflow(
-        self, *, name: str | None = None, max_recovery_attempts: int = DEFAULT_MAX_RECOVERY_ATTEMPTS
+        self,
+        *,
+        name: str | None = None,
+        retry: Retry | None = None,
+        max_recovery_attempts: int = DEFAULT_MAX_RECOVERY_ATTEMPTS,
     ) -> AsyncWorkflowDecorator: ...
     def workflow(
         self,
         function: Any = None,
         *,
         name: str | None = None,
+        retry: Retry | None = None,
         max_recovery_attempts: int = DEFAULT_MAX_RECOVERY_ATTEMPTS,
     ) -> Any:
-        """Make a function a durable workflow; as ``@app.workflow`` or ``@app.workflow(name=...)``."""
+        """Make a function a durable workflow; as ``@app.workflow`` or ``@app.workflow(name=..., retry=Retry(...))``.
+
+        A run that fails is tried again as *retry* says, from the operation that failed.
+        """
 
         def decorate(function: Any) -> Any:
-            return AsyncWorkflow(self._engine, self._define(function, name, max_recovery_attempts))
+            return AsyncWorkflow(self._engine, self._define(function, name, retry, max_recovery_attempts))
 
         return decorate if function is None else decorate(function)
 
@@ -292,17 +302,11 @@ class AsyncHoldfast(Application):
         """Say that every run goes the new way of *name* now; its marker in older records is passed over."""
         unpatched(_in_workflow(task_place(self._engine), "deprecate_patch"), name)
 
-    async def list_application_versions(self) -> list[ApplicationVersion]:
-        """Return all versions that have registered, newest first."""
-        return await self._running.versions.all()
-
-    async def get_latest_application_version(self) -> ApplicationVersion:
-        """Return the version that was registered or set as latest last."""
-        return await self._running.versions.latest()
-
-    async def set_latest_application_version(self, version_name: str) -> None:
-        """Make a registered version the latest."""
-        await self._running.versions.set_latest(version_name)
+    async def _manage(
+        self, name: str, call: Callable[[Desk], Coroutine[Any, Any, T]], arguments: Mapping[str, Any], type_: Any
+    ) -> T:
+        managing: Managing[T] = Managing(self._running, name, call, arguments, type_)
+        return await managing.carry_out(task_place(self._engine))
 
 
 def _in_workflow(place: WorkflowPlace | None, verb: str) -> WorkflowPlace:

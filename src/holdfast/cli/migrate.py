@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
 
-from holdfast.cli.failure import Failure, failures
+from holdfast.cli.database import named_database
+from holdfast.cli.failure import failures
 from holdfast.db.manager import ConnectionManager
 from holdfast.db.migrations import SCHEMA, Migrator
-from holdfast.db.url import DatabaseURL, DialectName
+from holdfast.db.url import DialectName
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.db.migrations import Migration
+    from holdfast.db.url import DatabaseURL
 
-_VARIABLES = ("HOLDFAST_DATABASE_URL", "DATABASE_URL")
 _PENDING = 1
 
 
@@ -41,20 +41,13 @@ def command(url: str | None, schema: str, *, check: bool, show: bool) -> None:
     if check and show:
         raise click.UsageError("--check and --print exclude each other: give one of them.")
     with failures():
-        place = DatabaseURL.parse(url or _from_environment())
+        place = named_database(url)
         if show:
             click.echo(asyncio.run(_script(place, schema)), nl=False)
         elif check:
             _report(place, asyncio.run(_pending(place, schema)))
         else:
             _tell(place, asyncio.run(_migrate(place, schema)))
-
-
-def _from_environment() -> str:
-    for name in _VARIABLES:
-        if text := os.environ.get(name):
-            return text
-    raise Failure(f"No database was named: give its URL, or set {' or '.join(_VARIABLES)}.")
 
 
 async def _migrate(place: DatabaseURL, schema: str) -> list[Migration]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from holdfast.db.backend import PooledBackend, SqliteBackend
 
-    Entered = tuple[tuple["ConnectionManager", Transaction], ...]
+    Entered = tuple[tuple["ConnectionManager", Transaction | "TransactionBlock"], ...]
 
 T = TypeVar("T")
 
@@ -209,10 +209,10 @@ class ConnectionManager:
             )
         return backend
 
-    def refuse_inside_transaction(self, verb: str) -> None:
-        """Raise if the calling task or thread is inside a transaction of this manager."""
+    def refuse_inside_transaction(self, verb: str, besides: TransactionBlock | None = None) -> None:
+        """Raise if the calling task or thread is inside a transaction of this manager other than *besides*."""
         entered = _entered.get()
-        if entered and any(manager is self and transaction.is_open for manager, transaction in entered):
+        if entered and any(manager is self and each.is_open and each is not besides for manager, each in entered):
             raise NestedTransaction(
                 f"{verb}() was called on the connection manager inside one of its own transactions, where it could "
                 "wait for itself for ever; use the transaction's execute() and fetch()."
@@ -235,10 +235,11 @@ class TransactionBlock:
         self._manager = manager
         self._isolation = checked_isolation(isolation)
         self._lent = AsyncExitStack()
+        self.is_open = True
 
     async def begin(self) -> Transaction:
         """Take a session of one's own and open a transaction on it."""
-        self._manager.refuse_inside_transaction("transaction")
+        self._manager.refuse_inside_transaction("transaction", besides=self)
         backend = self._manager.backend()
         self._session = await self._lent.enter_async_context(backend.exclusive())
         try:
@@ -251,19 +252,25 @@ class TransactionBlock:
 
     async def end(self, *, keep: bool) -> None:
         """Commit, or roll back if that fails or is not wanted; give the session back."""
-        self._transaction.is_open = False
+        self.is_open = self._transaction.is_open = False
+        committed = False
         try:
             if keep:
                 await commit(self._session, self._transaction)
+                committed = True
         finally:
             try:
-                await self._session.rollback()
+                if not committed:
+                    await self._session.rollback()
             finally:
                 await self._lent.aclose()
 
     def mark(self) -> Token[Entered]:
-        """Note in the calling task's or thread's context that it is inside; ``unmark`` with what is returned."""
-        return _entered.set((*_entered.get(), (self._manager, self._transaction)))
+        """Note in the calling task's or thread's context that it is inside; ``unmark`` with what is returned.
+
+        It may come before ``begin``.
+        """
+        return _entered.set((*_entered.get(), (self._manager, self)))
 
     def unmark(self, mark: Token[Entered]) -> None:
         _entered.reset(mark)

@@ -81,6 +81,10 @@ class MySQLSession:
         connection = self._connection
         return not self._broken and connection.connected and not connection._stream_broken  # noqa: SLF001 -- the only way to see a closed peer without a round trip
 
+    @property
+    def in_transaction(self) -> bool:
+        return bool(self._connection.get_transaction_status())
+
     async def execute(self, sql: str, args: Sequence[Any]) -> int:
         cursor = await self._run(sql, args)
         return max(int(cursor.rowcount), 0)

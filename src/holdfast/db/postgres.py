@@ -54,6 +54,10 @@ class PostgresSession:
     def usable(self) -> bool:
         return not (self._broken or self._connection.is_closed())
 
+    @property
+    def in_transaction(self) -> bool:
+        return bool(self._connection.is_in_transaction())
+
     async def execute(self, sql: str, args: Sequence[Any]) -> int:
         try:
             status: str = await self._connection.execute(sql, *args)

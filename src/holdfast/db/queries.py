@@ -12,12 +12,14 @@ the same names, what must differ. A file says::
 ``:name`` is a parameter, ``@name`` one of our tables, ``"name"`` a quoted name in every dialect, ``{name}``
 a fragment (``{now_ms}`` and ``{now_iso}`` are the database's clock), ``;`` ends a statement. ``-- rows:``
 makes a batch query: ``{rows} AS r`` is a table with those columns and ``n``, the row's place in the batch
-from 0. ``-- only: postgres`` marks what the other dialects do not have.
+from 0. ``-- only: postgres`` marks what the other dialects do not have. ``-- fragment: name`` begins a text
+that is put in for ``{name}``. A part in ``[[ ... ]]`` stands only when what it asks for is given; see
+``query_segments``.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import lru_cache
 from itertools import chain
@@ -32,7 +34,7 @@ from holdfast.db import query_source
 from holdfast.db.identifiers import check_identifier
 from holdfast.db.query_clock import clock
 from holdfast.db.query_source import Column, Source
-from holdfast.db.query_text import ALL_ROWS, Statement, fits_json, rows_table, statements
+from holdfast.db.query_text import ALL_ROWS, Statement, expanded, fits_json, rows_table, statements
 from holdfast.db.url import DialectName
 from holdfast.errors import ConfigurationError, MisuseError, QueryFailed
 
@@ -50,7 +52,11 @@ _NO_VALUES: Mapping[str, Any] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One named query in the words of one dialect; its statements run in order, the last one answers."""
+    """One named query in the words of one dialect; its statements run in order, the last one answers.
+
+    If it has optional parts, its statements are those with all of them; *optional* are the parameters and switches
+    that may be left out or None, and ``variant`` is the query that is left without them.
+    """
 
     name: str
     doc: str
@@ -58,6 +64,9 @@ class Query:
     rows: tuple[Column, ...] | None
     statements: tuple[Statement, ...]
     dialect: DialectName
+    optional: frozenset[str] = frozenset()
+    switches: frozenset[str] = frozenset()
+    _vary: Callable[[frozenset[str]], Query] | None = field(default=None, repr=False, compare=False)
     _wanted: int = field(init=False, repr=False, compare=False)
     _takes: tuple[tuple[str, _Take], ...] = field(init=False, repr=False, compare=False)
     _spread: _Spread | None = field(init=False, repr=False, compare=False)
@@ -65,19 +74,30 @@ class Query:
     def __post_init__(self) -> None:
         """Prepare what ``bind`` and ``batch`` would otherwise work out at every call."""
         spread = None if self.rows is None else _SPREADS[self.dialect](self.statements, self.rows, self.parameters)
-        object.__setattr__(self, "_wanted", len(self.parameters) if self.rows is None else -1)
+        always_the_same = self.rows is None and self._vary is None
+        object.__setattr__(self, "_wanted", len(self.parameters) if always_the_same else -1)
         object.__setattr__(self, "_takes", tuple((each.text, _take(each.order)) for each in self.statements))
         object.__setattr__(self, "_spread", spread)
 
     def bind(self, values: Mapping[str, Any]) -> tuple[Call, ...]:
-        """Return the calls to make. Raises QueryFailed unless exactly its parameters are given."""
+        """Return the calls to make. Raises QueryFailed unless exactly its parameters are given; optional ones may be."""
         # The statements together take every parameter: if none is missing and the number is right, all fit.
         if len(values) == self._wanted:
             try:
                 return tuple([(text, take(values)) for text, take in self._takes])
             except KeyError:
                 pass
+        if self._vary is not None and values.keys() <= set(self.parameters):
+            variant = self.variant(name for name in self.optional if self._is_given(name, values.get(name)))
+            return variant.bind({name: values[name] for name in variant.parameters if name in values})
         raise self._misfit(values, batch=False)
+
+    def variant(self, given: Iterable[str]) -> Query:
+        """Return the query that is left when *given* are the optional parameters and switches there are."""
+        return self if self._vary is None else self._vary(frozenset(given))
+
+    def _is_given(self, name: str, value: Any) -> bool:
+        return value is not None and not (value is False and name in self.switches)
 
     def batch(self, rows: Sequence[Sequence[Any]], values: Mapping[str, Any] = _NO_VALUES) -> list[Call]:
         """Return the calls that run this batch query over *rows*; none for no rows.
@@ -145,8 +165,8 @@ class Queries:
             check_identifier(schema, dialect, "schema")
         if fragments is not None and not fragments.keys().isdisjoint({"rows", "now_ms", "now_iso"}):
             raise ConfigurationError("The fragments rows, now_ms and now_iso are built in: give yours other names.")
-        sources = _merged(_FOLDER if folder is None else folder, dialect)
-        return cls(dialect, sources, schema, {**clock(dialect, clock_offset_ms), **(fragments or {})})
+        sources, written = _merged(_FOLDER if folder is None else folder, dialect)
+        return cls(dialect, sources, schema, {**written, **clock(dialect, clock_offset_ms), **(fragments or {})})
 
     def names(self) -> tuple[str, ...]:
         """Return the names of all queries, sorted."""
@@ -168,20 +188,43 @@ class Queries:
             near = get_close_matches(name, self.sources, n=3)
             hint = f"did you mean {' or '.join(near)}?" if near else "see names() for those there are."
             raise MisuseError(f"There is no query {name!r} for {self.dialect}: {hint}")
-        written = statements(source, self.dialect, self._schema, self._fragments)
+        whole = expanded(source, self.dialect, self._fragments)
+        parts = list(whole.inner())
+        switches = frozenset(part.switch for part in parts if part.switch is not None)
+        optional = switches.union(*(part.parameters for part in parts)) - whole.parameters
+
+        # The sets of filters that a program uses are few; each text is about as long as the query.
+        @lru_cache(maxsize=256)
+        def vary(given: frozenset[str]) -> Query:
+            return self._written(source, whole.text(given))
+
+        query = vary(optional | whole.parameters)
+        if not parts:
+            return query
+        return replace(
+            query,
+            parameters=tuple(sorted({*query.parameters, *switches})),
+            optional=optional,
+            switches=switches,
+            _vary=lambda given: vary(given | whole.parameters),
+        )
+
+    def _written(self, source: Source, text: str) -> Query:
+        written = statements(source, text, self.dialect, self._schema)
         parameters = {each for statement in written for each in statement.order if not each.startswith("rows.")}
-        return Query(name, source.doc, tuple(sorted(parameters)), source.rows, written, self.dialect)
+        return Query(source.name, source.doc, tuple(sorted(parameters)), source.rows, written, self.dialect)
 
 
-def _merged(folder: Path, dialect: DialectName) -> dict[str, Source]:
+def _merged(folder: Path, dialect: DialectName) -> tuple[dict[str, Source], dict[str, str]]:
     paths = [folder / "common.sql", folder / f"{dialect}.sql"]
     if not any(path.exists() for path in paths):
         raise ConfigurationError(f"There are no queries in {folder}: it needs common.sql or {dialect}.sql.")
     common, own = (query_source.read(path) for path in paths)
-    for source in own.values():
+    for source in own.queries.values():
         if source.only and dialect not in source.only:
             raise QueryFailed(f"{source.place}: the query {source.name} is in the file of a dialect it excludes.")
-    return {name: source for name, source in common.items() if not source.only or dialect in source.only} | own
+    shared = {name: source for name, source in common.queries.items() if not source.only or dialect in source.only}
+    return shared | own.queries, common.fragments | own.fragments
 
 
 def compare(*loaded: Queries) -> list[str]:

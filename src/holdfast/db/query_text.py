@@ -1,8 +1,9 @@
 """From the text of a named query to the statements that one dialect's driver is handed.
 
-First the fragments are put in (they may hold parameters, tables and other fragments), then the whole is cut
-into statements and every mark of ours is replaced. Comments are left out, save MySQL's hints, and white space
-is drawn together. Inside a string literal nothing is ever touched, but for MySQL's percent signs.
+First the fragments are put in (they may hold parameters, tables and other fragments), then the optional parts
+that do not stand are left out, then the rest is cut into statements and every mark of ours is replaced.
+Comments are left out, save MySQL's hints, and white space is drawn together. Inside a string literal nothing
+is ever touched, but for MySQL's percent signs.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.db.identifiers import qualified, quote
 from holdfast.db.placeholders import Part, pieces, placeholder
+from holdfast.db.query_segments import Segment, cut, mark
 from holdfast.db.url import DialectName
 from holdfast.errors import InvalidIdentifier, QueryFailed
 
@@ -66,12 +68,21 @@ class Statement:
     cut: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
-def statements(
-    source: Source, dialect: DialectName, schema: str | None, fragments: Mapping[str, str]
-) -> tuple[Statement, ...]:
-    """Write *source* for *dialect*. Raises QueryFailed, with its place in the file, if it cannot be done."""
+def expanded(source: Source, dialect: DialectName, fragments: Mapping[str, str]) -> Segment:
+    """Put the fragments into *source* and find its optional parts. Raises QueryFailed, with its place in the file."""
     try:
-        text = expand(source.text, dialect, fragments)
+        marked = {name: mark(text) for name, text in fragments.items()}
+        whole = cut(expand(mark(source.text), dialect, marked), dialect)
+    except QueryFailed as error:
+        raise QueryFailed(f"{source.place}, query {source.name}: {error}") from error
+    if source.rows is not None and any(whole.inner()):
+        raise QueryFailed(f"{source.place}, query {source.name}: it takes rows, so nothing in it can be optional.")
+    return whole
+
+
+def statements(source: Source, text: str, dialect: DialectName, schema: str | None) -> tuple[Statement, ...]:
+    """Write *text*, which *source* has come to, for *dialect*. Raises QueryFailed, with its place in the file."""
+    try:
         writer = _Writer(dialect, schema if dialect is DialectName.POSTGRES else None, source.rows)
         done = writer.write(text)
     except (QueryFailed, InvalidIdentifier) as error:
@@ -92,12 +103,12 @@ def expand(text: str, dialect: DialectName, fragments: Mapping[str, str]) -> str
         return fragments[match[1]]
 
     for _ in range(_DEEPEST):
-        expanded = "".join(
+        further = "".join(
             _FRAGMENT.sub(fragment, piece) if part is Part.CODE else piece for part, piece in pieces(text, dialect)
         )
-        if expanded == text:
+        if further == text:
             return text
-        text = expanded
+        text = further
     raise QueryFailed(f"its fragments stand in one another more than {_DEEPEST} deep.")
 
 
@@ -223,4 +234,4 @@ def _with_gaps(text: str, order: list[str], rows: tuple[Column, ...]) -> Stateme
     return Statement(text.replace(_GAP, rows_table(rows, 1)), tuple(one_row), cut)
 
 
-__all__ = ["Statement", "expand", "rows_table", "statements"]
+__all__ = ["Statement", "expand", "expanded", "rows_table", "statements"]

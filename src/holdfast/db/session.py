@@ -30,6 +30,10 @@ class Session(Protocol):
     def usable(self) -> bool:
         """False once the connection is known to be gone."""
 
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction is open, as the server said with its last answer; asks nothing."""
+
     async def execute(self, sql: str, args: Sequence[Any]) -> int:
         """Run one statement and return how many rows it touched (found rows, not changed ones)."""
 
@@ -67,6 +71,11 @@ class Transaction:
         self._dialect = dialect
         self.is_open = True
         self.failed = False
+
+    @property
+    def ended_early(self) -> bool:
+        """Whether a statement has ended the transaction on the server, as DDL does on MariaDB/MySQL: it commits."""
+        return self._session.usable and not self._session.in_transaction
 
     async def execute(self, sql: str | Query, *args: Any, **named: Any) -> int:
         """Run a statement; return how many rows it touched."""

@@ -132,6 +132,10 @@ class SqliteSession:
     def __init__(self, connection: SqliteConnection) -> None:
         self._connection = connection
 
+    @property
+    def in_transaction(self) -> bool:
+        return self._connection.in_transaction
+
     async def execute(self, sql: str, args: Sequence[Any]) -> int:
         return self._connection.execute(sql, args)
 

@@ -139,8 +139,10 @@ class _Turn:
     def __init__(self) -> None:
         self.begun = Reply[None]()
         self.steps: SimpleQueue[Job | None] = SimpleQueue()
+        self.connection: SqliteConnection | None = None
 
     def serve(self, connection: SqliteConnection) -> None:
+        self.connection = connection
         self.begun.give(None)
         while (step := self.steps.get()) is not None:
             step(connection)
@@ -154,6 +156,11 @@ class TurnSession:
 
     def __init__(self, turn: _Turn) -> None:
         self._turn = turn
+
+    @property
+    def in_transaction(self) -> bool:
+        connection = self._turn.connection
+        return connection is not None and connection.in_transaction
 
     async def execute(self, sql: str, args: Sequence[Any]) -> int:
         return await self._ask(lambda connection: connection.execute(sql, args))

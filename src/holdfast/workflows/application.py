@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, overload
 
 from holdfast.errors import MisuseError
+from holdfast.workflows.cancel_token import CancelToken
 from holdfast.workflows.configuration import Settings, engine_settings, read_configuration
 from holdfast.workflows.engine import Engine
 from holdfast.workflows.functions import Step
@@ -17,7 +19,10 @@ from holdfast.workflows.registry import (
     class_of,
     is_coroutine_function,
 )
+from holdfast.workflows.retention import RETENTION_INTERVAL
+from holdfast.workflows.saga import Saga
 from holdfast.workflows.ticket import Ticket
+from holdfast.workflows.transactions import TransactionDecorator
 
 if TYPE_CHECKING:
     import os
@@ -26,12 +31,13 @@ if TYPE_CHECKING:
 
     from holdfast.model.workflow import Duration, Retry
     from holdfast.workflows.decorators import StepDecorator
+    from holdfast.workflows.retention import Retention
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Application:
+class Application(TransactionDecorator, ABC):
     """What both colours have in common: settings, registration, and where the running code stands."""
 
     def __init__(self, url: str | os.PathLike[str] | None = None, **settings: Unpack[Settings]) -> None:
@@ -53,6 +59,19 @@ class Application:
         """The ordinal of the step this code belongs to; None outside of steps."""
         place = here.get()
         return place.position if isinstance(place, StepPlace) else None
+
+    @property
+    def cancel_token(self) -> CancelToken:
+        """Tells code of a run that cannot be interrupted, like a sync step, whether to go on."""
+        return CancelToken(here.get())
+
+    def saga(self) -> Saga:
+        """Return a block for a workflow, ``with app.saga() as saga``, that is undone if it raises; see ``Saga``."""
+        return Saga(self)
+
+    @abstractmethod
+    def run_step(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Call a function as a step that was not declared as one."""
 
     @property
     def application_version(self) -> str:
@@ -86,6 +105,13 @@ class Application:
 
         return decorate if function is None else decorate(function)
 
+    def retention(self, *policies: Retention, interval: Duration = RETENTION_INTERVAL) -> None:
+        """Delete ended runs that fit one of *policies* every *interval*, from the next launch on; off without any."""
+        if self._engine.launched:
+            raise MisuseError("retention() is said before launch(); to delete old runs once, use prune().")
+        self._engine.retention = policies
+        self._engine.retention_interval = interval
+
     def register_instance(self, instance: Any) -> None:
         """Make *instance*, by its class and its ``config_name``, the object whose workflow methods can be recovered."""
         config_name = getattr(instance, "config_name", None)
@@ -95,7 +121,7 @@ class Application:
             )
         self._engine.registry.add_instance(type(instance).__qualname__, config_name, instance)
 
-    def _define(self, function: Any, name: str | None, max_recovery_attempts: int) -> Definition:
+    def _define(self, function: Any, name: str | None, retry: Retry | None, max_recovery_attempts: int) -> Definition:
         binds, plain = binds_to(function)
         definition = Definition(
             name=checked_name(name, plain),
@@ -105,6 +131,7 @@ class Application:
             class_name=class_of(plain),
             binds=binds,
             max_recovery_attempts=max_recovery_attempts,
+            retry=retry,
         )
         self._engine.registry.add_workflow(definition)
         return definition

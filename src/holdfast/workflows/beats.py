@@ -52,6 +52,9 @@ class Engine(Loop, Protocol):
     def tokens(self) -> set[str]:
         """Return the tokens of the runs that are really running here."""
 
+    def not_owned(self, tokens: set[str]) -> None:
+        """Stop the runs with these tokens, which the database does not know as running here any more."""
+
     def forgotten(self) -> None:
         """Stop all runs and drop their results: the database no longer knows this incarnation."""
 
@@ -260,14 +263,17 @@ class Beats:
     async def _look_at_self(self) -> None:
         """Hand back what the database thinks runs here and does not: a claim whose reply was lost, for instance.
 
+        And stop what runs here and is not this executor's any more: it was cancelled, by another process perhaps.
         A loop that is blocked may not have come round to beginning what was started: nothing is strange then.
         """
         if self._loop_watch.free_for() < self.identity.lease / _BEATS_PER_LEASE:
             self._unknown = set()
             return
+        running = self._engine.tokens()  # before the rows are read: whatever is started meanwhile is not missed there
         rows = await self._manager.fetch(self._queries["runs_of_incarnation"], incarnation=self.identity.incarnation)
-        known = self._engine.tokens()
-        strange = {row["owner_xid"] for row in rows} - known
+        owned = {row["owner_xid"] for row in rows}
+        self._engine.not_owned(running - owned)
+        strange = owned - self._engine.tokens()
         twice = strange & self._unknown
         self._unknown = strange
         back = [(row["workflow_uuid"], row["owner_xid"]) for row in rows if row["owner_xid"] in twice]

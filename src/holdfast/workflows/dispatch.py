@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from holdfast.db.session import Row, Transaction
     from holdfast.model.world import World
     from holdfast.workflows.beats import Identity
+    from holdfast.workflows.deadlines import Deadlines
     from holdfast.workflows.permit import Permit
     from holdfast.workflows.registry import Registry
     from holdfast.workflows.runner import Runner
@@ -49,6 +50,7 @@ class Dispatch:
         permit: Permit,
         world: World,
         own: Callable[[Run], None],
+        deadlines: Deadlines,
         *,
         capacity: int,
     ) -> None:
@@ -61,6 +63,8 @@ class Dispatch:
         self._permit = permit
         self._world = world
         self._own = own
+        self._deadlines = deadlines
+        self._timers: set[asyncio.Task[None]] = set()
         self._capacity = capacity
         self._releases = Releases(manager, queries)
         self._trial = Trial(world, identity.lease)
@@ -79,10 +83,23 @@ class Dispatch:
             self._stopping = True
             self._woken.set()
             await self._task
+            for timer in list(self._timers):
+                timer.cancel()
+            await asyncio.gather(*self._timers, return_exceptions=True)
 
     def wake(self) -> None:
         """Look now; on the loop."""
         self._woken.set()
+
+    def wake_in(self, seconds: float) -> None:
+        """Look when so much time has passed: something becomes due then; on the loop."""
+        timer = self._loop.create_task(self._wake_later(seconds), name="holdfast-due")
+        self._timers.add(timer)
+        timer.add_done_callback(self._timers.discard)
+
+    async def _wake_later(self, seconds: float) -> None:
+        await self._world.sleep(seconds)
+        self.wake()
 
     def _wake_from_anywhere(self) -> None:
         with suppress(RuntimeError):  # the loop was closed: nobody looks for work any more
@@ -120,6 +137,8 @@ class Dispatch:
         if room <= 0 or self._trial.is_on() or not self._permit.is_valid() or not self._registry.workflows:
             return 0
         found = await self._manager.fetchone(self._queries["queue_waiting"], queue_name=INTERNAL_QUEUE)
+        if found is not None and found["overdue"]:
+            await self._deadlines.sweep()
         if found is None or not found["waiting"]:
             return 0
         await self._manager.execute(self._queries["runs_due"])
@@ -210,6 +229,7 @@ class Dispatch:
             history=history,
             attempts=row["recovery_attempts"],
             generation=row["generation"],
+            retries=row["retries"],
             parent_id=row["parent_workflow_id"],
             deadline_ms=row["workflow_deadline_epoch_ms"],
         )

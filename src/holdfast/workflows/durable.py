@@ -79,7 +79,7 @@ class Durable:
         if recorded is not None:
             found = await self._engine.results.look(child_id) if call.options.workflow_id is not None else None
             return self._found(call, child_id, place, found)
-        run, row = self._engine.starts.prepare(call, run_id=child_id, parent_id=place.run.id)
+        run, row = self._engine.starts.prepare(call, run_id=child_id, parent=place.run)
         outcome = await self._recorder.start_child(operation, row)
         if outcome is not STARTED:
             return self._engine.starts.attach(run, row, outcome, call.options)
@@ -93,7 +93,7 @@ class Durable:
             look = self._engine.results.look
             found = self._engine.ask_blocking(look(child_id)) if call.options.workflow_id is not None else None
             return self._found(call, child_id, place, found)
-        run, row = self._engine.starts.prepare(call, run_id=child_id, parent_id=place.run.id)
+        run, row = self._engine.starts.prepare(call, run_id=child_id, parent=place.run)
         outcome = self._recorder.start_child_blocking(operation, row)
         if outcome is not STARTED:
             return self._engine.starts.attach(run, row, outcome, call.options)
@@ -106,15 +106,17 @@ class Durable:
     def _begin_child(self, place: WorkflowPlace, call: Call) -> tuple[Operation, Recorded | None, str]:
         mark = self._payloads.mark(call.definition.name, call.arguments, call.keywords)
         operation, recorded = self._recorder.begin(place, call.definition.name, mark)
-        if recorded is not None and recorded.child_id is not None:
-            return operation, recorded, recorded.child_id
-        return operation, recorded, place.run.child_id(operation.identity)
+        child_id = recorded.child_id if recorded is not None else None
+        child_id = child_id or call.options.workflow_id or place.run.child_id(operation.identity)
+        if place.run.cut_at is not None:
+            place.run.cut_at.child(child_id, operation.position)
+        return operation, recorded, child_id
 
     def _found(self, call: Call, child_id: str, place: WorkflowPlace, row: Row | None) -> Ticket:
         """Return the ticket of a child that is in the record; one with an id of its own may not be the same call."""
         if row is None:
             return Ticket(child_id, call.definition.codec, None)
-        run, wanted = self._engine.starts.prepare(call, run_id=child_id, parent_id=place.run.id)
+        run, wanted = self._engine.starts.prepare(call, run_id=child_id, parent=place.run)
         return self._engine.starts.attach(run, wanted, Existing(row), call.options)
 
     async def result(self, place: WorkflowPlace, ticket: Ticket) -> Any:
@@ -127,7 +129,7 @@ class Durable:
             return outcome.value
 
         mark = self._payloads.mark(GET_RESULT, (ticket.workflow_id,), {})
-        return await self._recorder.do(place, GET_RESULT, mark, ticket.codec, produce)
+        return await self._recorder.do(place, GET_RESULT, mark, ticket.codec, produce, child_id=ticket.workflow_id)
 
     def result_blocking(self, place: WorkflowPlace, ticket: Ticket) -> Any:
         """Wait for another run's outcome on a thread and record it."""
@@ -139,7 +141,7 @@ class Durable:
             return outcome.value
 
         mark = self._payloads.mark(GET_RESULT, (ticket.workflow_id,), {})
-        return self._recorder.do_blocking(place, GET_RESULT, mark, ticket.codec, produce)
+        return self._recorder.do_blocking(place, GET_RESULT, mark, ticket.codec, produce, child_id=ticket.workflow_id)
 
     async def sleep(self, place: WorkflowPlace, seconds: float) -> None:
         """Sleep until a recorded moment, however often the run is interrupted."""

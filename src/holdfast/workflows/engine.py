@@ -25,26 +25,34 @@ from holdfast.errors import (
 )
 from holdfast.model.world import RealWorld, World
 from holdfast.workflows.beats import Beats, Identity
+from holdfast.workflows.control import Control, control_queries
+from holdfast.workflows.deadlines import Deadlines
+from holdfast.workflows.desk import Desk
 from holdfast.workflows.dispatch import Dispatch
 from holdfast.workflows.durable import Durable
 from holdfast.workflows.facts import StartRuns
+from holdfast.workflows.looking import Looking, Transfer, looking_queries
 from holdfast.workflows.payloads import Payloads
 from holdfast.workflows.permit import Permit
 from holdfast.workflows.queries import workflow_queries
 from holdfast.workflows.recorder import Recorder
 from holdfast.workflows.registry import Registry
 from holdfast.workflows.results import Results
+from holdfast.workflows.retention import RETENTION_INTERVAL, Keeper, Pruner, retention_queries
 from holdfast.workflows.runner import Runner
 from holdfast.workflows.starts import Starts
 from holdfast.workflows.steps import Attempts
 from holdfast.workflows.threads import WorkflowThreads
+from holdfast.workflows.transactions import Homes
 from holdfast.workflows.versions import Versions
 from holdfast.workflows.waiting import Waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
+    from holdfast.model.workflow import Duration
     from holdfast.serialize import Serialization
+    from holdfast.workflows.retention import Retention
     from holdfast.workflows.run import Outcome, Run
 
 T = TypeVar("T")
@@ -87,11 +95,14 @@ class Engine:
         self.attempts = Attempts(settings.world, self.permit)
         self.starts = Starts(self)
         self.waiting = Waiting(self)
+        self.transactions = Homes(self)
         self._launched = False
         self.closing = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = 0
         self._clock_offset = 0.0
+        self.retention: tuple[Retention, ...] = ()
+        self.retention_interval: Duration = RETENTION_INTERVAL
 
     @property
     def launched(self) -> bool:
@@ -133,6 +144,7 @@ class Engine:
             raise
         self._launched = True
         self._dispatch.start()
+        self._keeper.start()
 
     async def _open(self, schema: str) -> None:
         await self._migrate(schema)
@@ -162,8 +174,20 @@ class Engine:
             executor_id=settings.executor_id,
             incarnation=self.identity.incarnation,
         )
+        self.desk = self._desk()
+        self.deadlines = Deadlines(self.desk.control, world, self.now, self.on_loop, self.cancelled)
+        self._keeper = Keeper(self.desk.pruner, self.retention, world, interval=self.retention_interval)
         self.recorder = Recorder(self.pipeline, self.payloads, self.queries, world, self.permit, self.start_kind)
-        self.runner = Runner(self.pipeline, self.payloads, self.queries, self.threads, self.permit)
+        self.runner = Runner(
+            self.pipeline,
+            self.payloads,
+            self.queries,
+            self.threads,
+            self.permit,
+            world,
+            self.deadlines,
+            self._due_in,
+        )
         self.results = Results(self.manager, self.queries, world)
         self.durable = Durable(self)
         beat_manager = ConnectionManager(
@@ -188,7 +212,20 @@ class Engine:
             self.permit,
             world,
             self.own,
+            self.deadlines,
             capacity=settings.max_runs,
+        )
+
+    def _desk(self) -> Desk:
+        place = self.manager.dialect, self.settings.schema
+        offset, world = self.settings.clock_offset_ms, self.settings.world
+        looking = looking_queries(*place, clock_offset_ms=offset)
+        return Desk(
+            Control(self.manager, control_queries(*place, clock_offset_ms=offset), world),
+            Looking(self.manager, looking, self.payloads),
+            Transfer(self.manager, looking, world),
+            Pruner(self.manager, retention_queries(*place, clock_offset_ms=offset), world),
+            self.versions,
         )
 
     def own(self, run: Run) -> None:
@@ -213,13 +250,16 @@ class Engine:
             return
         self.closing = True
         await self._dispatch.stop()
+        await self._keeper.stop()
         await self._drained(drain)
+        await self.deadlines.stop()
         self._launched = self.closing = False
         with suppress(TimeoutError):  # the database is away: what is not handed over is released when it is back
             async with asyncio.timeout(self.settings.lease):
                 await asyncio.gather(*(self._give_back(run) for run in list(self.runner.running.values())))
         await self.results.stop()
         await asyncio.to_thread(self._beats.stop)
+        await self.transactions.close()
         await self.pipeline.close()
         await self.manager.close()
 
@@ -252,6 +292,35 @@ class Engine:
 
     def tokens(self) -> set[str]:
         return {run.token for run in list(self.runner.running.values())}
+
+    def not_owned(self, tokens: set[str]) -> None:
+        if tokens:
+            lost = [run for run in list(self.runner.running.values()) if run.token in tokens]
+            for run in lost:
+                self.on_loop(partial(self._stop_lost, run))
+
+    def _stop_lost(self, run: Run) -> None:
+        if not run.ended:
+            self.runner.stop(run, Superseded("it was cancelled, or another executor has it"))
+
+    def cancelled(self, ids: list[str]) -> None:
+        """Stop the runs of this executor that have been cancelled; on the loop."""
+        for workflow_id in ids:
+            run = self.runner.running.get(workflow_id)
+            if run is not None:
+                self.runner.stop(run, Superseded("it was cancelled"))
+
+    async def look_around(self) -> None:
+        """Take notice at once of what was changed from here: stop what was cancelled, look for what may go on."""
+        self._dispatch.wake()
+        running = self.tokens()
+        if running:
+            query = self.queries["runs_of_incarnation"]
+            rows = await self.manager.fetch(query, incarnation=self.identity.incarnation)
+            self.not_owned(running - {row["owner_xid"] for row in rows})
+
+    def _due_in(self, seconds: float) -> None:
+        self.on_loop(partial(self._dispatch.wake_in, seconds))
 
     def forgotten(self) -> None:
         for run in list(self.runner.running.values()):
@@ -309,7 +378,3 @@ class Engine:
         except RuntimeError:
             return False
         return True
-
-    async def status(self, workflow_id: str) -> Any:
-        """Return the run's row as it is now, or None."""
-        return await self.results.look(workflow_id)

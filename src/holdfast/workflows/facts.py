@@ -1,4 +1,4 @@
-"""The durable facts of a run, as kinds of the commit pipeline: started, enqueued, step recorded, finished, handed over.
+"""The durable facts of a run, as kinds of the commit pipeline: started, enqueued, step recorded, finished, put back.
 
 Every fact but a start is guarded by the run's owner token. A fact whose guard does not hold fails alone with
 ``Superseded``, which carries the status that was found.
@@ -221,3 +221,23 @@ class HandOverRuns(_EndRuns):
     def _is_mine(self, found: Row | None, row: Values) -> bool:
         # Handing over clears the token: that it is not ours any more is all that was wanted.
         return found is None or found["owner_xid"] != row[1]
+
+
+class RetryRuns(_EndRuns):
+    """PENDING -> DELAYED by its holder, to be tried again as a whole. Rows as in the query ``run_retry``.
+
+    What was recorded from position *cut* on goes in the same commit, and a new generation begins.
+    """
+
+    def __init__(self, queries: Queries) -> None:
+        super().__init__("retry", "run_retry", queries, {"internal_queue": INTERNAL_QUEUE})
+        self._cut = queries["run_retry_cut"]
+        self.one_statement = False
+
+    async def apply(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[Any]:
+        outcomes = await super().apply(transaction, rows)
+        await transaction.execute_batch(self._cut, rows)
+        return outcomes
+
+    def _is_mine(self, found: Row | None, row: Values) -> bool:
+        return found is not None and found["change_key"] == row[1]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from holdfast.errors import WorkflowNotFound
-from holdfast.model.workflow import Duration, WorkflowState, WorkflowStatus, seconds
+from holdfast.model.workflow import Duration, seconds
 from holdfast.workflows import branches
 from holdfast.workflows.place import task_place, thread_place
 from holdfast.workflows.ticket import not_ended
@@ -14,6 +13,7 @@ from holdfast.workflows.ticket import not_ended
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+    from holdfast.model.workflow import WorkflowState
     from holdfast.workflows.engine import Engine
     from holdfast.workflows.run import Outcome
     from holdfast.workflows.ticket import Ticket
@@ -46,7 +46,7 @@ class Handle(Generic[R]):
         return cast("R", _value(self._engine.waiting.outcome_blocking(self._ticket, limit)))
 
     def status(self) -> WorkflowState:
-        """Return where the run stands now."""
+        """Return where the run stands now, without its input and output."""
         return self._engine.ask_blocking(_state(self._engine, self.workflow_id))
 
     def __repr__(self) -> str:
@@ -85,7 +85,7 @@ class AsyncHandle(Generic[R]):
         return cast("R", _value(outcome))
 
     async def status(self) -> WorkflowState:
-        """Return where the run stands now."""
+        """Return where the run stands now, without its input and output."""
         return await _state(self._engine, self.workflow_id)
 
     def __await__(self) -> Generator[Any, Any, R]:
@@ -108,13 +108,4 @@ def _value(outcome: Outcome) -> Any:
 
 async def _state(engine: Engine, workflow_id: str) -> WorkflowState:
     engine.check_launched()
-    row = await engine.results.look(workflow_id)
-    if row is None:
-        raise WorkflowNotFound(f"There is no run {workflow_id!r}; it was never started, or was deleted.")
-    return WorkflowState(
-        workflow_id=workflow_id,
-        status=WorkflowStatus(row["status"]),
-        name=row["name"],
-        recovery_attempts=row["recovery_attempts"],
-        generation=row["generation"],
-    )
+    return await engine.desk.looking.get(workflow_id, load_input=False, load_output=False)

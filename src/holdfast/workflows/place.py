@@ -51,7 +51,29 @@ class StepPlace:
         self.closed = False
 
 
+class Inside:
+    """The function of a transaction, while its transaction is open: it may call nothing of its application."""
+
+    __slots__ = ("engine", "is_open", "name")
+
+    def __init__(self, engine: Engine, name: str) -> None:
+        self.engine = engine
+        self.name = name
+        self.is_open = True
+
+
 here: ContextVar[WorkflowPlace | StepPlace | None] = ContextVar("holdfast_place", default=None)
+inside: ContextVar[Inside | None] = ContextVar("holdfast_transaction", default=None)
+
+
+def refuse_in_transaction(engine: Engine) -> None:
+    """Raise inside an open transaction of *engine*: on SQLite, which has one writer, the call would wait for itself."""
+    found = inside.get()
+    if found is not None and found.is_open and found.engine is engine:
+        raise MisuseError(
+            f"The transaction {found.name!r} called a step, a workflow, a transaction or another verb of its "
+            "application, whose record could not commit with it. Do that before or after the transaction."
+        )
 
 
 def task_place(engine: Engine) -> WorkflowPlace | None:
@@ -61,6 +83,7 @@ def task_place(engine: Engine) -> WorkflowPlace | None:
     asyncio made inherits its parent's place. It becomes a branch of its own at its first operation, in the order of
     first operations.
     """
+    refuse_in_transaction(engine)
     place = here.get()
     if not isinstance(place, WorkflowPlace) or place.run.engine is not engine:
         return None
@@ -73,6 +96,7 @@ def task_place(engine: Engine) -> WorkflowPlace | None:
 
 def thread_place(engine: Engine) -> WorkflowPlace | None:
     """Return the place of the current thread in a workflow of *engine*; refuse where waiting would block the loop."""
+    refuse_in_transaction(engine)
     place = here.get()
     if not isinstance(place, WorkflowPlace) or place.run.engine is not engine:
         return None

@@ -31,14 +31,15 @@ if TYPE_CHECKING:
 class Operation:
     """One operation that is about to be done: who it is, and what to compare it by."""
 
-    __slots__ = ("began", "identity", "mark", "name", "place", "position", "run")
+    __slots__ = ("began", "child_id", "identity", "mark", "name", "place", "position", "run")
 
-    def __init__(self, place: WorkflowPlace, identity: str, name: str, mark: str | None) -> None:
+    def __init__(self, place: WorkflowPlace, identity: str, name: str, mark: str | None, child_id: str | None) -> None:
         self.place = place
         self.run = place.run
         self.identity = identity
         self.name = name
         self.mark = mark
+        self.child_id = child_id
         self.position = 0
         self.began = 0.0
 
@@ -47,6 +48,17 @@ class Operation:
         self.run.check()
         if self.place.branch.is_closed:
             raise Superseded("the time of this part of the workflow is over")
+
+
+class Kept:
+    """The outcome of an operation that has written its record itself, as the record holds it."""
+
+    __slots__ = ("error", "output", "serialization")
+
+    def __init__(self, output: str | None, serialization: str | None, error: str | None = None) -> None:
+        self.output = output
+        self.serialization = serialization
+        self.error = error
 
 
 class Recorder:
@@ -70,27 +82,30 @@ class Recorder:
         self._children = StartChildren(self._record, start)
         self._children_progress = StartChildren(self._record_progress, start)
 
-    def begin(self, place: WorkflowPlace, name: str, mark: str | None) -> tuple[Operation, Recorded | None]:
-        """Give the operation its identity; return its record if there is one."""
+    def begin(
+        self, place: WorkflowPlace, name: str, mark: str | None, child_id: str | None = None
+    ) -> tuple[Operation, Recorded | None]:
+        """Give the operation its identity; return its record if there is one. *child_id* is whose result it is."""
         if place.interrupted:
             place.raise_interruption()
         run = place.run
         identity = place.branch.next_identity()
-        operation = Operation(place, identity, name, mark)
+        operation = Operation(place, identity, name, mark, child_id)
         if run.history is not None:
             recorded = run.history.get(identity)
             if recorded is not None:
                 _compare(run, operation, recorded)
+                operation.position = recorded.position
                 return operation, recorded
         operation.check()
         operation.position = run.take_position()
         operation.began = self._world.monotonic()
         return operation, None
 
-    def deliver(self, recorded: Recorded, codec: Codec) -> Any:
+    def deliver(self, operation: Operation, recorded: Recorded | Kept, codec: Codec) -> Any:
         """Return the recorded value or raise the recorded error."""
         if recorded.error is not None:
-            raise self._payloads.load_error(recorded.error, recorded.serialization)
+            raise _noted(operation, self._payloads.load_error(recorded.error, recorded.serialization))
         return codec.load(recorded.output, recorded.serialization)
 
     async def do(
@@ -100,11 +115,13 @@ class Recorder:
         mark: str | None,
         codec: Codec,
         produce: Callable[[Operation], Awaitable[Any]],
+        *,
+        child_id: str | None = None,
     ) -> Any:
         """Carry an operation out, or replay it, in an async workflow."""
-        operation, recorded = self.begin(place, name, mark)
+        operation, recorded = self.begin(place, name, mark, child_id)
         if recorded is not None:
-            return self.deliver(recorded, codec)
+            return self.deliver(operation, recorded, codec)
         if not self._permit.is_valid():
             await self._permit.wait()
         faults.point("step.before_user_code")
@@ -114,7 +131,9 @@ class Recorder:
             faults.point("step.after_user_code")
             text, format_ = self._payloads.dump_error(error)
             await self._write(operation, None, text, format_)
-            raise self._payloads.as_recorded(error, text, format_) from None
+            raise _noted(operation, self._payloads.as_recorded(error, text, format_)) from None
+        if isinstance(value, Kept):
+            return self.deliver(operation, value, codec)
         faults.point("step.after_user_code")
         text, format_ = self._payloads.dump(value)
         await self._write(operation, text, None, format_)
@@ -127,11 +146,13 @@ class Recorder:
         mark: str | None,
         codec: Codec,
         produce: Callable[[Operation], Any],
+        *,
+        child_id: str | None = None,
     ) -> Any:
         """Carry an operation out, or replay it, in a sync workflow."""
-        operation, recorded = self.begin(place, name, mark)
+        operation, recorded = self.begin(place, name, mark, child_id)
         if recorded is not None:
-            return self.deliver(recorded, codec)
+            return self.deliver(operation, recorded, codec)
         if not self._permit.is_valid():
             self._permit.wait_blocking()
         faults.point("step.before_user_code")
@@ -141,7 +162,9 @@ class Recorder:
             faults.point("step.after_user_code")
             text, format_ = self._payloads.dump_error(error)
             self._write_blocking(operation, None, text, format_)
-            raise self._payloads.as_recorded(error, text, format_) from None
+            raise _noted(operation, self._payloads.as_recorded(error, text, format_)) from None
+        if isinstance(value, Kept):
+            return self.deliver(operation, value, codec)
         faults.point("step.after_user_code")
         text, format_ = self._payloads.dump(value)
         self._write_blocking(operation, text, None, format_)
@@ -183,7 +206,7 @@ class Recorder:
         try:
             outcome = await self._pipeline.write(kind, row, to_the_end=True)
         except Superseded as lost:
-            operation.run.stopped = lost
+            operation.run.stop(lost)
             raise
         if task is not None and task.cancelling() > before:
             operation.place.interrupted = True
@@ -194,7 +217,7 @@ class Recorder:
         try:
             return self._pipeline.write_blocking(kind, row)
         except Superseded as lost:
-            operation.run.stopped = lost
+            operation.run.stop(lost)
             raise
 
     def _children_kind(self, run: Run) -> Kind[Any]:
@@ -225,6 +248,13 @@ class Recorder:
             format_,
             int((self._world.monotonic() - operation.began) * 1000),
         )
+
+
+def _noted(operation: Operation, error: BaseException) -> BaseException:
+    """Return *error*, with which the operation failed; a run that may be tried again remembers where that was."""
+    if operation.run.cut_at is not None:
+        operation.run.cut_at.failed(error, operation.position, operation.child_id)
+    return error
 
 
 def _compare(run: Run, operation: Operation, recorded: Recorded) -> None:

@@ -24,7 +24,7 @@ Binds = Literal["nothing", "class", "instance"]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Definition:
-    """A workflow: its name, its function, and how often it may take its executor down without progress."""
+    """A workflow: its name, its function, how it is tried again, and how often it may take its executor down."""
 
     name: str
     function: Callable[..., Any]
@@ -33,6 +33,7 @@ class Definition:
     class_name: str | None = None
     binds: Binds = "nothing"
     max_recovery_attempts: int = DEFAULT_MAX_RECOVERY_ATTEMPTS
+    retry: Retry | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

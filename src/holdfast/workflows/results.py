@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
-from holdfast.errors import DatabaseError, RecoveryExhausted, WorkflowCancelled, WorkflowNotFound
+from holdfast.errors import DatabaseError, DeadlinePassed, RecoveryExhausted, WorkflowCancelled, WorkflowNotFound
 from holdfast.model.workflow import WorkflowStatus
 from holdfast.workflows.run import Outcome
 
@@ -118,12 +118,22 @@ def outcome_of(
         )
     status = WorkflowStatus(row["status"])
     if status is WorkflowStatus.CANCELLED:
-        return Outcome(error=WorkflowCancelled(f"The run {workflow_id} was cancelled; resume it to go on."))
+        return Outcome(error=_cancelled(row, workflow_id))
     if status is WorkflowStatus.MAX_RECOVERY_ATTEMPTS_EXCEEDED:
         return Outcome(error=exhausted(workflow_id, row["recovery_attempts"]))
     if status is WorkflowStatus.ERROR:
         return Outcome(error=load_error(row["error"], row["output_serialization"]))
     return Outcome(value=load(row["output"], row["output_serialization"]))
+
+
+def _cancelled(row: Row, workflow_id: str) -> WorkflowCancelled:
+    deadline, ended = row["workflow_deadline_epoch_ms"], row["completed_at"]
+    if deadline is not None and ended is not None and deadline <= ended:
+        return DeadlinePassed(
+            f"The run {workflow_id} had not ended when its deadline passed, and was cancelled; resume it to go on "
+            "without one."
+        )
+    return WorkflowCancelled(f"The run {workflow_id} was cancelled; resume it to go on.")
 
 
 def exhausted(workflow_id: str, attempts: int, executor_id: str | None = None) -> RecoveryExhausted:

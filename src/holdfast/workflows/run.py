@@ -27,6 +27,36 @@ class Outcome:
     elsewhere: bool = False
 
 
+class CutAt:
+    """Where the record of a run must be cut for an operation that failed to be done anew.
+
+    That is the operation's own position; for the result of a child, the position where the child was started.
+    """
+
+    def __init__(self) -> None:
+        self._failed: dict[int, tuple[BaseException, int]] = {}
+        self._children: dict[str, int] = {}
+
+    def child(self, child_id: str, position: int) -> None:
+        """Note where a child was started."""
+        self._children.setdefault(child_id, position)
+
+    def failed(self, error: BaseException, position: int, child_id: str | None = None) -> None:
+        """Note which operation raised *error*, which is kept so that its identity stays its own."""
+        self._failed[id(error)] = (error, min(position, self._children.get(child_id or "", position)))
+
+    def position(self, error: BaseException) -> int | None:
+        """Return where to cut for *error*, or for what it was raised from; None if no operation failed with it."""
+        seen: set[int] = set()
+        cause: BaseException | None = error
+        while cause is not None and id(cause) not in seen:
+            if id(cause) in self._failed:
+                return self._failed[id(cause)][1]
+            seen.add(id(cause))
+            cause = cause.__cause__ or cause.__context__
+        return None
+
+
 class Run:
     """An execution that holds the run's owner token.
 
@@ -34,11 +64,13 @@ class Run:
     """
 
     __slots__ = (
+        "_halted",
         "_lock",
         "_outcome",
         "_watchers",
         "arguments",
         "attempts",
+        "cut_at",
         "deadline_ms",
         "definition",
         "engine",
@@ -49,6 +81,7 @@ class Run:
         "keywords",
         "next_position",
         "parent_id",
+        "retries",
         "stopped",
         "suspect",
         "task",
@@ -66,6 +99,7 @@ class Run:
         history: History | None = None,
         attempts: int = 0,
         generation: int = 0,
+        retries: int = 0,
         parent_id: str | None = None,
         deadline_ms: int | None = None,
     ) -> None:
@@ -79,6 +113,8 @@ class Run:
         self.attempts = attempts
         self.suspect = attempts > 0
         self.generation = generation
+        self.retries = retries
+        self.cut_at = CutAt() if definition.retry is not None else None
         self.parent_id = parent_id
         self.deadline_ms = deadline_ms
         self.instance: Any = None
@@ -88,6 +124,7 @@ class Run:
         self._outcome: Outcome | None = None
         self._watchers: list[Callable[[Outcome], None]] = []
         self._lock = threading.Lock()
+        self._halted: threading.Event | None = None
 
     def call(self) -> Any:
         """Call the workflow's function; for an async one this gives the coroutine."""
@@ -143,6 +180,24 @@ class Run:
         with self._lock:
             if tell in self._watchers:
                 self._watchers.remove(tell)
+
+    def stop(self, reason: BaseException) -> None:
+        """Have this execution go no further than its next operation; the first *reason* counts."""
+        with self._lock:
+            if self.stopped is None:
+                self.stopped = reason
+            halted = self._halted
+        if halted is not None:
+            halted.set()
+
+    def halted(self) -> threading.Event:
+        """Return what is set when this execution is to go no further; made for the first who asks."""
+        with self._lock:
+            if self._halted is None:
+                self._halted = threading.Event()
+                if self.stopped is not None:
+                    self._halted.set()
+            return self._halted
 
     def check(self) -> None:
         """Raise if this execution must go no further."""

@@ -5,21 +5,27 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holdfast import faults
 from holdfast.core.identity import Branch
-from holdfast.errors import PipelineClosed, SerializationError, Superseded
+from holdfast.core.retry import wait_before_retry
+from holdfast.errors import DatabaseError, PipelineClosed, SerializationError, Superseded
 from holdfast.model.workflow import WorkflowStatus
-from holdfast.workflows.facts import FinishRuns, HandOverRuns
+from holdfast.workflows.facts import FinishRuns, HandOverRuns, RetryRuns
 from holdfast.workflows.place import WorkflowPlace, here
 from holdfast.workflows.run import Outcome, Run
 
 if TYPE_CHECKING:
-    from holdfast.db.operation import Values
+    from collections.abc import Callable
+
+    from holdfast.db.operation import Kind, Values
     from holdfast.db.pipeline import Pipeline
     from holdfast.db.queries import Queries
+    from holdfast.model.world import World
+    from holdfast.workflows.deadlines import Deadlines
     from holdfast.workflows.payloads import Payloads
     from holdfast.workflows.permit import Permit
     from holdfast.workflows.threads import WorkflowThreads
@@ -31,17 +37,42 @@ class Closing(Superseded):
     """This executor is stopping: the run goes on elsewhere."""
 
 
+@dataclass(frozen=True, slots=True)
+class _End:
+    """What is written at the end of an execution, and what whoever waits here is told then.
+
+    *wait* is in how many seconds the run goes on, if this was not its end.
+    """
+
+    kind: Kind[Any]
+    row: Values
+    outcome: Outcome
+    wait: float | None = None
+
+
 class Runner:
     """Runs what this executor owns. ``running`` is everything that has a token here and no outcome yet."""
 
     def __init__(
-        self, pipeline: Pipeline, payloads: Payloads, queries: Queries, threads: WorkflowThreads, permit: Permit
+        self,
+        pipeline: Pipeline,
+        payloads: Payloads,
+        queries: Queries,
+        threads: WorkflowThreads,
+        permit: Permit,
+        world: World,
+        deadlines: Deadlines,
+        due_in: Callable[[float], None],
     ) -> None:
         self._pipeline = pipeline
         self.payloads = payloads
         self._threads = threads
         self._permit = permit
+        self._world = world
+        self._deadlines = deadlines
+        self._due_in = due_in
         self._finish = FinishRuns(queries)
+        self._retry = RetryRuns(queries)
         self._hand_over = HandOverRuns(queries)
         self.running: dict[str, Run] = {}
 
@@ -78,16 +109,7 @@ class Runner:
             if cancelled and error is not None:
                 raise error  # a child that runs in its parent's task must not swallow what was meant for the parent
             return
-        row, outcome = self._outcome(run, value, error)
-        try:
-            await self._pipeline.write(self._finish, row, to_the_end=True)
-        except (Superseded, PipelineClosed):
-            self._lost(run)
-        except asyncio.CancelledError:
-            self._lost(run)  # it may well be written: whoever waits looks at the row
-            raise
-        else:
-            self._ended(run, outcome)
+        await self._write_end(run, self._end(run, value, error))
 
     def execute_blocking(self, run: Run) -> None:
         """Carry a sync run to its outcome, on the current thread.
@@ -118,23 +140,42 @@ class Runner:
         if run.stopped is not None or isinstance(error, PipelineClosed):
             self._lost(run)
             return
-        row, outcome = self._outcome(run, value, error)
+        self._write_end_blocking(run, self._end(run, value, error))
+
+    async def _write_end(self, run: Run, end: _End) -> None:
+        """Write how the execution ended; if the database refuses that for good, write the refusal instead."""
         try:
-            self._pipeline.write_blocking(self._finish, row)
+            await self._pipeline.write(end.kind, end.row, to_the_end=True)
         except (Superseded, PipelineClosed):
             self._lost(run)
+        except asyncio.CancelledError:
+            self._lost(run)  # it may well be written: whoever waits looks at the row
+            raise
+        except DatabaseError as refused:
+            if isinstance(end.outcome.error, DatabaseError):
+                self._lost(run)
+                raise
+            await self._write_end(run, self._failure(run, refused))
         else:
-            self._ended(run, outcome)
+            self._ended(run, end)
+
+    def _write_end_blocking(self, run: Run, end: _End) -> None:
+        """Do as ``_write_end`` from a thread."""
+        try:
+            self._pipeline.write_blocking(end.kind, end.row)
+        except (Superseded, PipelineClosed):
+            self._lost(run)
+        except DatabaseError as refused:
+            if isinstance(end.outcome.error, DatabaseError):
+                self._lost(run)
+                raise
+            self._write_end_blocking(run, self._failure(run, refused))
+        else:
+            self._ended(run, end)
 
     async def fail(self, run: Run, error: Exception) -> None:
         """End a run that cannot even be begun, for instance because its arguments cannot be read."""
-        row, outcome = self._outcome(run, None, error)
-        try:
-            await self._pipeline.write(self._finish, row)
-        except Superseded:
-            self._lost(run)
-        else:
-            self._ended(run, outcome)
+        await self._write_end(run, self._failure(run, error))
 
     async def hand_over(self, run: Run) -> None:
         """Give a run back to its queue, whoever goes on with it."""
@@ -147,13 +188,13 @@ class Runner:
 
         Whoever waits for it need not wait for that: the outcome will come from elsewhere.
         """
-        if run.stopped is None:
-            run.stopped = reason
+        run.stop(reason)
         run.settle(Outcome(elsewhere=True))
         if run.task is not None:
             run.task.cancel()
 
-    def _outcome(self, run: Run, value: Any, error: BaseException | None) -> tuple[Values, Outcome]:
+    def _end(self, run: Run, value: Any, error: BaseException | None) -> _End:
+        """Return what is to be written at the end of an execution: the outcome, or that the run is tried again."""
         if error is None:
             try:
                 text, format_ = self.payloads.dump(value)
@@ -161,15 +202,40 @@ class Runner:
             except SerializationError as refused:
                 error = refused
             else:
-                return (run.id, run.token, WorkflowStatus.SUCCESS.value, text, None, format_), Outcome(value=delivered)
+                row = (run.id, run.token, WorkflowStatus.SUCCESS.value, text, None, format_)
+                return _End(self._finish, row, Outcome(value=delivered))
+        again = self._again(run, error)
+        return again if again is not None else self._failure(run, error)
+
+    def _failure(self, run: Run, error: BaseException) -> _End:
         text, format_ = self.payloads.dump_error(error)
         row = (run.id, run.token, WorkflowStatus.ERROR.value, None, text, format_)
-        return row, Outcome(error=self.payloads.as_recorded(error, text, format_))
+        return _End(self._finish, row, Outcome(error=self.payloads.as_recorded(error, text, format_)))
 
-    def _ended(self, run: Run, outcome: Outcome) -> None:
+    def _again(self, run: Run, error: BaseException) -> _End | None:
+        """Return how the run is tried again as a whole, or None if that was its last try.
+
+        What succeeded is not done again: the record is kept up to the operation that failed. An error that came from
+        no operation would come again from the same record, so only a run that has recorded nothing starts over.
+        """
+        if run.definition.retry is None or run.cut_at is None or not isinstance(error, Exception):
+            return None
+        wait = wait_before_retry(run.definition.retry, run.retries + 1, error, self._world.random.random())
+        cut = run.cut_at.position(error) or (1 if run.next_position == 1 else None)
+        if wait is None:
+            return None
+        if cut is None:
+            logger.warning("Run %s is not tried again: its own code raised what the record would repeat.", run.id)
+            return None
+        logger.info("Run %s failed and is tried again in %.1f s: %s", run.id, wait, error)
+        return _End(self._retry, (run.id, run.token, cut, int(wait * 1000)), Outcome(elsewhere=True), wait)
+
+    def _ended(self, run: Run, end: _End) -> None:
         faults.point("run.outcome_written")
         self._forget(run)
-        run.settle(outcome)
+        run.settle(end.outcome)
+        if end.wait is not None:
+            self._due_in(end.wait)
         faults.point("run.told")
 
     def _lost(self, run: Run) -> None:
@@ -180,6 +246,8 @@ class Runner:
     def _note(self, run: Run) -> None:
         # A stale execution that was kept waiting must not push out the one that owns the run now.
         self.running.setdefault(run.id, run)
+        if run.deadline_ms is not None:
+            self._deadlines.watch(run, run.deadline_ms)
 
     def _forget(self, run: Run) -> None:
         if self.running.get(run.id) is run:

@@ -14,7 +14,7 @@ from holdfast.workflows.ticket import Call, Ticket
 
 if TYPE_CHECKING:
     from holdfast.db.operation import Values
-    from holdfast.model.workflow import StartOptions
+    from holdfast.model.workflow import Duration, StartOptions
     from holdfast.workflows.engine import Engine
     from holdfast.workflows.run import Outcome
 
@@ -28,8 +28,6 @@ class Starts:
     def _row(self, run: Run, options: StartOptions, inputs: str, format_: str) -> Values:
         """Return the row of ``run_start``."""
         definition = run.definition
-        timeout_ms = None if options.timeout is None else int(seconds(options.timeout) * 1000)
-        deadline = None if timeout_ms is None else int(self._engine.now() * 1000) + timeout_ms
         roles = (
             None
             if options.authenticated_roles is None
@@ -45,8 +43,8 @@ class Starts:
             run.token,
             run.parent_id,
             self._engine.payloads.mark(definition.name, run.arguments, run.keywords),
-            timeout_ms,
-            deadline,
+            _milliseconds(options.timeout),
+            run.deadline_ms,
             None if options.attributes is None else self._engine.payloads.dump_open(dict(options.attributes)),
             options.authenticated_user,
             options.assumed_role,
@@ -54,8 +52,11 @@ class Starts:
             options.application_version or self._engine.identity.application_version,
         )
 
-    def prepare(self, call: Call, *, run_id: str | None = None, parent_id: str | None = None) -> tuple[Run, Values]:
-        """Make the run and its row; refuse what cannot be stored before anything is written."""
+    def prepare(self, call: Call, *, run_id: str | None = None, parent: Run | None = None) -> tuple[Run, Values]:
+        """Make the run and its row; refuse what cannot be stored before anything is written.
+
+        A child has no more time than its *parent*.
+        """
         definition, options = call.definition, call.options
         self._engine.check_launched()
         chosen = (
@@ -63,12 +64,27 @@ class Starts:
         )
         _check_id(chosen)
         inputs, format_ = self._engine.payloads.dump_call(call.arguments, call.keywords)
-        run = Run(definition, chosen, self._engine.settings.world.new_id(), (), {}, parent_id=parent_id)
+        run = Run(
+            definition,
+            chosen,
+            self._engine.settings.world.new_id(),
+            (),
+            {},
+            parent_id=None if parent is None else parent.id,
+            deadline_ms=self._deadline(options, None if parent is None else parent.deadline_ms),
+        )
         # The function gets its arguments as a recovered run would get them: from the record.
         run.arguments, run.keywords = definition.codec.load_call(inputs, format_)
         run.instance = call.instance
         run.engine = self._engine
         return run, self._row(run, options, inputs, format_)
+
+    def _deadline(self, options: StartOptions, inherited: int | None) -> int | None:
+        timeout_ms = _milliseconds(options.timeout)
+        if timeout_ms is None:
+            return inherited
+        own = int(self._engine.now() * 1000) + timeout_ms
+        return own if inherited is None else min(own, inherited)
 
     async def start_and_wait(self, call: Call) -> Outcome:
         """Start a run and wait for its outcome."""
@@ -118,6 +134,10 @@ class Starts:
                 'on_conflict="return_existing" to get that run.'
             )
         return Ticket(run.id, run.codec, self._engine.runner.running.get(run.id))
+
+
+def _milliseconds(timeout: Duration | None) -> int | None:
+    return None if timeout is None else int(seconds(timeout) * 1000)
 
 
 def _class_name(run: Run) -> str | None:

@@ -4,14 +4,17 @@ Run like the other suites, by a subclass and a fixture ``venue``; the database m
 since what one executor has begun another must be able to end. Some values it records are pydantic models.
 """
 
+from holdfast.testing.contract.workflows_again import AgainContract
 from holdfast.testing.contract.workflows_branches import BranchesContract
 from holdfast.testing.contract.workflows_calls import CallsContract
 from holdfast.testing.contract.workflows_children import ChildrenContract
+from holdfast.testing.contract.workflows_deadlines import DeadlinesContract
 from holdfast.testing.contract.workflows_ids import IdsContract
 from holdfast.testing.contract.workflows_life import ApplicationContract
 from holdfast.testing.contract.workflows_methods import MethodsContract
 from holdfast.testing.contract.workflows_place import PlaceContract
 from holdfast.testing.contract.workflows_replay import ReplayContract
+from holdfast.testing.contract.workflows_saga import SagaContract
 from holdfast.testing.contract.workflows_steps import StepsContract
 from holdfast.testing.contract.workflows_tables import TablesContract
 from holdfast.testing.contract.workflows_time import TimeContract
@@ -28,7 +31,10 @@ class WorkflowContract(
     BranchesContract,
     ChildrenContract,
     StepsContract,
+    AgainContract,
+    SagaContract,
     TimeContract,
+    DeadlinesContract,
     TablesContract,
     VersionsContract,
     PatchContract,

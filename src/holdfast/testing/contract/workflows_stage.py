@@ -115,6 +115,17 @@ class Handle:
         return state
 
 
+class Step:
+    """A step of either colour, awaited."""
+
+    def __init__(self, app: App, raw: Any) -> None:
+        self._app = app
+        self.raw = raw
+
+    async def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return await self._app.value(self.raw(*args, **kwargs))
+
+
 class Flow:
     """A workflow of either colour, awaited."""
 
@@ -151,14 +162,9 @@ class App:
         """Register *body* as a workflow."""
         return Flow(self, self.raw.workflow(**options)(self.coloured(body)))
 
-    def step(self, body: Body, **options: Any) -> Callable[..., Awaitable[Any]]:
+    def step(self, body: Body, **options: Any) -> Step:
         """Register *body* as a step."""
-        raw = self.raw.step(**options)(self.coloured(body))
-
-        async def call(*args: Any, **kwargs: Any) -> Any:
-            return await self.value(raw(*args, **kwargs))
-
-        return call
+        return Step(self, self.raw.step(**options)(self.coloured(body)))
 
     async def do(self, verb: str, *args: Any, **kwargs: Any) -> Any:
         """Call a method of the application and wait for what it gives."""

@@ -54,7 +54,8 @@ ON CONFLICT (workflow_uuid) DO NOTHING;
 -- What is known of runs, for a start that found its id taken, an unknown commit, or somebody who waits.
 SELECT
     w.workflow_uuid, w.status, w.name, w.class_name, w.config_name, w.fingerprint, w.creation_key, w.owner_xid,
-    w.output, w.error, w.output_serialization, w.recovery_attempts, w.generation
+    w.output, w.error, w.output_serialization, w.recovery_attempts, w.generation, w.change_key,
+    w.workflow_deadline_epoch_ms, w.completed_at
 FROM {rows} AS r JOIN @workflow_status AS w ON w.workflow_uuid = r.id;
 
 -- name: step_record
@@ -113,6 +114,26 @@ SET status = 'ENQUEUED', owner_xid = NULL, incarnation = NULL, updated_at = {now
 FROM {rows} AS r
 WHERE w.workflow_uuid = r.id AND w.owner_xid = r.token AND w.status || '' = 'PENDING';
 
+-- name: run_retry
+-- rows: id text, token text, cut int, delay_ms bigint
+-- PENDING -> DELAYED by the holder of the token: the run is tried again as a whole. The token stays behind as the key
+-- of this change.
+UPDATE @workflow_status AS w
+SET status = 'DELAYED', owner_xid = NULL, incarnation = NULL, updated_at = {now_ms}, change_key = r.token,
+    retries = w.retries + 1, generation = w.generation + 1, delay_until_epoch_ms = {now_ms} + r.delay_ms,
+    queue_name = COALESCE(w.queue_name, :internal_queue)
+FROM {rows} AS r
+WHERE w.workflow_uuid = r.id AND w.owner_xid = r.token AND w.status || '' = 'PENDING';
+
+-- name: run_retry_cut
+-- rows: id text, token text, cut int, delay_ms bigint
+-- What was recorded from the failed operation on goes, where run_retry of the same transaction has taken place.
+DELETE FROM @operation_outputs AS o
+WHERE EXISTS (
+    SELECT 1 FROM {rows} AS r JOIN @workflow_status AS w ON w.workflow_uuid = r.id AND w.change_key = r.token
+    WHERE w.status || '' = 'DELAYED' AND o.workflow_uuid = r.id AND o.function_id >= r.cut
+);
+
 -- name: runs_release
 -- PENDING -> ENQUEUED for runs of one incarnation whose executor has no row: oldest first, a bounded number.
 UPDATE @workflow_status
@@ -132,12 +153,17 @@ SELECT w.workflow_uuid, w.owner_xid FROM @workflow_status AS w
 WHERE w.status = 'PENDING' AND w.incarnation = :incarnation;
 
 -- name: queue_waiting
--- Whether it is worth while to look for work: all that a process at rest asks.
+-- Whether it is worth while to look for work, or for deadlines that have passed: all that a process at rest asks.
 SELECT CASE WHEN EXISTS (
     SELECT 1 FROM @workflow_status AS w WHERE w.status = 'ENQUEUED' AND w.queue_name = :queue_name
 ) OR EXISTS (
     SELECT 1 FROM @workflow_status AS w WHERE w.status = 'DELAYED' AND w.delay_until_epoch_ms <= {now_ms}
-) THEN 1 ELSE 0 END AS waiting;
+) THEN 1 ELSE 0 END AS waiting,
+CASE WHEN EXISTS (
+    SELECT 1 FROM @workflow_status AS w
+    WHERE w.status IN ('PENDING', 'ENQUEUED', 'DELAYED') AND w.workflow_deadline_epoch_ms IS NOT NULL
+      AND w.workflow_deadline_epoch_ms <= {now_ms}
+) THEN 1 ELSE 0 END AS overdue;
 
 -- name: runs_due
 -- DELAYED -> ENQUEUED when due.

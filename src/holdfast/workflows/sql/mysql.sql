@@ -92,6 +92,24 @@ WHERE w.status = 'PENDING';
 SELECT w.workflow_uuid FROM {rows} AS r
 JOIN @workflow_status AS w ON w.workflow_uuid = r.id AND w.owner_xid IS NULL AND w.status = 'ENQUEUED';
 
+-- name: run_retry
+-- rows: id text, token text, cut int, delay_ms bigint
+UPDATE {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY)
+    ON w.workflow_uuid = r.id AND w.owner_xid = r.token
+SET w.status = 'DELAYED', w.owner_xid = NULL, w.incarnation = NULL, w.updated_at = {now_ms}, w.change_key = r.token,
+    w.retries = w.retries + 1, w.generation = w.generation + 1, w.delay_until_epoch_ms = {now_ms} + r.delay_ms,
+    w.queue_name = COALESCE(w.queue_name, :internal_queue)
+WHERE w.status = 'PENDING';
+SELECT w.workflow_uuid FROM {rows} AS r
+JOIN @workflow_status AS w ON w.workflow_uuid = r.id AND w.change_key = r.token AND w.status = 'DELAYED';
+
+-- name: run_retry_cut
+-- rows: id text, token text, cut int, delay_ms bigint
+DELETE o FROM {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY)
+    ON w.workflow_uuid = r.id AND w.change_key = r.token AND w.status = 'DELAYED'
+STRAIGHT_JOIN @operation_outputs AS o FORCE INDEX (PRIMARY)
+    ON o.workflow_uuid = r.id AND o.function_id >= r.cut;
+
 -- name: runs_release
 -- The answer is only for the log: what was released is ENQUEUED in the same transaction's eyes.
 UPDATE (
@@ -134,7 +152,7 @@ SET w.status = CASE WHEN w.recovery_attempts > CAST(JSON_EXTRACT(:caps, CONCAT('
     w.executions = w.executions + 1, w.updated_at = {now_ms};
 SELECT
     w.workflow_uuid, w.status, w.name, w.class_name, w.config_name, w.inputs, w.serialization, w.owner_xid,
-    w.recovery_attempts, w.generation, w.workflow_deadline_epoch_ms, w.parent_workflow_id, w.executions,
+    w.recovery_attempts, w.generation, w.retries, w.workflow_deadline_epoch_ms, w.parent_workflow_id, w.executions,
     w.authenticated_user, w.assumed_role, w.authenticated_roles, w.application_version, w.executor_id
 FROM @workflow_status AS w
 WHERE w.incarnation = :incarnation AND w.owner_xid LIKE CONCAT(:claim, '.%');

@@ -31,5 +31,5 @@ FROM (
 WHERE w.workflow_uuid = c.workflow_uuid
 RETURNING
     w.workflow_uuid, w.status, w.name, w.class_name, w.config_name, w.inputs, w.serialization, w.owner_xid,
-    w.recovery_attempts, w.generation, w.workflow_deadline_epoch_ms, w.parent_workflow_id, w.executions,
+    w.recovery_attempts, w.generation, w.retries, w.workflow_deadline_epoch_ms, w.parent_workflow_id, w.executions,
     w.authenticated_user, w.assumed_role, w.authenticated_roles, w.application_version, w.executor_id;

@@ -25,5 +25,5 @@ WHERE w.workflow_uuid IN (
 )
 RETURNING
     workflow_uuid, status, name, class_name, config_name, inputs, serialization, owner_xid,
-    recovery_attempts, generation, workflow_deadline_epoch_ms, parent_workflow_id, executions,
+    recovery_attempts, generation, retries, workflow_deadline_epoch_ms, parent_workflow_id, executions,
     authenticated_user, assumed_role, authenticated_roles, application_version, executor_id;

@@ -1,5 +1,5 @@
 -- Control of runs: how often a run was tried again as a whole, the key of the last change somebody asked for, and
 -- deadlines that are found when they pass.
 ALTER TABLE @workflow_status ADD COLUMN retries INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE @workflow_status ADD COLUMN change_key VARCHAR(64);
+ALTER TABLE @workflow_status ADD COLUMN change_key VARCHAR(320);
 CREATE INDEX idx_workflow_status_deadline ON @workflow_status (status, workflow_deadline_epoch_ms);

@@ -1,0 +1,180 @@
+"""``holdfast doctor``: look at everything that durable runs depend on, change nothing, and say what to do."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from holdfast.cli.database import database_options, named_database
+from holdfast.cli.doctor_runs import executor_findings, waiting_findings
+from holdfast.cli.doctor_settings import mysql_findings, postgres_findings
+from holdfast.cli.doctor_sqlite import file_findings, library_finding
+from holdfast.cli.failure import failures
+from holdfast.cli.findings import Finding, judged
+from holdfast.cli.output import Output
+from holdfast.db.manager import ConnectionManager
+from holdfast.db.migrations import Migrator
+from holdfast.db.queries import Queries
+from holdfast.db.url import DialectName
+from holdfast.errors import DatabaseError, NotOurDatabase, SchemaError
+from holdfast.workflows.queries import workflow_queries
+from holdfast.workflows.remote import refuse_foreign_file
+
+if TYPE_CHECKING:
+    from holdfast.db.session import Row
+    from holdfast.db.url import DatabaseURL
+
+_FOUND_SOMETHING = 1
+_LARGEST_SKEW = 2.0
+_SLOWEST_TRIP = 0.1
+_PATIENCE_MS = 60_000
+_MOST_GROUPS = 20
+_PACKAGES = {DialectName.POSTGRES: ("asyncpg", "postgres"), DialectName.MYSQL: ("asyncmy", "mysql")}
+
+
+def doctor_queries(dialect: DialectName, schema: str | None) -> Queries:
+    """Load the doctor's queries."""
+    return Queries.load(dialect, schema, folder=Path(__file__).with_name("sql"))
+
+
+@click.command(name="doctor")
+@database_options
+def command(url: str | None, schema: str, *, as_json: bool) -> None:
+    """Check a database and its settings, and say what to do. Nothing is changed.
+
+    Exit codes: 0 all is well, 1 something was found, 2 it could not be done.
+    """
+    with failures():
+        place = named_database(url)
+        findings = asyncio.run(_examine(place, schema))
+    out = Output(as_json=as_json)
+    out.document({"ok": all(each.ok for each in findings), "findings": [_plain(each) for each in findings]})
+    out.table(
+        ("", "check", "found", "what to do"),
+        [("ok" if each.ok else "!!", each.check, each.found, each.remedy) for each in findings],
+    )
+    if not all(each.ok for each in findings):
+        raise click.exceptions.Exit(_FOUND_SOMETHING)
+
+
+def _plain(finding: Finding) -> dict[str, str | bool | None]:
+    return {"check": finding.check, "ok": finding.ok, "found": finding.found, "remedy": finding.remedy}
+
+
+async def _examine(place: DatabaseURL, schema: str) -> list[Finding]:
+    """Go as far as each check lets the next one make sense."""
+    findings = [Finding("database", place.safe), _driver(place.dialect)]
+    if not findings[-1].ok:
+        return findings
+    if place.dialect is DialectName.SQLITE:
+        findings.append(library_finding(sqlite3.sqlite_version))
+    manager = ConnectionManager(place.secret_text(), pool_size=1, application_name="holdfast-doctor")
+    try:
+        refuse_foreign_file(manager.url)
+        await manager.initialize()
+    except (DatabaseError, NotOurDatabase) as error:
+        return [*findings, _failed("connection", error)]
+    try:
+        return findings + await _Examination(manager, schema).findings()
+    finally:
+        await manager.close()
+
+
+def _driver(dialect: DialectName) -> Finding:
+    if dialect is DialectName.SQLITE:
+        return Finding("driver", "the interpreter's own sqlite3")
+    package, extra = _PACKAGES[dialect]
+    try:
+        return Finding("driver", f"{package} {version(package)}")
+    except PackageNotFoundError:
+        return Finding("driver", f"{package} is not installed", f"Install holdfast[{extra}].")
+
+
+def _failed(check: str, error: Exception) -> Finding:
+    """Return what an error says: its first sentence is what was found, the rest what to do."""
+    text = " ".join(str(error).split())
+    return Finding(check, type(error).__name__, text)
+
+
+class _Examination:
+    """The checks that need a connection."""
+
+    def __init__(self, manager: ConnectionManager, schema: str) -> None:
+        self._manager = manager
+        self._schema = schema
+        self._queries = doctor_queries(manager.dialect, schema)
+
+    async def findings(self) -> list[Finding]:
+        """Return what is found about the connection, the clock, the tables, the server and the runs."""
+        found = await self._clock()
+        tables, ready = await self._tables()
+        found.append(tables)
+        executors: list[Row] = []
+        if ready:
+            queries = workflow_queries(self._manager.dialect, self._schema)
+            executors = await self._manager.fetch(queries["executors_list"])
+        found += await self._settings(len(executors))
+        if ready:
+            waiting = await self._manager.fetch(
+                self._queries["doctor_waiting"], patience_ms=_PATIENCE_MS, most=_MOST_GROUPS
+            )
+            found += [*executor_findings(executors), *waiting_findings(waiting, executors)]
+        return found
+
+    async def _clock(self) -> list[Finding]:
+        """Ask for the time twice: the first answer has to be prepared."""
+        world = self._manager.world
+        await self._manager.fetch(self._queries["doctor_clock"])
+        begun, monotonic = world.now(), world.monotonic()
+        [row] = await self._manager.fetch(self._queries["doctor_clock"])
+        trip = world.monotonic() - monotonic
+        skew = row["now_ms"] / 1000 - (begun + trip / 2)
+        return [
+            judged(
+                "round trip",
+                f"{trip * 1000:.1f} ms",
+                ok=trip <= _SLOWEST_TRIP,
+                remedy="Every commit takes at least this long: run the application nearer to its database.",
+            ),
+            judged(
+                "clock",
+                f"the database's is {abs(skew):.1f} s {'ahead' if skew > 0 else 'behind'}"
+                if _differs(skew)
+                else "agrees",
+                ok=not _differs(skew),
+                remedy="Timers follow the database's clock: let both hosts set theirs by NTP.",
+            ),
+        ]
+
+    async def _tables(self) -> tuple[Finding, bool]:
+        migrator = Migrator(self._manager, schema=self._schema, create_database=False)
+        found = await migrator.current_version()
+        if not found:
+            return Finding("tables", "none", "Run `holdfast migrate`, or check the URL and the schema."), False
+        try:
+            await migrator.check()
+        except SchemaError as error:
+            return Finding("tables", f"version {found}", " ".join(str(error).split())), False
+        return Finding("tables", f"version {found}, as this release needs"), True
+
+    async def _settings(self, executors: int) -> list[Finding]:
+        rows = await self._manager.fetch(self._queries["doctor_settings"])
+        if self._manager.dialect is DialectName.SQLITE:
+            [synchronous] = await self._manager.fetch(self._queries["doctor_synchronous"])
+            path = Path(self._manager.url.path or "")
+            return file_findings(path, rows[0]["journal_mode"], synchronous["synchronous"])
+        settings = dict(tuple(row.values()) for row in rows)
+        judge = postgres_findings if self._manager.dialect is DialectName.POSTGRES else mysql_findings
+        return judge(settings, executors)
+
+
+def _differs(skew: float) -> bool:
+    return abs(skew) > _LARGEST_SKEW
+
+
+__all__ = ["command", "doctor_queries"]

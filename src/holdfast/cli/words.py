@@ -1,0 +1,72 @@
+"""How durations, times, attributes and JSON are written on the command line: each function is the type of an option."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import click
+import msgspec
+
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+_DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)([smhd])")
+
+
+def duration(word: str) -> timedelta:
+    """Read ``30s``, ``15m``, ``12h`` or ``7d``."""
+    match = _DURATION.fullmatch(word)
+    if match is None:
+        raise click.BadParameter(
+            f"{word!r} is no duration: write a number and s, m, h or d, as in 30s, 15m, 12h or 7d."
+        )
+    try:
+        return timedelta(**{_UNITS[match[2]]: float(match[1])})
+    except OverflowError:
+        raise click.BadParameter(f"{word!r} is longer than time can be counted here.") from None
+
+
+def time(word: str) -> datetime:
+    """Read a time in ISO-8601; without a zone it is UTC."""
+    try:
+        when = datetime.fromisoformat(word)
+    except ValueError:
+        raise click.BadParameter(f"{word!r} is no time: write it as 2030-01-31T12:00:00Z.") from None
+    return when if when.tzinfo else when.replace(tzinfo=UTC)
+
+
+def array(word: str) -> list[Any]:
+    """Read a JSON array."""
+    read = _json(word, example='["order-17", 3]')
+    if not isinstance(read, list):
+        raise click.BadParameter('A JSON array is wanted here: write it as ["order-17", 3].')
+    return read
+
+
+def mapping(word: str) -> dict[str, Any]:
+    """Read a JSON object."""
+    read = _json(word, example='{"order": 17}')
+    if not isinstance(read, dict):
+        raise click.BadParameter('A JSON object is wanted here: write it as {"order": 17}.')
+    return read
+
+
+def attribute(word: str) -> tuple[str, Any]:
+    """Read ``name=value``; the value is JSON if it can be read as that, else a text."""
+    name, equals, text = word.partition("=")
+    if not name or not equals:
+        raise click.BadParameter(f"{word!r} is no attribute: write it as name=value.")
+    try:
+        return name, msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return name, text
+
+
+def _json(word: str, *, example: str) -> Any:
+    try:
+        return msgspec.json.decode(word)
+    except msgspec.DecodeError as error:
+        raise click.BadParameter(f"This is not JSON ({error}): write it as {example}.") from None
+
+
+__all__ = ["array", "attribute", "duration", "mapping", "time"]

@@ -1,0 +1,208 @@
+"""``holdfast workflow cancel|resume|fork|rewind|delete``: changing runs, one or many."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from holdfast.cli.asking import ask, progress
+from holdfast.cli.choosing import chosen, run_options
+from holdfast.cli.output import complain
+from holdfast.cli.runs import on_runs
+from holdfast.core.transitions import Event
+from holdfast.errors import TransitionRefused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from holdfast.cli.output import Output
+    from holdfast.client import Client
+    from holdfast.model.workflow import Changes
+    from holdfast.workflows.desk import FilterOptions, Place
+
+_AT_ONCE = 100
+_SOME_REFUSED = 1
+
+_yes = click.option("--yes", is_flag=True, help="Do not ask.")
+_queue = click.option("--queue", "to_queue", help="The queue to go on in.")
+_step = click.option(
+    "--from-step", "start_step", type=click.IntRange(1), default=1, show_default=True, help="The first step to run."
+)
+
+
+def _place(function: Callable[..., Any]) -> Callable[..., Any]:
+    for option in (
+        click.option("--to-partition", "to_partition", help="The partition of that queue."),
+        click.option("--to-queue", "to_queue", help="The queue to go on in."),
+        click.option("--to-version", "to_version", help="The application version to go on in."),
+        _step,
+    ):
+        function = option(function)
+    return function
+
+
+@click.command()
+@run_options
+@click.option("--no-children", is_flag=True, help="Let the runs they have started go on.")
+@_yes
+@on_runs
+def cancel(
+    client: Client,
+    out: Output,
+    *,
+    ids: Sequence[str],
+    filters: FilterOptions,
+    everything: bool,
+    no_children: bool,
+    yes: bool,
+) -> None:
+    """Cancel runs that have not ended, and their children. They can be resumed."""
+    runs = chosen(client, ids, filters, Event.CANCEL, everything=everything)
+    if len(runs) > 1:
+        ask(f"Cancel {_number(runs)}?", yes=yes)
+    _change(out, "Cancelled", runs, lambda some: client.cancel_workflows(some, cancel_children=not no_children))
+
+
+@click.command()
+@run_options
+@click.option("--to-queue", "to_queue", help="The queue to go on in.")
+@on_runs
+def resume(
+    client: Client,
+    out: Output,
+    *,
+    ids: Sequence[str],
+    filters: FilterOptions,
+    everything: bool,
+    to_queue: str | None,
+) -> None:
+    """Let cancelled runs, and those that were given up, go on where they stopped."""
+    runs = chosen(client, ids, filters, Event.RESUME, everything=everything)
+    _change(out, "Resumed", runs, lambda some: client.resume_workflows(some, queue_name=to_queue))
+
+
+@click.command()
+@run_options
+@_place
+@_yes
+@on_runs
+def rewind(
+    client: Client,
+    out: Output,
+    *,
+    ids: Sequence[str],
+    filters: FilterOptions,
+    everything: bool,
+    start_step: int,
+    to_version: str | None,
+    to_queue: str | None,
+    to_partition: str | None,
+    yes: bool,
+) -> None:
+    """Run ended runs again, under their ids. What they recorded from that step on is forgotten."""
+    runs = chosen(client, ids, filters, Event.REWIND, everything=everything)
+    place = _where(to_version, to_queue, to_partition)
+    ask(f"Forget what {_number(runs)} recorded from step {start_step} on, and run again?", yes=yes)
+    _change(out, "Rewound", runs, lambda some: client.rewind_workflows(some, start_step, **place))
+
+
+@click.command()
+@run_options
+@click.option("--children", is_flag=True, help="Delete the runs they have started too.")
+@_yes
+@on_runs
+def delete(
+    client: Client,
+    out: Output,
+    *,
+    ids: Sequence[str],
+    filters: FilterOptions,
+    everything: bool,
+    children: bool,
+    yes: bool,
+) -> None:
+    """Delete ended runs and all they have recorded."""
+    runs = chosen(client, ids, filters, Event.DELETE, everything=everything)
+    ask(f"Delete {_number(runs)}{' and their children' if children else ''} for good?", yes=yes)
+    _change(out, "Deleted", runs, lambda some: client.delete_workflows(some, delete_children=children))
+
+
+@click.command()
+@run_options
+@_place
+@click.option("--new-id", help="The id of the new run; for a single one.")
+@on_runs
+def fork(
+    client: Client,
+    out: Output,
+    *,
+    ids: Sequence[str],
+    filters: FilterOptions,
+    everything: bool,
+    start_step: int,
+    to_version: str | None,
+    to_queue: str | None,
+    to_partition: str | None,
+    new_id: str | None,
+) -> None:
+    """Start new runs with what others have recorded before that step; those stay as they are."""
+    runs = chosen(client, ids, filters, Event.FORK, everything=everything)
+    if new_id is not None and len(runs) != 1:
+        raise click.UsageError("--new-id is the id of one run: name a single run to fork.")
+    place = _where(to_version, to_queue, to_partition)
+    made: list[tuple[str, str]] = []
+    with progress("Forking", len(runs)) as done:
+        for some in _parts(runs):
+            if new_id is None:
+                handles = client.fork_workflows(some, start_step, **place)
+            else:
+                handles = [client.fork_workflow(some[0], start_step, new_workflow_id=new_id, **place)]
+            made += zip(some, (each.workflow_id for each in handles), strict=True)
+            done(len(made))
+    out.document({"forked": [{"workflow_id": old, "new_workflow_id": new} for old, new in made]})
+    out.table(("id", "new id"), made)
+
+
+def _change(out: Output, verb: str, runs: Sequence[str], change: Callable[[list[str]], Changes]) -> None:
+    """Change *runs* a hundred at a time; print which were changed and why the others were not."""
+    changed: list[str] = []
+    refused: dict[str, Exception] = {}
+    with progress(verb, len(runs)) as done:
+        for some in _parts(runs):
+            changes = change(some)
+            changed += changes.changed
+            refused |= changes.refused
+            done(len(changed) + len(refused))
+    out.document({"changed": changed, "refused": [_refusal(each, error) for each, error in refused.items()]})
+    out.say(f"{verb} {_number(changed)}.")
+    if not out.as_json:
+        for error in refused.values():
+            complain(str(error))
+    if refused:
+        raise click.exceptions.Exit(_SOME_REFUSED)
+
+
+def _refusal(workflow_id: str, error: Exception) -> dict[str, Any]:
+    status = error.status if isinstance(error, TransitionRefused) else None
+    return {
+        "workflow_id": workflow_id,
+        "status": status or None,
+        "error": type(error).__name__,
+        "message": str(error),
+    }
+
+
+def _where(version: str | None, queue: str | None, partition: str | None) -> Place:
+    return {"application_version": version, "queue_name": queue, "queue_partition_key": partition}
+
+
+def _parts(runs: Sequence[str]) -> list[list[str]]:
+    return [list(runs[first : first + _AT_ONCE]) for first in range(0, len(runs), _AT_ONCE)]
+
+
+def _number(runs: Sequence[str]) -> str:
+    return "1 run" if len(runs) == 1 else f"{len(runs)} runs"
+
+
+__all__ = ["cancel", "delete", "fork", "resume", "rewind"]

@@ -1,0 +1,91 @@
+"""``holdfast workflow start``: a run by the name of its workflow, for whichever executor has it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from holdfast.cli.output import complain, shown
+from holdfast.cli.runs import on_runs
+from holdfast.cli.words import array, attribute, duration, mapping
+from holdfast.errors import HoldfastError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import timedelta
+
+    from holdfast.cli.output import Output
+    from holdfast.client import Client, ClientHandle
+    from holdfast.workflows.remote import QueueOptions
+
+_FAILED = 1
+
+
+@click.command()
+@click.argument("name", metavar="NAME")
+@click.option("--args", "arguments", type=array, default="[]", help="Arguments, as a JSON array.")
+@click.option("--kwargs", "keywords", type=mapping, default="{}", help="Named arguments, as a JSON object.")
+@click.option("--id", "workflow_id", help="The id of the run; the same id and arguments start nothing twice.")
+@click.option("--timeout", type=duration, help="How long the run may take, from its beginning.")
+@click.option(
+    "--attribute", "attributes", type=attribute, multiple=True, help="An attribute; may be given several times."
+)
+@click.option("--app-version", "application_version", help="Only an executor of this version may run it.")
+@click.option("--class-name", help="For a method: its class.")
+@click.option("--config-name", help="For a method: the config_name of its object.")
+@click.option("--queue", "queue_name", help="The queue to put it in; by default any executor may run it at once.")
+@click.option("--deduplication-id", help="In the queue: refuse a second run of this word.")
+@click.option("--priority", type=int, default=0, show_default=True, help="In the queue: smaller comes first.")
+@click.option("--partition", "queue_partition_key", help="In the queue: its partition.")
+@click.option("--delay", type=duration, help="In the queue: not before this time has passed.")
+@click.option("--wait", is_flag=True, help="Wait for the result and print it; exit with 1 if the run fails.")
+@click.option("--wait-for", type=duration, help="Wait no longer than this.")
+@on_runs
+def start(
+    client: Client,
+    out: Output,
+    *,
+    name: str,
+    arguments: list[Any],
+    keywords: dict[str, Any],
+    queue_name: str | None,
+    attributes: Sequence[tuple[str, Any]],
+    wait: bool,
+    wait_for: timedelta | None,
+    **said: Any,
+) -> None:
+    """Start a workflow by its NAME. No check is made that anybody has it: until then the run waits."""
+    in_queue = {each: said.pop(each) for each in ("deduplication_id", "priority", "queue_partition_key", "delay")}
+    options: QueueOptions = {**said, "attributes": dict(attributes) or None}  # type: ignore[typeddict-item]
+    if queue_name is not None:
+        handle = client.enqueue(name, arguments, keywords, queue_name=queue_name, **{**options, **in_queue})
+    elif any(in_queue.values()):
+        raise click.UsageError("--deduplication-id, --priority, --partition and --delay belong to a --queue.")
+    else:
+        handle = client.start_workflow(name, arguments, keywords, **said, attributes=dict(attributes) or None)
+    if wait or wait_for is not None:
+        _finish(out, handle, wait_for)
+        return
+    out.document({"workflow_id": handle.workflow_id})
+    out.say(handle.workflow_id)
+
+
+def _finish(out: Output, handle: ClientHandle, limit: timedelta | None) -> None:
+    """Print the result; or, on standard error, what the run ended with."""
+    try:
+        value = handle.result(limit)
+    except HoldfastError:
+        raise
+    except Exception as error:
+        # The run's own error, of whatever class: that it failed is the answer.
+        out.document(
+            {"workflow_id": handle.workflow_id, "error": {"name": type(error).__name__, "message": str(error)}}
+        )
+        complain(f"{handle.workflow_id} ended with {type(error).__name__}: {error}")
+        raise click.exceptions.Exit(_FAILED) from error
+    out.document({"workflow_id": handle.workflow_id, "output": value})
+    out.say(shown(value))
+
+
+__all__ = ["start"]

@@ -1,0 +1,299 @@
+"""``Client`` and ``AsyncClient``: runs seen and steered from a process that does not have their functions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
+
+from holdfast.db.portal import Portal
+from holdfast.model.workflow import Duration, WorkflowState, seconds
+from holdfast.model.world import RealWorld, World
+from holdfast.serialize import Serialization
+from holdfast.workflows.configuration import resolve_url
+from holdfast.workflows.management import AsyncManagement, Management
+from holdfast.workflows.remote import QueueOptions, Remote, RemoteSettings, RunOptions
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+    from types import TracebackType
+    from typing import Self
+
+    from holdfast.workflows.desk import Desk
+    from holdfast.workflows.run import Outcome
+
+T = TypeVar("T")
+
+
+class ClientSettings(TypedDict, total=False):
+    """What a client may be given besides its URL."""
+
+    name: str
+    schema: str
+    serializer: Serialization | None
+    pool_size: int
+    pool_timeout: Duration
+    connect_timeout: Duration
+    pooled: bool
+    prepared: bool
+    application_name: str
+    world: World | None
+    clock_offset_ms: str | None
+
+
+def remote_settings(
+    url: str | os.PathLike[str] | None,
+    *,
+    name: str = "holdfast",
+    schema: str = "holdfast",
+    serializer: Serialization | None = None,
+    pool_size: int = 5,
+    pool_timeout: Duration = 30.0,
+    connect_timeout: Duration = 10.0,
+    pooled: bool = True,
+    prepared: bool = True,
+    application_name: str = "holdfast-client",
+    world: World | None = None,
+    clock_offset_ms: str | None = None,
+) -> RemoteSettings:
+    """Return the settings of a client; the URL is found as an application of that *name* finds it."""
+    return RemoteSettings(
+        url=resolve_url(url, name),
+        name=name,
+        schema=schema,
+        serialization=serializer or Serialization(),
+        connection={
+            "pool_size": pool_size,
+            "pool_timeout": seconds(pool_timeout),
+            "connect_timeout": seconds(connect_timeout),
+            "pooled": pooled,
+            "prepared": prepared,
+            "application_name": application_name,
+        },
+        world=world or RealWorld(),
+        clock_offset_ms=clock_offset_ms,
+    )
+
+
+class ClientHandle:
+    """A run, from outside."""
+
+    def __init__(self, client: Client, workflow_id: str) -> None:
+        self._client = client
+        self._workflow_id = workflow_id
+
+    @property
+    def workflow_id(self) -> str:
+        """The id of the run, which is its idempotency key."""
+        return self._workflow_id
+
+    def result(self, timeout: Duration | None = None) -> Any:
+        """Wait for the run's value, or raise what it ended with; ``TimeoutError`` leaves it running."""
+        return self._client.wait(self._workflow_id, timeout)
+
+    def status(self) -> WorkflowState:
+        """Return where the run stands now, without its input and output."""
+        return self._client.get_workflow(self._workflow_id, load_input=False, load_output=False)
+
+    def __repr__(self) -> str:
+        return f"<ClientHandle of run {self._workflow_id}>"
+
+
+class AsyncClientHandle:
+    """A run, from outside; awaiting the handle is awaiting ``result()``."""
+
+    def __init__(self, client: AsyncClient, workflow_id: str) -> None:
+        self._client = client
+        self._workflow_id = workflow_id
+
+    @property
+    def workflow_id(self) -> str:
+        """The id of the run, which is its idempotency key."""
+        return self._workflow_id
+
+    async def result(self, timeout: Duration | None = None) -> Any:  # noqa: ASYNC109 -- the same name in both colours
+        """Wait for the run's value, or raise what it ended with; ``TimeoutError`` leaves it running."""
+        return await self._client.wait(self._workflow_id, timeout)
+
+    async def status(self) -> WorkflowState:
+        """Return where the run stands now, without its input and output."""
+        return await self._client.get_workflow(self._workflow_id, load_input=False, load_output=False)
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        return self.result().__await__()
+
+    def __repr__(self) -> str:
+        return f"<AsyncClientHandle of run {self._workflow_id}>"
+
+
+class Client(Management[ClientHandle]):
+    """Looks at runs, starts them by name and changes them, for code without an event loop; safe for many threads.
+
+    *url* is found as by ``Holdfast``. The tables must be there and of this release: a client never migrates.
+    """
+
+    def __init__(self, url: str | os.PathLike[str] | None = None, **settings: Unpack[ClientSettings]) -> None:
+        self._remote = Remote(remote_settings(url, **settings))
+        self._portal = Portal("holdfast-client")
+
+    def open(self) -> None:
+        """Connect, and check that the tables are ours and of this release; a second call changes nothing.
+
+        Raises ``NotOurDatabase``, ``SchemaTooOld`` or ``SchemaTooNew``. Nothing is created or changed.
+        """
+        if self._portal.is_running:
+            return
+        self._portal.start()
+        try:
+            self._portal.call(self._remote.open())
+        except BaseException:
+            self._portal.stop()
+            raise
+
+    def close(self) -> None:
+        """End the connections; whoever still waits for a result is told. A second call changes nothing."""
+        if self._portal.is_running:
+            self._portal.call(self._remote.close())
+            self._portal.stop()
+
+    def __enter__(self) -> Self:
+        self.open()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def start_workflow(
+        self,
+        workflow_name: str,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        **options: Unpack[RunOptions],
+    ) -> ClientHandle:
+        """Have a workflow run by any executor that has it; return when the run is stored.
+
+        With a *workflow_id* that is taken by the same call, the handle is that run's; ``WorkflowConflict`` otherwise.
+        """
+        return ClientHandle(self, self._portal.call(self._remote.start(workflow_name, args, kwargs, options)))
+
+    def enqueue(
+        self,
+        workflow_name: str,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        *,
+        queue_name: str,
+        **options: Unpack[QueueOptions],
+    ) -> ClientHandle:
+        """Put a run of a workflow in a queue; return when it is stored.
+
+        ``WorkflowConflict`` if the id belongs to another call, or the *deduplication_id* to a run that has not ended.
+        """
+        made = self._remote.enqueue(workflow_name, args, kwargs, options, queue_name)
+        return ClientHandle(self, self._portal.call(made))
+
+    def retrieve_workflow(self, workflow_id: str) -> ClientHandle:
+        """Return a handle of a run by its id; its result comes back as plain JSON values."""
+        return ClientHandle(self, workflow_id)
+
+    def wait(self, workflow_id: str, timeout: Duration | None = None) -> Any:
+        """Wait for a run's value, or raise what it ended with; ``TimeoutError`` leaves it running."""
+        return _value(self._portal.call(self._remote.outcome(workflow_id, _limit(timeout))))
+
+    def _manage(
+        self,
+        name: str,  # noqa: ARG002 -- for an application, which records
+        call: Callable[[Desk], Coroutine[Any, Any, T]],
+        arguments: Mapping[str, Any],  # noqa: ARG002 -- likewise
+        type_: Any,  # noqa: ARG002 -- likewise
+    ) -> T:
+        return self._portal.call(self._remote.ask(call))
+
+
+class AsyncClient(AsyncManagement[AsyncClientHandle]):
+    """Looks at runs, starts them by name and changes them, on the caller's event loop; as ``Client``, awaited.
+
+    *url* is found as by ``Holdfast``. The tables must be there and of this release: a client never migrates.
+    """
+
+    def __init__(self, url: str | os.PathLike[str] | None = None, **settings: Unpack[ClientSettings]) -> None:
+        self._remote = Remote(remote_settings(url, **settings))
+
+    async def open(self) -> None:
+        """Connect, and check that the tables are ours and of this release; a second call changes nothing.
+
+        Raises ``NotOurDatabase``, ``SchemaTooOld`` or ``SchemaTooNew``. Nothing is created or changed.
+        """
+        await self._remote.open()
+
+    async def close(self) -> None:
+        """End the connections; whoever still waits for a result is told. A second call changes nothing."""
+        await self._remote.close()
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def start_workflow(
+        self,
+        workflow_name: str,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        **options: Unpack[RunOptions],
+    ) -> AsyncClientHandle:
+        """Have a workflow run by any executor that has it; return when the run is stored.
+
+        With a *workflow_id* that is taken by the same call, the handle is that run's; ``WorkflowConflict`` otherwise.
+        """
+        return AsyncClientHandle(self, await self._remote.start(workflow_name, args, kwargs, options))
+
+    async def enqueue(
+        self,
+        workflow_name: str,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        *,
+        queue_name: str,
+        **options: Unpack[QueueOptions],
+    ) -> AsyncClientHandle:
+        """Put a run of a workflow in a queue; return when it is stored.
+
+        ``WorkflowConflict`` if the id belongs to another call, or the *deduplication_id* to a run that has not ended.
+        """
+        return AsyncClientHandle(self, await self._remote.enqueue(workflow_name, args, kwargs, options, queue_name))
+
+    def retrieve_workflow(self, workflow_id: str) -> AsyncClientHandle:
+        """Return a handle of a run by its id; its result comes back as plain JSON values."""
+        return AsyncClientHandle(self, workflow_id)
+
+    async def wait(self, workflow_id: str, timeout: Duration | None = None) -> Any:  # noqa: ASYNC109 -- as in Client
+        """Wait for a run's value, or raise what it ended with; ``TimeoutError`` leaves it running."""
+        return _value(await self._remote.outcome(workflow_id, _limit(timeout)))
+
+    async def _manage(
+        self,
+        name: str,  # noqa: ARG002 -- for an application, which records
+        call: Callable[[Desk], Coroutine[Any, Any, T]],
+        arguments: Mapping[str, Any],  # noqa: ARG002 -- likewise
+        type_: Any,  # noqa: ARG002 -- likewise
+    ) -> T:
+        return await self._remote.ask(call)
+
+
+def _limit(timeout: Duration | None) -> float | None:
+    return None if timeout is None else seconds(timeout)
+
+
+def _value(outcome: Outcome) -> Any:
+    if outcome.error is not None:
+        raise outcome.error
+    return outcome.value
+
+
+__all__ = ["AsyncClient", "AsyncClientHandle", "Client", "ClientHandle"]

@@ -1,0 +1,149 @@
+"""How a change is carried through: some ids a transaction, their runs held, the outcome known even if a reply is lost.
+
+Every change carries a key that is stored with it. After a commit whose reply was lost the same work is done again with
+the same key, and finds what the first time has done: a run that has the key is not changed twice.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from holdfast import faults
+from holdfast.core.backoff import backoff
+from holdfast.core.transitions import Event, allowed
+from holdfast.db.session import Row, Transaction
+from holdfast.errors import ConfigurationError, Retryable, Unavailable, UnknownCommit
+from holdfast.model.workflow import Changes, WorkflowStatus
+from holdfast.workflows.control.refusals import Refusals, not_found, refused
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holdfast.db.manager import ConnectionManager
+    from holdfast.db.queries import Queries, Query
+    from holdfast.model.world import World
+
+T = TypeVar("T")
+Work = Callable[[Transaction], Coroutine[Any, Any, T]]
+# Makes the work for some ids and a key; what it returns is why runs were refused, all others are changed.
+Begin = Callable[[Sequence[str], str], Work[Refusals]]
+# Writes the change with a key to runs, given as rows of their ids.
+Write = Callable[[Transaction, Sequence[tuple[str]], str], Awaitable[None]]
+Further = Callable[[Row], Exception | None]
+
+AT_ONCE = 500
+_ATTEMPTS = 8
+
+logger = logging.getLogger("holdfast.workflows")
+
+
+class Changing:
+    """The way of every change to the database."""
+
+    def __init__(self, manager: ConnectionManager, queries: Queries, world: World) -> None:
+        self._manager = manager
+        self._hold = queries["runs_hold"]
+        self.world = world
+
+    async def each(self, ids: Sequence[str], begin: Begin) -> Changes:
+        """Change runs, so many a transaction; what an earlier transaction has changed stays if a later one fails."""
+        asked = distinct(ids)
+        why: Refusals = {}
+        for some in portions(asked):
+            why |= await self.settled(begin(some, self.world.new_id()))
+            faults.point("control.changed")
+        return Changes(
+            tuple(each for each in asked if each not in why), {each: why[each] for each in asked if each in why}
+        )
+
+    def simply(self, event: Event, write: Write, further: Further | None = None) -> Begin:
+        """Return how runs are changed one by one: held, sorted out by *event* and by *further*, and those left written.
+
+        *further* returns why a run whose status allows the event is refused all the same, or None.
+        """
+
+        def begin(ids: Sequence[str], key: str) -> Work[Refusals]:
+            async def work(transaction: Transaction) -> Refusals:
+                held = await self.hold(transaction, ids)
+                ready, why = sort_out(held, ids, event, key)
+                if further is not None:
+                    why |= {each: error for each in ready if (error := further(held[each])) is not None}
+                await write(transaction, [(each,) for each in ready if each not in why], key)
+                return why
+
+            return work
+
+        return begin
+
+    async def settled(self, work: Work[T]) -> T:
+        """Run *work* in one transaction until its outcome is known.
+
+        READ COMMITTED is asked for whatever the server's default is: each statement of *work* must see what was
+        committed before its rows could be held. Raises UnknownCommit if the database stays away after a lost reply.
+        """
+        try:
+            return await self._manager.run(work, isolation="READ COMMITTED")
+        except UnknownCommit as error:
+            return await self._again(work, error)
+
+    async def _again(self, work: Work[T], unknown: UnknownCommit) -> T:
+        for failures in range(1, _ATTEMPTS):
+            logger.warning("It is not known whether a change of runs was committed, so it is made again: %s", unknown)
+            await self.world.sleep(backoff(failures, base=0.05, cap=2.0, draw=self.world.random.random()))
+            try:
+                return await self._manager.run(work, isolation="READ COMMITTED")
+            except UnknownCommit as error:
+                unknown = error
+            except (Retryable, Unavailable) as error:  # nothing was written now, but perhaps the first time
+                logger.warning("The database is away: %s", error)
+        raise unknown
+
+    async def hold(self, transaction: Transaction, ids: Sequence[str]) -> dict[str, Row]:
+        """Lock the rows of runs until the end of the transaction, and return those that are there by their ids."""
+        rows = await fetch_each(transaction, self._hold, [(each,) for each in sorted(ids)])
+        return {row["workflow_uuid"]: row for row in rows}
+
+
+def distinct(ids: Sequence[str]) -> list[str]:
+    """Return *ids* in their order, each once; a single text is refused, which would be taken for its letters."""
+    if isinstance(ids, str):
+        raise ConfigurationError(f"Ids of runs are a list; to change one run give [{ids!r}].")
+    return list(dict.fromkeys(ids))
+
+
+def portions(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Cut *items* into parts that one statement takes."""
+    for first in range(0, len(items), AT_ONCE):
+        yield items[first : first + AT_ONCE]
+
+
+def sort_out(held: dict[str, Row], ids: Sequence[str], event: Event, key: str) -> tuple[list[str], Refusals]:
+    """Return which of *ids* are to be changed, and why others are refused; those that have the key are in neither."""
+    ready: list[str] = []
+    why: Refusals = {}
+    for each in ids:
+        row = held.get(each)
+        if row is None:
+            why[each] = not_found(each)
+        elif row["change_key"] != key:
+            status = WorkflowStatus(row["status"])
+            if allowed(status, event):
+                ready.append(each)
+            else:
+                why[each] = refused(each, status, event)
+    return ready, why
+
+
+async def fetch_each(
+    transaction: Transaction, query: Query, rows: Sequence[tuple[Any, ...]], **named: Any
+) -> list[Row]:
+    """Run a batch query that answers, portion by portion."""
+    return [row for some in portions(rows) for row in await transaction.fetch_batch(query, some, **named)]
+
+
+async def write_each(transaction: Transaction, query: Query, rows: Sequence[tuple[Any, ...]], **named: Any) -> None:
+    """Run a batch query that writes, portion by portion."""
+    for some in portions(rows):
+        await transaction.execute_batch(query, some, **named)

@@ -1,0 +1,71 @@
+-- MariaDB/MySQL: what is joined begins with what is wanted (STRAIGHT_JOIN) and finds the runs by their key (FORCE INDEX):
+-- a small table would be walked from end to end, and every row on the way waited for that somebody else has locked. Rows
+-- are locked in the order in which their ids are given.
+
+-- name: runs_hold
+-- rows: id text
+SELECT w.workflow_uuid, w.status, w.executions, w.parent_workflow_id, w.creation_key, w.change_key, w.attributes
+FROM {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY) ON w.workflow_uuid = r.id
+FOR UPDATE;
+
+-- name: runs_hold_overdue
+-- rows: id text
+SELECT w.workflow_uuid, w.status, w.change_key,
+    CASE WHEN w.workflow_deadline_epoch_ms <= {now_ms} THEN 1 ELSE 0 END AS overdue
+FROM {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY) ON w.workflow_uuid = r.id
+FOR UPDATE SKIP LOCKED;
+
+-- name: runs_cancel
+-- rows: id text
+UPDATE {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY) ON w.workflow_uuid = r.id
+SET w.status = 'CANCELLED', w.owner_xid = NULL, w.incarnation = NULL, w.queue_name = NULL, w.deduplication_id = NULL,
+    w.completed_at = {now_ms}, w.updated_at = {now_ms}, w.change_key = :key
+WHERE w.status IN ('PENDING', 'ENQUEUED', 'DELAYED');
+
+-- name: runs_resume
+-- rows: id text
+UPDATE {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY) ON w.workflow_uuid = r.id
+SET w.status = 'ENQUEUED', w.owner_xid = NULL, w.incarnation = NULL, w.recovery_attempts = 0,
+    w.workflow_deadline_epoch_ms = NULL, w.error = NULL, w.output_serialization = NULL, w.completed_at = NULL,
+    w.delay_until_epoch_ms = NULL, w.deduplication_id = NULL, w.queue_name = :queue_name,
+    w.updated_at = {now_ms}, w.change_key = :key
+WHERE w.status IN ('CANCELLED', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED');
+
+-- name: runs_rewind
+-- rows: id text
+UPDATE {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY) ON w.workflow_uuid = r.id
+SET w.status = 'ENQUEUED', w.generation = w.generation + 1, w.owner_xid = NULL, w.incarnation = NULL,
+    w.recovery_attempts = 0, w.retries = 0, w.output = NULL, w.error = NULL, w.output_serialization = NULL,
+    w.completed_at = NULL, w.started_at_epoch_ms = NULL, w.workflow_deadline_epoch_ms = NULL,
+    w.delay_until_epoch_ms = NULL, w.deduplication_id = NULL, w.queue_name = :queue_name,
+    w.queue_partition_key = :partition_key,
+    w.application_version = COALESCE(:application_version, w.application_version),
+    w.updated_at = {now_ms}, w.change_key = :key
+WHERE w.status IN ('SUCCESS', 'ERROR', 'CANCELLED', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED');
+
+-- name: steps_cut
+-- rows: id text
+DELETE o FROM {rows} AS r STRAIGHT_JOIN @operation_outputs AS o FORCE INDEX (PRIMARY) ON o.workflow_uuid = r.id
+WHERE o.function_id >= :start_step;
+
+-- name: runs_forked
+-- rows: id text
+UPDATE {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY) ON w.workflow_uuid = r.id
+SET w.was_forked_from = TRUE;
+
+-- name: runs_delete
+-- rows: id text
+DELETE w FROM {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY) ON w.workflow_uuid = r.id
+WHERE w.status IN ('SUCCESS', 'ERROR', 'CANCELLED', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED');
+
+-- name: runs_set_delay
+-- rows: id text
+UPDATE {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY) ON w.workflow_uuid = r.id
+SET w.delay_until_epoch_ms = COALESCE(:until_ms, {now_ms} + :delay_ms),
+    w.updated_at = {now_ms}, w.change_key = :key
+WHERE w.status = 'DELAYED' AND w.executions = 0;
+
+-- name: runs_attributes
+-- rows: id text, attributes text
+UPDATE {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY) ON w.workflow_uuid = r.id
+SET w.attributes = r.attributes, w.updated_at = {now_ms}, w.change_key = :key;

@@ -1,0 +1,383 @@
+"""What is asked about runs and done to them from outside: each as a request that can be carried out, and recorded.
+
+A request is made of plain values, and what comes back can be stored: so an application may record it as an operation
+of the workflow that asks, and a replay gets the same answer. ``management.py`` is the face of this.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypedDict, TypeVar
+
+from holdfast.errors import ConfigurationError, MisuseError, WorkflowNotFound
+from holdfast.model.workflow import (
+    ApplicationVersion,
+    Changes,
+    Duration,
+    ExecutorState,
+    StepState,
+    WorkflowState,
+    seconds,
+)
+from holdfast.serialize import decode_error, encode_error
+from holdfast.workflows.looking import Filters, Page, WorkflowCount
+from holdfast.workflows.retention import Pruned, PruneReport
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+
+    from holdfast.workflows.control import Control
+    from holdfast.workflows.looking import Looking, Transfer
+    from holdfast.workflows.looking.filters import OneOrMore, Scalar, When
+    from holdfast.workflows.retention import Pruner, Retention
+    from holdfast.workflows.versions import Versions
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """Everything a request may need."""
+
+    control: Control
+    looking: Looking
+    transfer: Transfer
+    pruner: Pruner
+    versions: Versions
+
+
+class Request(NamedTuple, Generic[T]):
+    """Something to do at the desk: the method that asks, how it is done, what it was given, and what comes back."""
+
+    name: str
+    call: Callable[[Desk], Coroutine[Any, Any, T]]
+    arguments: Mapping[str, Any]
+    type: Any
+
+
+@dataclass(frozen=True, slots=True)
+class ChangesRecord:
+    """``Changes`` in the form that is stored: errors as their records."""
+
+    changed: list[str]
+    refused: dict[str, str]
+
+    @classmethod
+    def of(cls, changes: Changes) -> ChangesRecord:
+        """Return the stored form of *changes*."""
+        return cls(list(changes.changed), {each: encode_error(error) for each, error in changes.refused.items()})
+
+    def changes(self) -> Changes:
+        """Return what was stored."""
+        refused = {each: decode_error(text) for each, text in self.refused.items()}
+        return Changes(
+            tuple(self.changed), {each: error for each, error in refused.items() if isinstance(error, Exception)}
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PageRecord:
+    """``Page`` in the form that is stored."""
+
+    runs: list[WorkflowState]
+    cursor: str | None
+
+    def page(self) -> Page[WorkflowState]:
+        """Return what was stored."""
+        return Page(self.runs, cursor=self.cursor)
+
+
+@dataclass(frozen=True, slots=True)
+class PruneRecord:
+    """``PruneReport`` in the form that is stored: how many each policy matched, and how many were deleted."""
+
+    counts: list[tuple[int, int]]
+    dry_run: bool
+
+    def report(self, policies: Sequence[Retention]) -> PruneReport:
+        """Return what was stored, of the policies that were asked for."""
+        pairs = zip(policies, self.counts, strict=True)
+        return PruneReport(tuple(Pruned(policy, *counted) for policy, counted in pairs), self.dry_run)
+
+
+@dataclass(frozen=True, slots=True)
+class CountRecord:
+    """``WorkflowCount`` in the form that is stored."""
+
+    group: dict[str, Any]
+    count: int
+    oldest: int
+    newest: int
+
+    def counted(self) -> WorkflowCount:
+        """Return what was stored."""
+        return WorkflowCount(group=self.group, count=self.count, oldest=self.oldest, newest=self.newest)
+
+
+class FilterOptions(TypedDict, total=False):
+    """What runs can be chosen by: the fields of ``Filters``, by name."""
+
+    workflow_ids: OneOrMore | None
+    workflow_id_prefix: str | None
+    status: OneOrMore | None
+    name: OneOrMore | None
+    class_name: OneOrMore | None
+    config_name: OneOrMore | None
+    application_version: OneOrMore | None
+    application_id: OneOrMore | None
+    executor_id: OneOrMore | None
+    authenticated_user: OneOrMore | None
+    assumed_role: OneOrMore | None
+    queue_name: OneOrMore | None
+    queue_partition_key: OneOrMore | None
+    deduplication_id: OneOrMore | None
+    priority: int | Sequence[int] | None
+    parent_workflow_id: OneOrMore | None
+    forked_from: OneOrMore | None
+    was_forked_from: bool | None
+    is_fork: bool | None
+    has_parent: bool | None
+    has_deadline: bool | None
+    queues_only: bool
+    min_recovery_attempts: int | None
+    created_after: When | None
+    created_before: When | None
+    started_after: When | None
+    started_before: When | None
+    completed_after: When | None
+    completed_before: When | None
+    updated_after: When | None
+    updated_before: When | None
+    attributes: Mapping[str, Scalar] | None
+    search: str | None
+
+
+class Place(TypedDict, total=False):
+    """Where a forked or rewound run goes on: by default in its own version, on the internal queue."""
+
+    application_version: str | None
+    queue_name: str | None
+    queue_partition_key: str | None
+
+
+def cancel(name: str, ids: Iterable[str], *, children: bool) -> Request[ChangesRecord]:
+    """Ask for runs to be cancelled."""
+    wanted = _ids(ids)
+
+    async def call(desk: Desk) -> ChangesRecord:
+        return ChangesRecord.of(await desk.control.cancel(wanted, children=children))
+
+    return Request(name, call, {"workflow_ids": wanted, "children": children}, ChangesRecord)
+
+
+def resume(name: str, ids: Iterable[str], queue_name: str | None) -> Request[ChangesRecord]:
+    """Ask for runs to go on where they stopped."""
+    wanted = _ids(ids)
+
+    async def call(desk: Desk) -> ChangesRecord:
+        return ChangesRecord.of(await desk.control.resume(wanted, queue_name=queue_name))
+
+    return Request(name, call, {"workflow_ids": wanted, "queue_name": queue_name}, ChangesRecord)
+
+
+def fork(
+    name: str, ids: Iterable[str], start_step: int, place: Place, new_ids: Sequence[str] | None = None
+) -> Request[dict[str, str]]:
+    """Ask for new runs that begin with what others have recorded; the answer is their ids by the ids of those."""
+    wanted = _ids(ids)
+
+    async def call(desk: Desk) -> dict[str, str]:
+        return dict(await desk.control.fork(wanted, start_step, **place, new_ids=new_ids))
+
+    arguments = {"workflow_ids": wanted, "start_step": start_step, "place": place, "new_ids": new_ids}
+    return Request(name, call, arguments, dict[str, str])
+
+
+def rewind(name: str, ids: Iterable[str], start_step: int, place: Place) -> Request[ChangesRecord]:
+    """Ask for ended runs to run again from a step on."""
+    wanted = _ids(ids)
+
+    async def call(desk: Desk) -> ChangesRecord:
+        return ChangesRecord.of(await desk.control.rewind(wanted, start_step, **place))
+
+    return Request(name, call, {"workflow_ids": wanted, "start_step": start_step, "place": place}, ChangesRecord)
+
+
+def delete(name: str, ids: Iterable[str], *, children: bool) -> Request[ChangesRecord]:
+    """Ask for ended runs to be deleted."""
+    wanted = _ids(ids)
+
+    async def call(desk: Desk) -> ChangesRecord:
+        return ChangesRecord.of(await desk.control.delete(wanted, children=children))
+
+    return Request(name, call, {"workflow_ids": wanted, "children": children}, ChangesRecord)
+
+
+def set_delay(
+    name: str, ids: Iterable[str], delay: Duration | None, delay_until: datetime | None
+) -> Request[ChangesRecord]:
+    """Ask for runs that wait for their time to have another one."""
+    wanted, (until_ms, delay_ms) = _ids(ids), _moment(delay, delay_until)
+
+    async def call(desk: Desk) -> ChangesRecord:
+        return ChangesRecord.of(await desk.control.set_delay(wanted, until_ms, delay_ms=delay_ms))
+
+    return Request(name, call, {"workflow_ids": wanted, "until": until_ms, "delay": delay_ms}, ChangesRecord)
+
+
+def update_attributes(
+    name: str, ids: Iterable[str], attributes: Mapping[str, Any] | None, *, merge: bool
+) -> Request[ChangesRecord]:
+    """Ask for the attributes of runs to be replaced, or added to."""
+    wanted = _ids(ids)
+
+    async def call(desk: Desk) -> ChangesRecord:
+        return ChangesRecord.of(await desk.control.update_attributes(wanted, attributes, merge=merge))
+
+    return Request(name, call, {"workflow_ids": wanted, "attributes": attributes, "merge": merge}, ChangesRecord)
+
+
+def list_runs(
+    filters: Mapping[str, Any],
+    *,
+    limit: int,
+    newest_first: bool,
+    cursor: str | None,
+    load_input: bool,
+    load_output: bool,
+) -> Request[PageRecord]:
+    """Ask for a page of runs."""
+    wanted = Filters(**filters)
+    shown: dict[str, Any] = {"newest_first": newest_first, "load_input": load_input, "load_output": load_output}
+
+    async def call(desk: Desk) -> PageRecord:
+        page = await desk.looking.list(wanted, limit=limit, cursor=cursor, **shown)
+        return PageRecord(list(page), page.cursor)
+
+    arguments = {"filters": filters, "limit": limit, "cursor": cursor, **shown}
+    return Request("list_workflows", call, arguments, PageRecord)
+
+
+def get_run(workflow_id: str, *, load_input: bool, load_output: bool) -> Request[WorkflowState]:
+    """Ask where one run stands."""
+    shown = {"load_input": load_input, "load_output": load_output}
+
+    async def call(desk: Desk) -> WorkflowState:
+        return await desk.looking.get(workflow_id, **shown)
+
+    return Request("get_workflow", call, {"workflow_id": workflow_id, **shown}, WorkflowState)
+
+
+def list_steps(workflow_id: str, *, load_output: bool, limit: int | None, offset: int) -> Request[list[StepState]]:
+    """Ask what a run has recorded."""
+
+    async def call(desk: Desk) -> list[StepState]:
+        return await desk.looking.steps(workflow_id, load_output=load_output, limit=limit, offset=offset)
+
+    arguments = {"workflow_id": workflow_id, "load_output": load_output, "limit": limit, "offset": offset}
+    return Request("list_steps", call, arguments, list[StepState])
+
+
+def count(filters: Mapping[str, Any], group_by: Sequence[str], bucket: Duration | None) -> Request[list[CountRecord]]:
+    """Ask how many runs there are of each kind."""
+    wanted = Filters(**filters)
+    bucket_ms = None if bucket is None else _milliseconds(bucket)
+
+    async def call(desk: Desk) -> list[CountRecord]:
+        found = await desk.looking.count(wanted, group_by=tuple(group_by), bucket_ms=bucket_ms)
+        return [CountRecord(dict(each.group), each.count, each.oldest, each.newest) for each in found]
+
+    arguments = {"filters": filters, "group_by": list(group_by), "bucket_ms": bucket_ms}
+    return Request("count_workflows", call, arguments, list[CountRecord])
+
+
+def export_run(workflow_id: str) -> Request[dict[str, Any]]:
+    """Ask for a run as a document."""
+
+    async def call(desk: Desk) -> dict[str, Any]:
+        return await desk.transfer.export(workflow_id)
+
+    return Request("export_workflow", call, {"workflow_id": workflow_id}, dict[str, Any])
+
+
+def import_run(document: Mapping[str, Any], workflow_id: str | None, on_conflict: str) -> Request[str]:
+    """Ask for a run to be made of a document; the answer is its id."""
+
+    async def call(desk: Desk) -> str:
+        return await desk.transfer.import_(document, workflow_id=workflow_id, on_conflict=on_conflict)
+
+    arguments = {"document": document, "workflow_id": workflow_id, "on_conflict": on_conflict}
+    return Request("import_workflow", call, arguments, str)
+
+
+def prune(
+    policies: Sequence[Retention], *, dry_run: bool, progress: Callable[[int], None] | None
+) -> Request[PruneRecord]:
+    """Ask for old runs to be deleted."""
+
+    async def call(desk: Desk) -> PruneRecord:
+        report = await desk.pruner.prune(policies, dry_run=dry_run, progress=progress)
+        return PruneRecord([(each.matched, each.deleted) for each in report.policies], report.dry_run)
+
+    return Request("prune", call, {"policies": list(policies), "dry_run": dry_run}, PruneRecord)
+
+
+def executors() -> Request[list[ExecutorState]]:
+    """Ask which processes run workflows."""
+
+    async def call(desk: Desk) -> list[ExecutorState]:
+        return await desk.looking.executors()
+
+    return Request("list_executors", call, {}, list[ExecutorState])
+
+
+def versions() -> Request[list[ApplicationVersion]]:
+    """Ask which versions have registered."""
+
+    async def call(desk: Desk) -> list[ApplicationVersion]:
+        return await desk.versions.all()
+
+    return Request("list_application_versions", call, {}, list[ApplicationVersion])
+
+
+def latest_version() -> Request[ApplicationVersion]:
+    """Ask which version is the latest."""
+
+    async def call(desk: Desk) -> ApplicationVersion:
+        found = await desk.versions.all()
+        if not found:
+            raise WorkflowNotFound("No application version has registered: no application was ever launched here.")
+        return found[0]
+
+    return Request("get_latest_application_version", call, {}, ApplicationVersion)
+
+
+def set_latest_version(version_name: str) -> Request[None]:
+    """Ask for a version to be the latest."""
+
+    async def call(desk: Desk) -> None:
+        await desk.versions.set_latest(version_name)
+
+    return Request("set_latest_application_version", call, {"version_name": version_name}, None)
+
+
+def _ids(ids: Iterable[str]) -> list[str]:
+    if isinstance(ids, str):
+        raise MisuseError(f"Several ids are wanted, not one text: pass [{ids!r}], or use the method for a single run.")
+    return list(ids)
+
+
+def _moment(delay: Duration | None, delay_until: datetime | None) -> tuple[int | None, int | None]:
+    """Return the moment in milliseconds since the epoch, or the delay in milliseconds."""
+    if delay is not None and delay_until is None:
+        return None, _milliseconds(delay)
+    if delay is not None or delay_until is None:
+        raise MisuseError("Say when: either the delay or delay_until, and not both.")
+    if delay_until.tzinfo is None:
+        raise ConfigurationError(f"delay_until needs a time zone, which {delay_until.isoformat()} does not have.")
+    return _milliseconds(delay_until - datetime.fromtimestamp(0, delay_until.tzinfo)), None
+
+
+def _milliseconds(duration: Duration) -> int:
+    return duration // timedelta(milliseconds=1) if isinstance(duration, timedelta) else int(seconds(duration) * 1000)

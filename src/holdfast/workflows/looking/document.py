@@ -1,0 +1,187 @@
+"""A run as a document: JSON that another database can take in. Everything about it is checked before it is written."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+import msgspec
+
+from holdfast.errors import ConfigurationError
+from holdfast.model.workflow import INTERNAL_QUEUE, WorkflowStatus
+from holdfast.workflows.run import LONGEST_ID
+
+FORMAT = "holdfast.workflow"
+FORMAT_VERSION = 1
+_LONGEST_NAME = 255
+_PAYLOADS = {"inputs", "output", "error", "authenticated_roles", "attributes"}
+_TIMES = ("created_at", "started_at_epoch_ms", "completed_at")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunDocument:
+    """The row of a run, with the documented names; payloads as they are stored."""
+
+    workflow_uuid: str
+    status: WorkflowStatus
+    name: str
+    class_name: str | None = None
+    config_name: str | None = None
+    inputs: str | None = None
+    output: str | None = None
+    error: str | None = None
+    serialization: str | None = None
+    output_serialization: str | None = None
+    authenticated_user: str | None = None
+    assumed_role: str | None = None
+    authenticated_roles: str | None = None
+    executor_id: str | None = None
+    created_at: int
+    updated_at: int
+    started_at_epoch_ms: int | None = None
+    completed_at: int | None = None
+    application_version: str | None = None
+    application_id: str | None = None
+    parent_workflow_id: str | None = None
+    forked_from: str | None = None
+    was_forked_from: bool = False
+    executions: int = 0
+    generation: int = 0
+    fingerprint: str | None = None
+    attributes: str | None = None
+    queue_name: str | None = None
+    deduplication_id: str | None = None
+    priority: int = 0
+    queue_partition_key: str | None = None
+    recovery_attempts: int = 0
+    delay_until_epoch_ms: int | None = None
+    workflow_timeout_ms: int | None = None
+    workflow_deadline_epoch_ms: int | None = None
+    retries: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepDocument:
+    """The row of an operation."""
+
+    function_id: int
+    function_name: str
+    identity: str
+    fingerprint: str | None = None
+    output: str | None = None
+    error: str | None = None
+    child_workflow_id: str | None = None
+    serialization: str | None = None
+    started_at_epoch_ms: int | None = None
+    completed_at_epoch_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """A run, its operations in order, and the ids of its children, which are documents of their own."""
+
+    format: str
+    format_version: int
+    workflow: RunDocument
+    steps: list[StepDocument]
+    children: list[str]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the document as plain values."""
+        made: dict[str, Any] = msgspec.to_builtins(asdict(self))
+        return made
+
+    @classmethod
+    def read(cls, document: Any) -> Document:
+        """Check *document* to the last value. Raises ``ConfigurationError`` that says what does not fit, and where."""
+        if not isinstance(document, dict) or document.get("format") != FORMAT:
+            raise _misfit(f"its format is not {FORMAT!r}")
+        if document.get("format_version") != FORMAT_VERSION:
+            raise _misfit(f"it is of format version {document.get('format_version')!r}, this release reads 1")
+        _check_names(document, cls, "the document")
+        _check_names(document.get("workflow"), RunDocument, "workflow")
+        for step in document["steps"] if isinstance(document.get("steps"), list) else ():
+            _check_names(step, StepDocument, "steps")
+        try:
+            read = msgspec.convert(document, cls)
+        except msgspec.ValidationError as error:
+            raise _misfit(str(error)) from None
+        _check_run(read.workflow)
+        _check_steps(read.steps)
+        return read
+
+
+def run_row(run: RunDocument, workflow_id: str, creation_key: str) -> tuple[Any, ...]:
+    """Return the row of ``run_import``: as it is if the run had ended, else waiting to be claimed by anybody."""
+    row = asdict(run) | {"workflow_uuid": workflow_id, "status": run.status.value, "creation_key": creation_key}
+    if not run.status.has_ended:
+        row |= {
+            "status": WorkflowStatus.ENQUEUED.value,
+            "queue_name": INTERNAL_QUEUE,
+            "queue_partition_key": None,
+            "recovery_attempts": 0,
+            "updated_at": None,
+        }
+    return tuple(value for name, value in row.items() if name not in {"deduplication_id", "delay_until_epoch_ms"})
+
+
+def step_row(workflow_id: str, step: StepDocument) -> tuple[Any, ...]:
+    """Return the row of ``steps_import``."""
+    return (workflow_id, *asdict(step).values())
+
+
+def check_id(workflow_id: str) -> None:
+    """Refuse what cannot be the id of a run."""
+    if not 0 < len(workflow_id) <= LONGEST_ID:
+        raise _misfit(f"a workflow id has 1 to {LONGEST_ID} characters, this one has {len(workflow_id)}")
+
+
+def _check_names(part: Any, kind: type, place: str) -> None:
+    if isinstance(part, dict) and (unknown := part.keys() - {each.name for each in fields(kind)}):
+        raise _misfit(f"{place} has {', '.join(sorted(map(str, unknown)))}, which this release does not know")
+
+
+def _check_run(run: RunDocument) -> None:
+    check_id(run.workflow_uuid)
+    _check_texts(run, "workflow")
+    for name in ("authenticated_roles", "attributes"):
+        _check_json(getattr(run, name), list if name == "authenticated_roles" else dict, f"workflow.{name}")
+    if any((getattr(run, name) or 0) > run.updated_at for name in _TIMES):
+        raise _misfit("workflow.updated_at is earlier than another of its times")
+    if run.status.has_ended and run.completed_at is None:
+        raise _misfit(f"workflow.completed_at is missing, though the run ended with {run.status}")
+
+
+def _check_steps(steps: list[StepDocument]) -> None:
+    for step in steps:
+        _check_texts(step, f"steps[{step.function_id}]")
+    for what in ("function_id", "identity"):
+        if len({getattr(step, what) for step in steps}) != len(steps):
+            raise _misfit(f"two of its steps have the same {what}")
+
+
+def _check_texts(part: RunDocument | StepDocument, place: str) -> None:
+    for each in fields(part):
+        value = getattr(part, each.name)
+        if isinstance(value, str):
+            if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
+                raise _misfit(f"{place}.{each.name} holds a NUL or half a character, which no database keeps")
+            if each.name not in _PAYLOADS and len(value) > _LONGEST_NAME:
+                raise _misfit(f"{place}.{each.name} is longer than {_LONGEST_NAME} characters")
+        elif isinstance(value, int) and not -(2**63) <= value < 2**63:
+            raise _misfit(f"{place}.{each.name} is too large a number")
+
+
+def _check_json(text: str | None, kind: type, place: str) -> None:
+    try:
+        if text is not None and not isinstance(msgspec.json.decode(text), kind):
+            raise _misfit(f"{place} is not the JSON of a {kind.__name__}")
+    except msgspec.DecodeError:
+        raise _misfit(f"{place} is not JSON") from None
+
+
+def _misfit(told: str) -> ConfigurationError:
+    return ConfigurationError(f"The document cannot be imported: {told}. Nothing was written.")
+
+
+__all__ = ["FORMAT", "FORMAT_VERSION", "Document", "RunDocument", "StepDocument", "check_id", "run_row", "step_row"]

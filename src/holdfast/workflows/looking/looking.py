@@ -1,0 +1,160 @@
+"""Looking at runs: listing, counting, one run, its steps, and the executors. Nothing here changes anything."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Mapping  # noqa: TC003 -- a workflow reads WorkflowCount back from its record
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import ConfigurationError, WorkflowNotFound
+from holdfast.workflows.looking.conditions import conditions, halves, narrowings, statuses
+from holdfast.workflows.looking.page import Cursor, Page
+from holdfast.workflows.looking.states import States, executor
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.db.manager import ConnectionManager
+    from holdfast.db.queries import Queries
+    from holdfast.model.workflow import ExecutorState, StepState, WorkflowState
+    from holdfast.workflows.looking.filters import Filters
+    from holdfast.workflows.payloads import Payloads
+
+GROUPS = (
+    "status", "name", "queue_name", "application_version", "executor_id", "class_name", "authenticated_user",
+)  # fmt: skip
+MOST = 10_000
+# Up to so many runs are fetched and sorted; of more than that, fifty are soon met on the way through all of them.
+_FEW = 5_000
+_ALL = 2**62
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkflowCount:
+    """How many runs have in common what *group* says, and when the first and the last of them were made.
+
+    With buckets, *group* holds ``bucket``: when the stretch of time begins, in milliseconds since the epoch.
+    """
+
+    group: Mapping[str, Any]
+    count: int
+    oldest: int
+    newest: int
+
+
+class Looking:
+    """Questions about runs, to one database."""
+
+    def __init__(self, manager: ConnectionManager, queries: Queries, payloads: Payloads) -> None:
+        self._manager = manager
+        self._queries = queries
+        self._states = States(payloads)
+
+    async def list(
+        self,
+        filters: Filters,
+        *,
+        limit: int = 100,
+        newest_first: bool = True,
+        cursor: str | None = None,
+        load_input: bool = False,
+        load_output: bool = False,
+    ) -> Page[WorkflowState]:
+        """Return runs by the time they were made, *limit* at most, and the cursor of what follows.
+
+        Going on with the cursors, every run that was there before the first page, and fits all the time, is
+        returned exactly once, whatever is written meanwhile. A later run may be returned or not. Raises
+        ``ConfigurationError`` for a cursor that is not of this order.
+        """
+        if not 0 < limit <= MOST:
+            raise ConfigurationError(f"The limit of a page is from 1 to {MOST}, not {limit}: ask for several pages.")
+        values = conditions(filters) | halves(filters) | await self._narrowed(filters)
+        if cursor is not None:
+            beyond = Cursor.read(cursor, newest_first=newest_first)
+            values |= {"beyond": beyond.created_at, "beyond_id": beyond.workflow_id}
+        query = self._queries["runs_newest" if newest_first else "runs_oldest"]
+        # One more than wanted tells whether there is another page.
+        rows = await self._manager.fetch(
+            query, **values, load_input=load_input, load_output=load_output, most=limit + 1
+        )
+        states = [self._states.run(row) for row in rows[:limit]]
+        more = len(rows) > limit
+        last = Cursor(states[-1].created_at, states[-1].workflow_id, newest_first).text() if more else None
+        return Page(states, last)
+
+    async def _narrowed(self, filters: Filters) -> dict[str, Any]:
+        """Return what leads to the runs by an index, if they are few; nothing if they are to be met on the way."""
+        narrow = narrowings(filters)
+        if not narrow:
+            return {}
+        probe = await self._manager.fetchone(self._queries["runs_probe"], **narrow, most=_FEW + 1)
+        found: int = probe["found"] if probe else 0
+        return {**narrow, "narrow": True} if found <= _FEW else {}
+
+    async def get(self, workflow_id: str, *, load_input: bool = True, load_output: bool = True) -> WorkflowState:
+        """Return one run. Raises ``WorkflowNotFound``."""
+        row = await self._manager.fetchone(
+            self._queries["run_get"], workflow_id=workflow_id, load_input=load_input, load_output=load_output
+        )
+        if row is None:
+            raise not_found(workflow_id)
+        return self._states.run(row)
+
+    async def steps(
+        self, workflow_id: str, *, load_output: bool = True, limit: int | None = None, offset: int = 0
+    ) -> builtins.list[StepState]:
+        """Return a run's recorded operations by their number. Raises ``WorkflowNotFound`` if there is no such run."""
+        if offset < 0 or (limit is not None and limit < 0):
+            raise ConfigurationError(f"The limit and the offset of steps are at least 0, not {limit} and {offset}.")
+        most = _ALL if limit is None else limit
+        rows = await self._manager.fetch(
+            self._queries["steps_list"], workflow_id=workflow_id, load_output=load_output, most=most, skipped=offset
+        )
+        if not rows:
+            await self.get(workflow_id, load_input=False, load_output=False)
+        return [self._states.step(row) for row in rows]
+
+    async def count(
+        self, filters: Filters, *, group_by: Sequence[str] = ("status",), bucket_ms: int | None = None
+    ) -> builtins.list[WorkflowCount]:
+        """Count the runs that fit, by what is in *group_by*, and by stretches of *bucket_ms* of the time they were made.
+
+        Groups without a run are not there. Raises ``ConfigurationError`` for a group that there is not.
+        """
+        groups = _groups(group_by, bucket_ms)
+        values = conditions(filters) | statuses(filters) | {f"by_{name}": True for name in groups if name != "bucket"}
+        rows = await self._manager.fetch(self._queries["runs_count"], **values, bucket_ms=bucket_ms)
+        counts = [
+            WorkflowCount(
+                group={name: row[name] for name in groups},
+                count=row["runs"],
+                oldest=row["oldest"],
+                newest=row["newest"],
+            )
+            for row in rows
+        ]
+        return sorted(counts, key=lambda each: [(value is not None, value) for value in each.group.values()])
+
+    async def executors(self) -> builtins.list[ExecutorState]:
+        """Return the executors that are registered, oldest first."""
+        return [executor(row) for row in await self._manager.fetch(self._queries["executors_list"])]
+
+
+def not_found(workflow_id: str) -> WorkflowNotFound:
+    """Return the error for an id that no run has."""
+    return WorkflowNotFound(f"There is no run {workflow_id!r}: its id is another, or it was deleted.")
+
+
+def _groups(group_by: Sequence[str], bucket_ms: int | None) -> builtins.list[str]:
+    names = [group_by] if isinstance(group_by, str) else [*dict.fromkeys(group_by)]
+    if unknown := [name for name in names if name not in GROUPS]:
+        raise ConfigurationError(f"Runs cannot be counted by {', '.join(unknown)}: choose from {', '.join(GROUPS)}.")
+    if bucket_ms is None:
+        return names
+    if bucket_ms <= 0:
+        raise ConfigurationError(f"A bucket is a stretch of at least one millisecond, not {bucket_ms}.")
+    return ["bucket", *names]
+
+
+__all__ = ["GROUPS", "Looking", "WorkflowCount", "not_found"]

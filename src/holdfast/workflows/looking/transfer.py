@@ -1,0 +1,112 @@
+"""Taking a run from one database to another: exported as a document, imported in one transaction."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from holdfast.errors import ConfigurationError, UnknownCommit, WorkflowConflict
+from holdfast.workflows.looking.document import (
+    FORMAT,
+    FORMAT_VERSION,
+    Document,
+    RunDocument,
+    StepDocument,
+    check_id,
+    run_row,
+    step_row,
+)
+from holdfast.workflows.looking.looking import not_found
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from holdfast.db.manager import ConnectionManager
+    from holdfast.db.queries import Queries
+    from holdfast.db.session import Row, Transaction
+    from holdfast.model.world import World
+
+OnConflict = Literal["reject", "return_existing"]
+_AT_ONCE = 500
+_ATTEMPTS = 5
+
+
+class Transfer:
+    """Exports and imports runs of one database."""
+
+    def __init__(self, manager: ConnectionManager, queries: Queries, world: World) -> None:
+        self._manager = manager
+        self._queries = queries
+        self._world = world
+
+    async def export(self, workflow_id: str) -> dict[str, Any]:
+        """Return a run and its operations as one moment saw them, as plain JSON. Raises ``WorkflowNotFound``.
+
+        Payloads are in it as they are stored: who imports it needs the same keys.
+        """
+
+        async def read(transaction: Transaction) -> tuple[Row | None, list[Row], list[Row]]:
+            row = await transaction.fetchone(self._queries["run_export"], workflow_id=workflow_id)
+            steps = await transaction.fetch(self._queries["steps_export"], workflow_id=workflow_id)
+            return row, steps, await transaction.fetch(self._queries["children_export"], workflow_id=workflow_id)
+
+        row, steps, children = await self._manager.run(read, isolation="REPEATABLE READ")
+        if row is None:
+            raise not_found(workflow_id)
+        return Document(
+            format=FORMAT,
+            format_version=FORMAT_VERSION,
+            workflow=RunDocument(**(row | {"was_forked_from": bool(row["was_forked_from"])})),
+            steps=[StepDocument(**step) for step in steps],
+            children=[child["workflow_uuid"] for child in children],
+        ).as_json()
+
+    async def import_(
+        self, document: Mapping[str, Any], *, workflow_id: str | None = None, on_conflict: OnConflict = "reject"
+    ) -> str:
+        """Write the run of a document and its operations, all or nothing; return its id, which may be a new one.
+
+        A run that had ended stays as it was. One that had not is ENQUEUED for any executor that has its function
+        and a fitting version, and goes on from its record. If the id is taken, ``WorkflowConflict`` is raised, or
+        with ``on_conflict="return_existing"`` nothing is written. Raises ``ConfigurationError`` for a document that
+        does not fit, before anything is written.
+        """
+        if on_conflict not in {"reject", "return_existing"}:
+            raise ConfigurationError(f'on_conflict is "reject" or "return_existing", not {on_conflict!r}.')
+        read = Document.read(document)
+        chosen = read.workflow.workflow_uuid if workflow_id is None else workflow_id
+        check_id(chosen)
+        there = await self._written(read, chosen)
+        if there is not None and on_conflict == "reject":
+            raise WorkflowConflict(
+                f"The id {chosen!r} belongs to a run that is here already ({there}). Import it under another "
+                'workflow_id, or pass on_conflict="return_existing" to leave that run as it is.'
+            )
+        return chosen
+
+    async def _written(self, document: Document, workflow_id: str) -> str | None:
+        """Write the document; return None, or the status of the run that has its id. Asks after an unknown commit."""
+        key = self._world.new_id()
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                return await self._manager.run(lambda transaction: self._write(transaction, document, workflow_id, key))
+            except UnknownCommit:
+                if attempt == _ATTEMPTS:
+                    raise
+        raise AssertionError("unreachable")
+
+    async def _write(self, transaction: Transaction, document: Document, workflow_id: str, key: str) -> str | None:
+        # After an unknown commit the run may be here, whole, under this very key.
+        there = await transaction.fetchone(self._queries["run_imported"], workflow_id=workflow_id)
+        if there is not None:
+            return None if there["creation_key"] == key else str(there["status"])
+        await transaction.execute_batch(self._queries["run_import"], [run_row(document.workflow, workflow_id, key)])
+        there = await transaction.fetchone(self._queries["run_imported"], workflow_id=workflow_id)
+        if there is None or there["creation_key"] != key:
+            return "written at the same moment" if there is None else str(there["status"])
+        steps = [step_row(workflow_id, step) for step in document.steps]
+        for begin in range(0, len(steps), _AT_ONCE):
+            await transaction.execute_batch(self._queries["steps_import"], steps[begin : begin + _AT_ONCE])
+        return None
+
+
+__all__ = ["OnConflict", "Transfer"]

@@ -1,0 +1,409 @@
+"""Looking at runs and changing them from outside: the methods that applications and clients have alike.
+
+Each colour says here what it does and nothing of how: a request (``desk.py``) goes to the seam ``_manage``. An
+application makes it a recorded operation where a workflow asks; a client carries it out.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
+
+from holdfast.workflows import desk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+    from datetime import datetime
+
+    from holdfast.model.workflow import (
+        ApplicationVersion,
+        Changes,
+        Duration,
+        ExecutorState,
+        StepState,
+        WorkflowState,
+    )
+    from holdfast.workflows.desk import Desk, FilterOptions, Place
+    from holdfast.workflows.looking import Page, WorkflowCount
+    from holdfast.workflows.retention import PruneReport, Retention
+
+H = TypeVar("H")
+T = TypeVar("T")
+
+
+class AsyncManagement(ABC, Generic[H]):
+    """What can be asked about runs and done to them; awaited."""
+
+    @abstractmethod
+    def retrieve_workflow(self, workflow_id: str) -> H:
+        """Return a handle of a run by its id; its result comes back as plain JSON values."""
+
+    @abstractmethod
+    async def _manage(
+        self, name: str, call: Callable[[Desk], Coroutine[Any, Any, T]], arguments: Mapping[str, Any], type_: Any
+    ) -> T:
+        """Carry out *call* for the method *name*; *arguments* and *type_* are for whoever records it."""
+
+    async def cancel_workflow(self, workflow_id: str, *, cancel_children: bool = True) -> None:
+        """Cancel a run that has not ended, and its children; raise ``TransitionRefused`` or ``WorkflowNotFound``.
+
+        From the commit on it writes nothing more. An async step is interrupted, a sync one goes on to its end unseen.
+        """
+        request = desk.cancel("cancel_workflow", [workflow_id], children=cancel_children)
+        (await self._manage(*request)).changes().raise_refused()
+
+    async def cancel_workflows(self, workflow_ids: Iterable[str], *, cancel_children: bool = True) -> Changes:
+        """Cancel runs that have not ended, and their children; return which were, and why the others were not."""
+        return (await self._manage(*desk.cancel("cancel_workflows", workflow_ids, children=cancel_children))).changes()
+
+    async def resume_workflow(self, workflow_id: str, *, queue_name: str | None = None) -> H:
+        """Let a cancelled run, or one that was given up, go on where it stopped; without a deadline.
+
+        Raises ``TransitionRefused`` or ``WorkflowNotFound``.
+        """
+        (await self._manage(*desk.resume("resume_workflow", [workflow_id], queue_name))).changes().raise_refused()
+        return self.retrieve_workflow(workflow_id)
+
+    async def resume_workflows(self, workflow_ids: Iterable[str], *, queue_name: str | None = None) -> Changes:
+        """Let cancelled runs, and those that were given up, go on where they stopped; without a deadline."""
+        return (await self._manage(*desk.resume("resume_workflows", workflow_ids, queue_name))).changes()
+
+    async def fork_workflow(
+        self, workflow_id: str, start_step: int = 1, *, new_workflow_id: str | None = None, **place: Unpack[Place]
+    ) -> H:
+        """Start a new run that has what this one had recorded before *start_step*; this one stays as it is.
+
+        Raises ``WorkflowNotFound``, or ``WorkflowConflict`` if *new_workflow_id* is taken.
+        """
+        new_ids = None if new_workflow_id is None else [new_workflow_id]
+        made = await self._manage(*desk.fork("fork_workflow", [workflow_id], start_step, place, new_ids))
+        return self.retrieve_workflow(made[workflow_id])
+
+    async def fork_workflows(self, workflow_ids: Iterable[str], start_step: int = 1, **place: Unpack[Place]) -> list[H]:
+        """Fork several runs, all or none; return the handles of the new ones in the order of the old."""
+        made = await self._manage(*desk.fork("fork_workflows", workflow_ids, start_step, place))
+        return [self.retrieve_workflow(new_id) for new_id in made.values()]
+
+    async def rewind_workflow(self, workflow_id: str, start_step: int = 1, **place: Unpack[Place]) -> H:
+        """Run an ended run again, under its id, from *start_step* on; what it recorded from there on is forgotten.
+
+        Raises ``TransitionRefused`` or ``WorkflowNotFound``.
+        """
+        (
+            await self._manage(*desk.rewind("rewind_workflow", [workflow_id], start_step, place))
+        ).changes().raise_refused()
+        return self.retrieve_workflow(workflow_id)
+
+    async def rewind_workflows(
+        self, workflow_ids: Iterable[str], start_step: int = 1, **place: Unpack[Place]
+    ) -> Changes:
+        """Run ended runs again, under their ids, from *start_step* on."""
+        return (await self._manage(*desk.rewind("rewind_workflows", workflow_ids, start_step, place))).changes()
+
+    async def delete_workflow(self, workflow_id: str, *, delete_children: bool = False) -> None:
+        """Delete an ended run and what it recorded; not while its parent goes on.
+
+        Raises ``TransitionRefused`` or ``WorkflowNotFound``. Whoever waits for the run gets ``WorkflowNotFound``.
+        """
+        request = desk.delete("delete_workflow", [workflow_id], children=delete_children)
+        (await self._manage(*request)).changes().raise_refused()
+
+    async def delete_workflows(self, workflow_ids: Iterable[str], *, delete_children: bool = False) -> Changes:
+        """Delete ended runs and what they recorded; return which were, and why the others were not."""
+        return (await self._manage(*desk.delete("delete_workflows", workflow_ids, children=delete_children))).changes()
+
+    async def set_workflow_delay(
+        self, workflow_id: str, delay: Duration | None = None, *, delay_until: datetime | None = None
+    ) -> None:
+        """Have a delayed run that was never begun begin after *delay*, from now, or at *delay_until*.
+
+        Raises ``TransitionRefused`` or ``WorkflowNotFound``.
+        """
+        request = desk.set_delay("set_workflow_delay", [workflow_id], delay, delay_until)
+        (await self._manage(*request)).changes().raise_refused()
+
+    async def set_workflow_delays(
+        self, workflow_ids: Iterable[str], delay: Duration | None = None, *, delay_until: datetime | None = None
+    ) -> Changes:
+        """Have delayed runs that were never begun begin after *delay*, from now, or at *delay_until*."""
+        return (await self._manage(*desk.set_delay("set_workflow_delays", workflow_ids, delay, delay_until))).changes()
+
+    async def update_workflow_attributes(
+        self, workflow_id: str, attributes: Mapping[str, Any] | None, *, merge: bool = False
+    ) -> None:
+        """Give a run these attributes, or none; with *merge* beside those it has, where None takes one away.
+
+        Raises ``WorkflowNotFound``.
+        """
+        request = desk.update_attributes("update_workflow_attributes", [workflow_id], attributes, merge=merge)
+        (await self._manage(*request)).changes().raise_refused()
+
+    async def update_workflows_attributes(
+        self, workflow_ids: Iterable[str], attributes: Mapping[str, Any] | None, *, merge: bool = False
+    ) -> Changes:
+        """Give runs these attributes, or none; with *merge* beside those they have, where None takes one away."""
+        request = desk.update_attributes("update_workflows_attributes", workflow_ids, attributes, merge=merge)
+        return (await self._manage(*request)).changes()
+
+    async def list_workflows(
+        self,
+        *,
+        limit: int = 100,
+        newest_first: bool = True,
+        cursor: str | None = None,
+        load_input: bool = False,
+        load_output: bool = False,
+        **filters: Unpack[FilterOptions],
+    ) -> Page[WorkflowState]:
+        """Return runs that match all *filters*, newest first; pass the page's ``cursor`` for those that follow."""
+        request = desk.list_runs(
+            filters,
+            limit=limit,
+            newest_first=newest_first,
+            cursor=cursor,
+            load_input=load_input,
+            load_output=load_output,
+        )
+        return (await self._manage(*request)).page()
+
+    async def get_workflow(
+        self, workflow_id: str, *, load_input: bool = True, load_output: bool = True
+    ) -> WorkflowState:
+        """Return where a run stands; ``WorkflowNotFound`` if there is none of this id."""
+        return await self._manage(*desk.get_run(workflow_id, load_input=load_input, load_output=load_output))
+
+    async def list_steps(
+        self, workflow_id: str, *, load_output: bool = True, limit: int | None = None, offset: int = 0
+    ) -> list[StepState]:
+        """Return what a run has recorded, by position; ``WorkflowNotFound`` if there is none of this id."""
+        return await self._manage(*desk.list_steps(workflow_id, load_output=load_output, limit=limit, offset=offset))
+
+    async def count_workflows(
+        self, *, group_by: Sequence[str] = ("status",), bucket: Duration | None = None, **filters: Unpack[FilterOptions]
+    ) -> list[WorkflowCount]:
+        """Count the runs that match all *filters*, by columns, and by spans of time as long as *bucket*."""
+        return [each.counted() for each in await self._manage(*desk.count(filters, group_by, bucket))]
+
+    async def export_workflow(self, workflow_id: str) -> dict[str, Any]:
+        """Return a run and what it has recorded as a document that JSON can hold; payloads as they are stored."""
+        return await self._manage(*desk.export_run(workflow_id))
+
+    async def import_workflow(
+        self, document: Mapping[str, Any], *, workflow_id: str | None = None, on_conflict: str = "reject"
+    ) -> H:
+        """Make a run of a document that ``export_workflow`` gave; one that had not ended goes on here.
+
+        Raises ``WorkflowConflict`` if the id is taken, unless *on_conflict* is ``"return_existing"``.
+        """
+        return self.retrieve_workflow(await self._manage(*desk.import_run(document, workflow_id, on_conflict)))
+
+    async def prune(
+        self, *policies: Retention, dry_run: bool = False, progress: Callable[[int], None] | None = None
+    ) -> PruneReport:
+        """Delete the ended runs that *policies* let go, in small batches; with *dry_run* only count them.
+
+        *progress* is called with the number of runs after each batch.
+        """
+        return (await self._manage(*desk.prune(policies, dry_run=dry_run, progress=progress))).report(policies)
+
+    async def list_executors(self) -> list[ExecutorState]:
+        """Return the processes that run workflows, and when each was heard of last."""
+        return await self._manage(*desk.executors())
+
+    async def list_application_versions(self) -> list[ApplicationVersion]:
+        """Return all versions that have registered, newest first."""
+        return await self._manage(*desk.versions())
+
+    async def get_latest_application_version(self) -> ApplicationVersion:
+        """Return the version that was registered or set as latest last."""
+        return await self._manage(*desk.latest_version())
+
+    async def set_latest_application_version(self, version_name: str) -> None:
+        """Make a registered version the latest."""
+        await self._manage(*desk.set_latest_version(version_name))
+
+
+class Management(ABC, Generic[H]):
+    """What can be asked about runs and done to them; blocking."""
+
+    @abstractmethod
+    def retrieve_workflow(self, workflow_id: str) -> H:
+        """Return a handle of a run by its id; its result comes back as plain JSON values."""
+
+    @abstractmethod
+    def _manage(
+        self, name: str, call: Callable[[Desk], Coroutine[Any, Any, T]], arguments: Mapping[str, Any], type_: Any
+    ) -> T:
+        """Carry out *call* for the method *name*; *arguments* and *type_* are for whoever records it."""
+
+    def cancel_workflow(self, workflow_id: str, *, cancel_children: bool = True) -> None:
+        """Cancel a run that has not ended, and its children; raise ``TransitionRefused`` or ``WorkflowNotFound``.
+
+        From the commit on it writes nothing more. An async step is interrupted, a sync one goes on to its end unseen.
+        """
+        request = desk.cancel("cancel_workflow", [workflow_id], children=cancel_children)
+        self._manage(*request).changes().raise_refused()
+
+    def cancel_workflows(self, workflow_ids: Iterable[str], *, cancel_children: bool = True) -> Changes:
+        """Cancel runs that have not ended, and their children; return which were, and why the others were not."""
+        return self._manage(*desk.cancel("cancel_workflows", workflow_ids, children=cancel_children)).changes()
+
+    def resume_workflow(self, workflow_id: str, *, queue_name: str | None = None) -> H:
+        """Let a cancelled run, or one that was given up, go on where it stopped; without a deadline.
+
+        Raises ``TransitionRefused`` or ``WorkflowNotFound``.
+        """
+        self._manage(*desk.resume("resume_workflow", [workflow_id], queue_name)).changes().raise_refused()
+        return self.retrieve_workflow(workflow_id)
+
+    def resume_workflows(self, workflow_ids: Iterable[str], *, queue_name: str | None = None) -> Changes:
+        """Let cancelled runs, and those that were given up, go on where they stopped; without a deadline."""
+        return self._manage(*desk.resume("resume_workflows", workflow_ids, queue_name)).changes()
+
+    def fork_workflow(
+        self, workflow_id: str, start_step: int = 1, *, new_workflow_id: str | None = None, **place: Unpack[Place]
+    ) -> H:
+        """Start a new run that has what this one had recorded before *start_step*; this one stays as it is.
+
+        Raises ``WorkflowNotFound``, or ``WorkflowConflict`` if *new_workflow_id* is taken.
+        """
+        new_ids = None if new_workflow_id is None else [new_workflow_id]
+        made = self._manage(*desk.fork("fork_workflow", [workflow_id], start_step, place, new_ids))
+        return self.retrieve_workflow(made[workflow_id])
+
+    def fork_workflows(self, workflow_ids: Iterable[str], start_step: int = 1, **place: Unpack[Place]) -> list[H]:
+        """Fork several runs, all or none; return the handles of the new ones in the order of the old."""
+        made = self._manage(*desk.fork("fork_workflows", workflow_ids, start_step, place))
+        return [self.retrieve_workflow(new_id) for new_id in made.values()]
+
+    def rewind_workflow(self, workflow_id: str, start_step: int = 1, **place: Unpack[Place]) -> H:
+        """Run an ended run again, under its id, from *start_step* on; what it recorded from there on is forgotten.
+
+        Raises ``TransitionRefused`` or ``WorkflowNotFound``.
+        """
+        self._manage(*desk.rewind("rewind_workflow", [workflow_id], start_step, place)).changes().raise_refused()
+        return self.retrieve_workflow(workflow_id)
+
+    def rewind_workflows(self, workflow_ids: Iterable[str], start_step: int = 1, **place: Unpack[Place]) -> Changes:
+        """Run ended runs again, under their ids, from *start_step* on."""
+        return self._manage(*desk.rewind("rewind_workflows", workflow_ids, start_step, place)).changes()
+
+    def delete_workflow(self, workflow_id: str, *, delete_children: bool = False) -> None:
+        """Delete an ended run and what it recorded; not while its parent goes on.
+
+        Raises ``TransitionRefused`` or ``WorkflowNotFound``. Whoever waits for the run gets ``WorkflowNotFound``.
+        """
+        request = desk.delete("delete_workflow", [workflow_id], children=delete_children)
+        self._manage(*request).changes().raise_refused()
+
+    def delete_workflows(self, workflow_ids: Iterable[str], *, delete_children: bool = False) -> Changes:
+        """Delete ended runs and what they recorded; return which were, and why the others were not."""
+        return self._manage(*desk.delete("delete_workflows", workflow_ids, children=delete_children)).changes()
+
+    def set_workflow_delay(
+        self, workflow_id: str, delay: Duration | None = None, *, delay_until: datetime | None = None
+    ) -> None:
+        """Have a delayed run that was never begun begin after *delay*, from now, or at *delay_until*.
+
+        Raises ``TransitionRefused`` or ``WorkflowNotFound``.
+        """
+        request = desk.set_delay("set_workflow_delay", [workflow_id], delay, delay_until)
+        self._manage(*request).changes().raise_refused()
+
+    def set_workflow_delays(
+        self, workflow_ids: Iterable[str], delay: Duration | None = None, *, delay_until: datetime | None = None
+    ) -> Changes:
+        """Have delayed runs that were never begun begin after *delay*, from now, or at *delay_until*."""
+        return self._manage(*desk.set_delay("set_workflow_delays", workflow_ids, delay, delay_until)).changes()
+
+    def update_workflow_attributes(
+        self, workflow_id: str, attributes: Mapping[str, Any] | None, *, merge: bool = False
+    ) -> None:
+        """Give a run these attributes, or none; with *merge* beside those it has, where None takes one away.
+
+        Raises ``WorkflowNotFound``.
+        """
+        request = desk.update_attributes("update_workflow_attributes", [workflow_id], attributes, merge=merge)
+        self._manage(*request).changes().raise_refused()
+
+    def update_workflows_attributes(
+        self, workflow_ids: Iterable[str], attributes: Mapping[str, Any] | None, *, merge: bool = False
+    ) -> Changes:
+        """Give runs these attributes, or none; with *merge* beside those they have, where None takes one away."""
+        request = desk.update_attributes("update_workflows_attributes", workflow_ids, attributes, merge=merge)
+        return self._manage(*request).changes()
+
+    def list_workflows(
+        self,
+        *,
+        limit: int = 100,
+        newest_first: bool = True,
+        cursor: str | None = None,
+        load_input: bool = False,
+        load_output: bool = False,
+        **filters: Unpack[FilterOptions],
+    ) -> Page[WorkflowState]:
+        """Return runs that match all *filters*, newest first; pass the page's ``cursor`` for those that follow."""
+        request = desk.list_runs(
+            filters,
+            limit=limit,
+            newest_first=newest_first,
+            cursor=cursor,
+            load_input=load_input,
+            load_output=load_output,
+        )
+        return self._manage(*request).page()
+
+    def get_workflow(self, workflow_id: str, *, load_input: bool = True, load_output: bool = True) -> WorkflowState:
+        """Return where a run stands; ``WorkflowNotFound`` if there is none of this id."""
+        return self._manage(*desk.get_run(workflow_id, load_input=load_input, load_output=load_output))
+
+    def list_steps(
+        self, workflow_id: str, *, load_output: bool = True, limit: int | None = None, offset: int = 0
+    ) -> list[StepState]:
+        """Return what a run has recorded, by position; ``WorkflowNotFound`` if there is none of this id."""
+        return self._manage(*desk.list_steps(workflow_id, load_output=load_output, limit=limit, offset=offset))
+
+    def count_workflows(
+        self, *, group_by: Sequence[str] = ("status",), bucket: Duration | None = None, **filters: Unpack[FilterOptions]
+    ) -> list[WorkflowCount]:
+        """Count the runs that match all *filters*, by columns, and by spans of time as long as *bucket*."""
+        return [each.counted() for each in self._manage(*desk.count(filters, group_by, bucket))]
+
+    def export_workflow(self, workflow_id: str) -> dict[str, Any]:
+        """Return a run and what it has recorded as a document that JSON can hold; payloads as they are stored."""
+        return self._manage(*desk.export_run(workflow_id))
+
+    def import_workflow(
+        self, document: Mapping[str, Any], *, workflow_id: str | None = None, on_conflict: str = "reject"
+    ) -> H:
+        """Make a run of a document that ``export_workflow`` gave; one that had not ended goes on here.
+
+        Raises ``WorkflowConflict`` if the id is taken, unless *on_conflict* is ``"return_existing"``.
+        """
+        return self.retrieve_workflow(self._manage(*desk.import_run(document, workflow_id, on_conflict)))
+
+    def prune(
+        self, *policies: Retention, dry_run: bool = False, progress: Callable[[int], None] | None = None
+    ) -> PruneReport:
+        """Delete the ended runs that *policies* let go, in small batches; with *dry_run* only count them.
+
+        *progress* is called with the number of runs after each batch.
+        """
+        return self._manage(*desk.prune(policies, dry_run=dry_run, progress=progress)).report(policies)
+
+    def list_executors(self) -> list[ExecutorState]:
+        """Return the processes that run workflows, and when each was heard of last."""
+        return self._manage(*desk.executors())
+
+    def list_application_versions(self) -> list[ApplicationVersion]:
+        """Return all versions that have registered, newest first."""
+        return self._manage(*desk.versions())
+
+    def get_latest_application_version(self) -> ApplicationVersion:
+        """Return the version that was registered or set as latest last."""
+        return self._manage(*desk.latest_version())
+
+    def set_latest_application_version(self, version_name: str) -> None:
+        """Make a registered version the latest."""
+        self._manage(*desk.set_latest_version(version_name))

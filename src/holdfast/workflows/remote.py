@@ -1,0 +1,324 @@
+"""A database of ours reached from outside: the runs in it can be looked at, changed, started and waited for.
+
+It runs no workflow and never migrates. It lives on one event loop, like the engine that runs workflows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
+from urllib.parse import quote
+
+from holdfast.core.backoff import backoff
+from holdfast.db.manager import ConnectionManager
+from holdfast.db.migrations import Migrator
+from holdfast.db.queries import Queries
+from holdfast.db.url import DialectName
+from holdfast.errors import (
+    ConfigurationError,
+    Conflict,
+    NotInitialized,
+    NotOurDatabase,
+    SerializationError,
+    UnknownCommit,
+    WorkflowConflict,
+)
+from holdfast.model.workflow import INTERNAL_QUEUE, Duration, WorkflowStatus, seconds
+from holdfast.workflows.control import Control, control_queries
+from holdfast.workflows.desk import Desk
+from holdfast.workflows.facts import STARTED, EnqueueRuns, Existing
+from holdfast.workflows.looking import Looking, Transfer, looking_queries
+from holdfast.workflows.payloads import Payloads
+from holdfast.workflows.queries import workflow_queries
+from holdfast.workflows.results import Results, outcome_of
+from holdfast.workflows.retention import Pruner, retention_queries
+from holdfast.workflows.run import Outcome
+from holdfast.workflows.starts import _check_id
+from holdfast.workflows.ticket import not_ended
+from holdfast.workflows.versions import Versions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
+
+    from holdfast.db.operation import Values
+    from holdfast.db.session import Row, Transaction
+    from holdfast.db.url import DatabaseURL
+    from holdfast.model.world import World
+    from holdfast.serialize import Serialization
+
+T = TypeVar("T")
+
+_ATTEMPTS = 8
+
+
+class RunOptions(TypedDict, total=False):
+    """What may be said about a run that is started from outside, by the name of its function."""
+
+    workflow_id: str | None
+    timeout: Duration | None
+    attributes: Mapping[str, Any] | None
+    authenticated_user: str | None
+    assumed_role: str | None
+    authenticated_roles: Sequence[str] | None
+    application_version: str | None
+    class_name: str | None
+    config_name: str | None
+    on_conflict: str
+
+
+class QueueOptions(RunOptions, total=False):
+    """What may be said, besides, about a run that is put in a queue."""
+
+    deduplication_id: str | None
+    priority: int
+    queue_partition_key: str | None
+    delay: Duration | None
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteSettings:
+    """What is said once about a database that is reached from outside."""
+
+    url: str
+    name: str
+    schema: str
+    serialization: Serialization
+    connection: Mapping[str, Any]
+    world: World
+    clock_offset_ms: str | None = None
+
+
+class Remote:
+    """The way to one database. ``open`` refuses what is not ours, and what another release has made."""
+
+    def __init__(self, settings: RemoteSettings) -> None:
+        self._settings = settings
+        self.payloads = Payloads(settings.serialization)
+        self._desk: Desk | None = None
+
+    @property
+    def desk(self) -> Desk:
+        """What requests are carried out with."""
+        if self._desk is None:
+            raise NotInitialized("The client is not open; call open(), or use it in a with block.")
+        return self._desk
+
+    async def open(self) -> None:
+        """Connect, and check that the tables are ours and of this release; a second call changes nothing.
+
+        Raises ``NotOurDatabase``, ``SchemaTooOld`` or ``SchemaTooNew``. Nothing is created or changed.
+        """
+        if self._desk is not None:
+            return
+        manager = ConnectionManager(self._settings.url, world=self._settings.world, **self._settings.connection)
+        await asyncio.to_thread(refuse_foreign_file, manager.url)
+        try:
+            await manager.initialize()
+            await self._check(manager)
+        except BaseException:
+            await manager.close()
+            raise
+        self._wire(manager)
+
+    async def _check(self, manager: ConnectionManager) -> None:
+        migrator = Migrator(manager, schema=self._settings.schema, create_database=False)
+        if not await migrator.current_version():
+            raise _not_ours(manager.url, self._settings.schema)
+        await migrator.check()
+
+    def _wire(self, manager: ConnectionManager) -> None:
+        dialect, schema, world = manager.dialect, self._settings.schema, self._settings.world
+        offset = self._settings.clock_offset_ms
+        queries = workflow_queries(dialect, schema, clock_offset_ms=offset)
+        looking = looking_queries(dialect, schema, clock_offset_ms=offset)
+        self._manager = manager
+        self._kind = EnqueueRuns(queries, application_id=self._settings.name)
+        self._results = Results(manager, queries, world)
+        self._desk = Desk(
+            Control(manager, control_queries(dialect, schema, clock_offset_ms=offset), world),
+            Looking(manager, looking, self.payloads),
+            Transfer(manager, looking, world),
+            Pruner(manager, retention_queries(dialect, schema, clock_offset_ms=offset), world),
+            Versions(manager, queries, world),
+        )
+
+    async def close(self) -> None:
+        """Tell whoever waits that nobody looks any more, and end the connections; a second call changes nothing."""
+        if self._desk is not None:
+            self._desk = None
+            await self._results.stop()
+            await self._manager.close()
+
+    async def ask(self, call: Callable[[Desk], Coroutine[Any, Any, T]]) -> T:
+        """Carry out a request."""
+        return await call(self.desk)
+
+    async def start(
+        self, name: str, arguments: Sequence[Any], keywords: Mapping[str, Any] | None, options: RunOptions
+    ) -> str:
+        """Have a run begun by any executor that has its function, and return its id; see ``enqueue``."""
+        return await self.enqueue(name, arguments, keywords, {**options}, INTERNAL_QUEUE)
+
+    async def enqueue(
+        self,
+        name: str,
+        arguments: Sequence[Any],
+        keywords: Mapping[str, Any] | None,
+        options: QueueOptions,
+        queue_name: str,
+    ) -> str:
+        """Put a run in a queue and return its id; or find the run that has the id, if it is the same call."""
+        self.desk  # noqa: B018 -- refuses before anything is written
+        row = self._row(name, tuple(arguments), dict(keywords or {}), options, queue_name)
+        try:
+            outcome = await self._write(row)
+        except Conflict as error:
+            raise WorkflowConflict(
+                f"The queue {queue_name!r} has a run with the deduplication id {options.get('deduplication_id')!r} "
+                "that has not ended. Wait for it, or choose another deduplication_id."
+            ) from error
+        if outcome is not STARTED:
+            _accept(row, outcome, options.get("on_conflict", "reject"))
+        return str(row[0])
+
+    def _row(
+        self,
+        name: str,
+        arguments: tuple[Any, ...],
+        keywords: dict[str, Any],
+        options: QueueOptions,
+        queue_name: str,
+    ) -> Values:
+        """Return the row of ``run_enqueue``; what cannot be stored is refused here."""
+        workflow_id = options.get("workflow_id")
+        chosen = self._settings.world.new_id() if workflow_id is None else workflow_id
+        _check_id(chosen)
+        inputs, format_ = self.payloads.dump_call(arguments, keywords)
+        timeout, delay = options.get("timeout"), options.get("delay")
+        attributes, roles = options.get("attributes"), options.get("authenticated_roles")
+        return (
+            chosen,
+            WorkflowStatus.ENQUEUED.value if delay is None else WorkflowStatus.DELAYED.value,
+            name,
+            options.get("class_name"),
+            options.get("config_name"),
+            inputs,
+            format_,
+            self._settings.world.new_id(),
+            None,
+            self.payloads.mark(name, arguments, keywords),
+            None if timeout is None else int(seconds(timeout) * 1000),
+            None,  # the deadline is set when the run is first claimed
+            None if attributes is None else self.payloads.dump_open(dict(attributes)),
+            options.get("authenticated_user"),
+            options.get("assumed_role"),
+            None if roles is None else self.payloads.dump_open(list(roles)),
+            options.get("application_version"),
+            queue_name,
+            options.get("deduplication_id"),
+            options.get("priority", 0),
+            options.get("queue_partition_key"),
+            None if delay is None else int(seconds(delay) * 1000),
+        )
+
+    async def _write(self, row: Values) -> Any:
+        """Insert the row; after a commit whose reply was lost, ask by its creation key whether it is there (I9)."""
+        kind, world = self._kind, self._settings.world
+
+        async def apply(transaction: Transaction) -> Sequence[Any]:
+            return await kind.apply(transaction, [row])
+
+        async def recall(transaction: Transaction) -> Sequence[Any]:
+            return await kind.recall(transaction, [row])
+
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                [outcome] = await self._manager.run(apply)
+            except UnknownCommit:
+                if attempt == _ATTEMPTS:
+                    raise
+                await world.sleep(backoff(attempt, base=0.02, cap=1.0, draw=world.random.random()))
+                [outcome] = await self._manager.run(recall)
+            if outcome is not None:
+                break
+        return outcome
+
+    async def outcome(self, workflow_id: str, limit: float | None = None) -> Outcome:
+        """Wait until a run has ended, wherever it runs; ``TimeoutError`` after *limit* seconds."""
+        self.desk  # noqa: B018 -- refuses to wait where nobody looks
+        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+
+        def tell(outcome: Outcome) -> None:
+            if not future.done():
+                future.set_result(outcome)
+
+        def told(row: Row | None) -> None:
+            try:
+                tell(outcome_of(row, workflow_id, self.payloads.plain.load, self.payloads.load_error))
+            except SerializationError as error:
+                tell(Outcome(error=error))
+
+        def closed() -> None:
+            tell(Outcome(error=NotInitialized(f"The client was closed before run {workflow_id} had ended.")))
+
+        self._results.watch(workflow_id, told, closed)
+        try:
+            async with asyncio.timeout(limit):
+                return await future
+        except TimeoutError:
+            raise not_ended(workflow_id, limit or 0.0) from None
+        finally:
+            self._results.unwatch(workflow_id, told)
+
+
+def _accept(row: Values, outcome: Any, on_conflict: str) -> None:
+    """Take the run that has the id for the one that was asked for, if it is the same call or the policy says so."""
+    if not isinstance(outcome, Existing):
+        raise outcome
+    there = outcome.row
+    same = there["name"] == row[2] and there["config_name"] == row[4]
+    if on_conflict == "reject" and not (same and there["fingerprint"] == row[9]):
+        what = "with other arguments" if same else f"of {there['name']!r}"
+        raise WorkflowConflict(
+            f"The id {row[0]!r} belongs to a run {what} ({there['status']}). Choose another workflow_id, or pass "
+            'on_conflict="return_existing" to get that run.'
+        )
+
+
+def refuse_foreign_file(url: DatabaseURL) -> None:
+    """Refuse a SQLite file that is missing or not ours before it is opened: opening creates it, or puts it into WAL."""
+    if url.dialect is not DialectName.SQLITE:
+        return
+    if url.path is None:
+        raise ConfigurationError(
+            "A SQLite database in memory has no runs: it belongs to one connection. Name a file: sqlite:///app.sqlite."
+        )
+    path = Path(url.path)
+    if not path.is_file():
+        raise NotOurDatabase(
+            f"There is no file {path}, so there are no runs in it: check the URL. An application creates it at launch."
+        )
+    if _has_no_tables_of_ours(path):
+        raise _not_ours(url, None)
+
+
+def _has_no_tables_of_ours(path: Path) -> bool:
+    """Look without writing; False where that cannot tell: the file is in WAL already, or opening it will say why."""
+    [(text, _)] = Queries.load(DialectName.SQLITE)["migration_table_present"].bind({})
+    try:
+        with closing(sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro", uri=True)) as connection:
+            return not connection.execute(text).fetchall()
+    except sqlite3.Error:
+        return False
+
+
+def _not_ours(url: DatabaseURL, schema: str | None) -> NotOurDatabase:
+    place = f" in the schema {schema!r}" if schema and url.dialect is DialectName.POSTGRES else ""
+    return NotOurDatabase(
+        f"There are no tables of Holdfast in {url.safe}{place}: check the URL{' and the schema' if place else ''}, or "
+        "create them with `holdfast migrate`."
+    )

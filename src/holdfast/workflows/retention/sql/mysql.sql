@@ -1,0 +1,12 @@
+-- MariaDB/MySQL cannot delete from a table that a subquery reads, so the parent is joined. The join begins with what is
+-- wanted (STRAIGHT_JOIN) and finds the runs by their key (FORCE INDEX): walking the table it would wait for every row
+-- that an executor has locked. It cannot skip locked rows without locking the parents for writing as well; ended runs
+-- are hardly ever locked, and two who prune take them in the same order.
+
+-- name: retention_delete
+-- rows: id text, status text
+DELETE w FROM {rows} AS r
+STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY) ON w.workflow_uuid = r.id AND w.status = r.status
+LEFT JOIN @workflow_status AS p FORCE INDEX (PRIMARY) ON p.workflow_uuid = w.parent_workflow_id
+WHERE COALESCE(w.completed_at, w.updated_at) <= :cutoff_ms
+  AND (p.workflow_uuid IS NULL OR p.status IN ('SUCCESS', 'ERROR', 'CANCELLED', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED'));

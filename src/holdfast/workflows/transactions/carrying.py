@@ -1,0 +1,223 @@
+"""Carrying one transaction out, in either colour: open, call the function, keep; again if the database asks for that.
+
+The database may ask for the whole of it to be done again (a deadlock, a serialization failure, a lost connection): that
+is not an attempt in the sense of ``retry=``, and is bounded. After a commit of unknown outcome the home is asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from holdfast import faults
+from holdfast.core.backoff import backoff
+from holdfast.errors import Retryable, Superseded, Unavailable, UnknownCommit
+from holdfast.model.workflow import seconds
+from holdfast.workflows.place import Inside, inside
+from holdfast.workflows.recorder import Kept
+from holdfast.workflows.transactions.handle import took_too_long
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterator
+
+    from holdfast.workflows.engine import Engine
+    from holdfast.workflows.recorder import Operation
+    from holdfast.workflows.transactions.home import BlockingHome, Home, Opened, TransactionDefinition
+
+T = TypeVar("T")
+
+_TIMES = 10
+
+
+class Carrier:
+    """Carries out the transactions of async functions whose data is in *home*."""
+
+    def __init__(self, engine: Engine, home: Home, definition: TransactionDefinition) -> None:
+        self._engine = engine
+        self._home = home
+        self._definition = definition
+
+    async def run(self, operation: Operation | None, call: Callable[[Any], Coroutine[Any, Any, Any]]) -> Kept:
+        """Return the outcome as it is kept."""
+        world = self._engine.settings.world
+        for failures in range(1, _TIMES + 1):
+            try:
+                return await self._once(operation, call)
+            except UnknownCommit:
+                if operation is None:
+                    raise
+                kept = await to_the_end(self._recalled(operation), operation)
+                if kept is not None:
+                    return kept
+            except (Retryable, Unavailable):
+                if failures == _TIMES:
+                    raise
+            await world.sleep(backoff(failures, base=0.005, cap=1.0, draw=world.random.random()))
+            if operation is not None:
+                await self._engine.permit.wait()
+                operation.check()
+        raise UnknownCommit(_never_known(self._definition.name))
+
+    async def _once(self, operation: Operation | None, call: Callable[[Any], Coroutine[Any, Any, Any]]) -> Kept:
+        opened = await self._home.begin(self._definition, operation)
+        if isinstance(opened, Kept):
+            return opened
+        try:
+            value = await self._called(opened, call)
+            kept = Kept(*self._engine.payloads.dump(value))
+        except BaseException:
+            await self._home.drop(opened)
+            doom = opened.doom()
+            if doom is not None:
+                raise doom from None
+            raise
+        return await to_the_end(self._kept(opened, operation, kept), operation)
+
+    async def _called(self, opened: Opened, call: Callable[[Any], Coroutine[Any, Any, Any]]) -> Any:
+        with _inside(self._engine, self._definition, opened):
+            if self._definition.timeout is None:
+                value = await call(opened.handle)
+            else:
+                value = await self._in_time(seconds(self._definition.timeout), call(opened.handle))
+        _refuse_doomed(opened)
+        return value
+
+    async def _in_time(self, limit: float, called: Coroutine[Any, Any, T]) -> T:
+        try:
+            async with asyncio.timeout(limit) as scope:
+                return await called
+        except TimeoutError as error:
+            if not scope.expired():
+                raise
+            raise took_too_long(self._definition.name) from error
+
+    async def _kept(self, opened: Opened, operation: Operation | None, kept: Kept) -> Kept:
+        _announce(operation)
+        try:
+            earlier = await self._home.keep(opened, operation, kept.output or "", kept.serialization or "")
+        except Superseded as lost:
+            _stop(operation, lost)
+            raise
+        return earlier or kept
+
+    async def _recalled(self, operation: Operation) -> Kept | None:
+        try:
+            return await self._home.recall(operation)
+        except Superseded as lost:
+            _stop(operation, lost)
+            raise
+
+
+class BlockingCarrier:
+    """Carries out the transactions of sync functions, on their thread."""
+
+    def __init__(self, engine: Engine, home: BlockingHome, definition: TransactionDefinition) -> None:
+        self._engine = engine
+        self._home = home
+        self._definition = definition
+
+    def run(self, operation: Operation | None, call: Callable[[Any], Any]) -> Kept:
+        """Return the outcome as it is kept."""
+        world = self._engine.settings.world
+        for failures in range(1, _TIMES + 1):
+            try:
+                return self._once(operation, call)
+            except UnknownCommit:
+                if operation is None:
+                    raise
+                kept = self._recalled(operation)
+                if kept is not None:
+                    return kept
+            except (Retryable, Unavailable):
+                if failures == _TIMES:
+                    raise
+            time.sleep(backoff(failures, base=0.005, cap=1.0, draw=world.random.random()))
+            if operation is not None:
+                self._engine.permit.wait_blocking()
+                operation.check()
+        raise UnknownCommit(_never_known(self._definition.name))
+
+    def _once(self, operation: Operation | None, call: Callable[[Any], Any]) -> Kept:
+        opened = self._home.begin(self._definition, operation)
+        if isinstance(opened, Kept):
+            return opened
+        try:
+            with _inside(self._engine, self._definition, opened):
+                value = call(opened.handle)
+            _refuse_doomed(opened)
+            kept = Kept(*self._engine.payloads.dump(value))
+        except BaseException:
+            self._home.drop(opened)
+            doom = opened.doom()
+            if doom is not None:
+                raise doom from None
+            raise
+        _announce(operation)
+        try:
+            earlier = self._home.keep(opened, operation, kept.output or "", kept.serialization or "")
+        except Superseded as lost:
+            _stop(operation, lost)
+            raise
+        return earlier or kept
+
+    def _recalled(self, operation: Operation) -> Kept | None:
+        try:
+            return self._home.recall(operation)
+        except Superseded as lost:
+            _stop(operation, lost)
+            raise
+
+
+async def to_the_end(work: Coroutine[Any, Any, T], operation: Operation | None) -> T:
+    """Carry *work* to its end even if this task is cancelled: what is kept must be delivered.
+
+    The cancellation is raised at the next operation.
+    """
+    here = asyncio.current_task()
+    before = here.cancelling() if here is not None else 0
+    task = asyncio.get_running_loop().create_task(work)
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except BaseException:  # noqa: BLE001, S112 -- a cancellation, or the outcome, which is raised below
+            continue
+    if operation is not None and here is not None and here.cancelling() > before:
+        operation.place.interrupted = True
+    return task.result()
+
+
+@contextmanager
+def _inside(engine: Engine, definition: TransactionDefinition, opened: Opened) -> Iterator[None]:
+    found = Inside(engine, definition.name)
+    mark = inside.set(found)
+    try:
+        with opened.entered():
+            yield
+    finally:
+        found.is_open = False
+        inside.reset(mark)
+
+
+def _refuse_doomed(opened: Opened) -> None:
+    doom = opened.doom()
+    if doom is not None:
+        raise doom
+
+
+def _announce(operation: Operation | None) -> None:
+    if operation is not None:
+        faults.point("transaction.before_record")
+
+
+def _stop(operation: Operation | None, lost: Superseded) -> None:
+    if operation is not None:
+        operation.run.stop(lost)
+
+
+def _never_known(name: str) -> str:
+    return (
+        f"The connection broke during the commit of the transaction {name!r} {_TIMES} times in a row, and each time it "
+        "was not there afterwards. Look at the network between this process and the database."
+    )

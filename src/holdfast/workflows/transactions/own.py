@@ -1,0 +1,186 @@
+"""Transactions in the application's own database: the function's writes and its record are one commit (I7)."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from holdfast import faults
+from holdfast.core.backoff import backoff
+from holdfast.errors import Conflict, Retryable, Superseded, Unavailable
+from holdfast.workflows.recorder import Kept
+from holdfast.workflows.transactions.handle import AsyncTransaction
+from holdfast.workflows.transactions.queries import transaction_queries
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holdfast.db import Transaction
+    from holdfast.db.manager import TransactionBlock
+    from holdfast.db.queries import Queries
+    from holdfast.db.session import Row
+    from holdfast.workflows.engine import Engine
+    from holdfast.workflows.recorder import Operation
+    from holdfast.workflows.transactions.home import TransactionDefinition
+
+logger = logging.getLogger("holdfast.workflows")
+
+
+class Conversation:
+    """A session of one's own with an open transaction; *handle* is what the function sees of it.
+
+    The session is taken and the transaction begun with the first statement: for a thread that saves a way to the loop
+    and back, and a function that first does something else holds up nobody.
+    """
+
+    def __init__(self, own: OwnDatabase, block: TransactionBlock, name: str, operation: Operation | None) -> None:
+        self._own = own
+        self._begun: Transaction | None = None
+        self._operation = operation
+        self.block = block
+        self.handle = AsyncTransaction(self.transaction, own.queries, name)
+
+    async def transaction(self) -> Transaction:
+        """Return the transaction, begun."""
+        if self._begun is None:
+            self._begun = await self._own.begun(self.block, self._operation)
+        return self._begun
+
+    async def end(self, *, keep: bool) -> None:
+        """Commit, or roll back; nothing to do for one that was never begun."""
+        if self._begun is not None:
+            await self.block.end(keep=keep)
+        self.block.is_open = False
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """Have the manager refuse to be used from within: on SQLite that would wait for ever."""
+        mark = self.block.mark()
+        try:
+            yield
+        finally:
+            self.block.unmark(mark)
+
+    def doom(self) -> Exception | None:
+        """Return why it cannot be kept."""
+        return self.handle.doom()
+
+
+class OwnDatabase:
+    """The database that holds the runs. Belongs to the engine's loop."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    @cached_property
+    def queries(self) -> Queries:
+        """The named queries, in the words of this database."""
+        settings = self._engine.settings
+        return transaction_queries(
+            self._engine.manager.dialect, settings.schema, clock_offset_ms=settings.clock_offset_ms
+        )
+
+    async def begin(self, definition: TransactionDefinition, operation: Operation | None) -> Conversation:
+        """Return a transaction that begins with its first statement."""
+        block = self._engine.manager.transaction(isolation=definition.isolation)
+        return Conversation(self, block, definition.name, operation)
+
+    async def begun(self, block: TransactionBlock, operation: Operation | None) -> Transaction:
+        """Begin; in a workflow wait for as long as the database is away, as every record does."""
+        failures = 0
+        while True:
+            try:
+                return await block.begin()
+            except Unavailable as error:
+                if operation is None:
+                    raise
+                failures += 1
+                await self._pause(operation, failures, error)
+
+    async def keep(
+        self, opened: Conversation, operation: Operation | None, output: str, serialization: str
+    ) -> Kept | None:
+        """Write the record under the token, then commit both. Raises ``Superseded`` if the run has another owner."""
+        if operation is not None:
+            try:
+                await self._record(opened, operation, output, serialization)
+            except Conflict:
+                await self.drop(opened)
+                return await self.recall(operation)
+            except BaseException:
+                await self.drop(opened)
+                raise
+            faults.point("transaction.before_commit")
+        await opened.end(keep=True)
+        faults.point("transaction.committed")
+        return None
+
+    async def _record(self, opened: Conversation, operation: Operation, output: str, serialization: str) -> None:
+        run = operation.run
+        operation.check()
+        transaction = await opened.transaction()
+        recorded = await transaction.execute(
+            self.queries["transaction_record"],
+            id=run.id,
+            token=run.token,
+            position=operation.position,
+            name=operation.name,
+            identity=operation.identity,
+            fingerprint=operation.mark,
+            output=output,
+            serialization=serialization,
+            duration_ms=int((self._engine.settings.world.monotonic() - operation.began) * 1000),
+        )
+        if not recorded:
+            raise Superseded("another execution owns the run")
+        if run.suspect:
+            await transaction.execute(self.queries["transaction_progressed"], id=run.id, token=run.token)
+
+    async def drop(self, opened: Conversation) -> None:
+        """Roll back."""
+        await opened.end(keep=False)
+
+    async def recall(self, operation: Operation) -> Kept | None:
+        """Ask for the record by its identity, for as long as the database is away. Raises ``Superseded``."""
+        query = self.queries["transaction_recall"]
+        failures = 0
+        while True:
+            try:
+                rows: list[Row] = await self._engine.manager.run(
+                    lambda transaction: transaction.fetch(query, id=operation.run.id, identity=operation.identity)
+                )
+                return _judged(operation, rows[0] if rows else None)
+            except (Unavailable, Retryable) as error:
+                failures += 1
+                await self._pause(operation, failures, error)
+
+    async def _pause(self, operation: Operation, failures: int, error: Exception) -> None:
+        world = self._engine.settings.world
+        if failures == 1 or failures % 20 == 0:
+            logger.warning(
+                "The transaction %r of run %s waits for the database (attempt %s): %s",
+                operation.name,
+                operation.run.id,
+                failures,
+                error,
+            )
+        await world.sleep(backoff(failures, base=0.01, cap=1.0, draw=world.random.random()))
+        await self._engine.permit.wait()
+        operation.check()
+
+
+def _judged(operation: Operation, found: Row | None) -> Kept | None:
+    """Tell by the tokens whose the run and the record are."""
+    token = operation.run.token
+    if found is None or found["owner_xid"] != token:
+        raise Superseded((found or {}).get("status"))
+    if found["recorded_by"] is None:
+        return None
+    if found["recorded_by"] != token:
+        raise Conflict(
+            f"Operation {operation.identity} of run {operation.run.id} is recorded already, "
+            f"as {found['function_name']}."
+        )
+    return Kept(found["output"], found["serialization"], found["error"])

@@ -1,0 +1,36 @@
+-- name: transaction_record
+-- LOCK IN SHARE MODE holds the run's row until commit: a plain read would let a take-over pass this write.
+INSERT INTO @operation_outputs (
+    workflow_uuid, function_id, function_name, identity, fingerprint, output, serialization, owner_xid,
+    started_at_epoch_ms, completed_at_epoch_ms
+)
+SELECT
+    w.workflow_uuid, :position, :name, :identity, :fingerprint, :output, :serialization, w.owner_xid,
+    {now_ms} - :duration_ms, {now_ms}
+FROM @workflow_status AS w FORCE INDEX (PRIMARY)
+WHERE w.workflow_uuid = :id AND w.owner_xid = :token
+LOCK IN SHARE MODE;
+
+-- name: outputs_create
+CREATE TABLE IF NOT EXISTS @transaction_outputs (
+    workflow_id VARCHAR(255) NOT NULL,
+    generation BIGINT NOT NULL,
+    identity VARCHAR(255) NOT NULL,
+    output LONGTEXT,
+    serialization VARCHAR(255),
+    created_at BIGINT NOT NULL,
+    PRIMARY KEY (workflow_id, generation, identity),
+    INDEX idx_transaction_outputs_created_at (created_at)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE {key_collation};
+
+-- name: outputs_forget
+DELETE FROM @transaction_outputs WHERE created_at < {now_ms} - :older_than_ms ORDER BY created_at LIMIT :most;
+
+-- name: call_mark
+-- A procedure may end the transaction and begin another, which the server's flag does not show: this mark is gone then.
+-- only: mysql
+SAVEPOINT holdfast_before_call;
+
+-- name: call_marked
+-- only: mysql
+RELEASE SAVEPOINT holdfast_before_call;

@@ -1,0 +1,167 @@
+"""A full disk under load: runs pause, and go on when there is room again. Nothing that was acknowledged is lost.
+
+It is the same to the engine as a database that is away: nobody is told an error but who set a deadline of their own,
+no run ends because of it, and no executor is taken for gone. SQLite is made to run out of pages, and out of file size
+(the operating system refuses the write); the servers say in a trigger what they say when their disk is full, since a
+small file system of one's own is not to be had without privileges.
+"""
+
+from __future__ import annotations
+
+import resource
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import pytest
+
+from holdfast.testing.stage import Stage
+from holdfast.testing.statement_errors import FOR_EVER, StatementErrors
+from holdfast.testing.workers import Worker, until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+PROGRAM = Path(__file__).parent / "programs" / "marcher.py"
+LEASE = 1.5
+PACES = 40
+PACE = 0.05
+TOTAL = sum(range(PACES))
+
+
+class Disk(Protocol):
+    """Something that can be full."""
+
+    def fill(self, worker: Worker) -> None:
+        """Leave no room."""
+
+    def free(self, worker: Worker) -> None:
+        """Make room again."""
+
+
+class Pages:
+    """SQLite may take no new page for its file: SQLITE_FULL at a statement."""
+
+    def __init__(self, scene: Stage, mark: Path) -> None:
+        self._mark = mark
+
+    def fill(self, worker: Worker) -> None:
+        self._mark.touch()
+
+    def free(self, worker: Worker) -> None:
+        self._mark.unlink()
+
+
+class FileSize:
+    """The operating system lets the write-ahead log grow no more: a write fails, at a statement or at the commit."""
+
+    def __init__(self, scene: Stage, mark: Path) -> None:
+        self._log = Path(scene.url.removeprefix("sqlite:///") + "-wal")
+
+    def fill(self, worker: Worker) -> None:
+        self._limit(worker, self._log.stat().st_size)
+
+    def free(self, worker: Worker) -> None:
+        self._limit(worker, resource.RLIM_INFINITY)
+
+    def _limit(self, worker: Worker, most: int) -> None:
+        _, hard = resource.prlimit(worker.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(worker.pid, resource.RLIMIT_FSIZE, (most, hard))
+
+
+class Server:
+    """A server that answers every write with the code it has for a full disk."""
+
+    code: str | int
+
+    def __init__(self, scene: Stage, mark: Path) -> None:
+        self._errors = StatementErrors(scene)
+
+    def fill(self, worker: Worker) -> None:
+        self._errors.arm(self.code, times=FOR_EVER)
+
+    def free(self, worker: Worker) -> None:
+        self._errors.disarm()
+        assert self._errors.raised > 0
+
+
+class Postgres(Server):
+    code = "53100"
+
+
+class MariaDB(Server):
+    code = 1021
+
+
+class MariaDBTable(Server):
+    code = 1114
+
+
+DISKS: dict[str, tuple[str, type[Disk]]] = {
+    "sqlite-pages": ("sqlite", Pages),
+    "sqlite-file-size": ("sqlite", FileSize),
+    "postgres-53100": ("postgres", Postgres),
+    "mariadb-1021": ("mariadb", MariaDB),
+    "mariadb-1114": ("mariadb", MariaDBTable),
+}
+
+
+@pytest.fixture
+def small_stage(fresh_database: Callable[[str], str], tmp_path: Path) -> Iterator[Callable[[str], Stage]]:
+    with ExitStack() as afterwards:
+        yield lambda kind: Stage(PROGRAM, fresh_database(kind), tmp_path / "effects", afterwards)
+
+
+def until_quiet(scene: Stage) -> None:
+    """Wait until nothing has happened outside for more than a lease."""
+    last, since = -1, 0.0
+
+    def quiet() -> bool:
+        nonlocal last, since
+        now = len(scene.ledger.all())
+        if now != last:
+            last, since = now, time.monotonic()
+        return time.monotonic() - since > 1.2 * LEASE
+
+    until(quiet)
+
+
+@pytest.mark.parametrize("colour", ["async", "sync"])
+@pytest.mark.parametrize("way", list(DISKS))
+def test_a_full_disk_pauses_runs_and_loses_nothing(
+    way: str, colour: str, small_stage: Callable[[str], Stage], tmp_path: Path
+) -> None:
+    kind, disk_of = DISKS[way]
+    scene, mark = small_stage(kind), tmp_path / "full"
+    worker = scene.ready(colour, app={"lease": LEASE}, full_while=str(mark))
+    disk = disk_of(scene, mark)
+    early, running = [f"early-{n}" for n in range(5)], [f"running-{n}" for n in range(10)]
+    for name in early:
+        worker.tell("run", "march", name, 3, 0.0)
+    assert [worker.hear("result", name)[2] for name in early] == [3] * 5
+    for name in running:
+        worker.tell("within", 1.2 * LEASE + 1.0, "march", name, PACES, PACE)
+    for name in running:
+        worker.hear("acknowledged", name)
+    until(lambda: len(scene.ledger.all()) > 60)
+
+    disk.fill(worker)
+    worker.tell("run", "march", "meanwhile", 3, 0.0)
+    until_quiet(scene)
+    # Who had a deadline hears that it is over, and nobody hears anything else.
+    for name in running:
+        assert worker.hear("result", name)[2:][:1] == ["TimeoutError"]
+    assert not worker.heard("result", "meanwhile")
+    assert not worker.heard("failed")
+    assert set(scene.statuses().values()) == {"SUCCESS", "PENDING"}
+    assert worker.alive
+    disk.free(worker)
+
+    assert worker.hear("result", "meanwhile")[2] == 3
+    until(scene.all_ended)
+    runs = {row["workflow_uuid"]: row for row in scene.fetch("SELECT * FROM {runs}")}
+    assert set(runs) == {*early, *running, "meanwhile"}
+    assert {runs[name]["output"] for name in running} == {str(TOTAL)}
+    assert {(run["recovery_attempts"], run["executions"]) for run in runs.values()} == {(0, 1)}
+    scene.check_record()
