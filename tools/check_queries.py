@@ -18,6 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from holdfast.cli.doctor import doctor_queries
 from holdfast.db import ConnectionManager, DatabaseURL, DialectName
 from holdfast.db.identifiers import quote
 from holdfast.db.migrations import SCHEMA, Migrator, schema_fragments
@@ -27,6 +28,8 @@ from holdfast.db.settings import Settings
 from holdfast.errors import DatabaseError
 from holdfast.testing.servers import Fleet, databases_of
 from holdfast.workflows.control import control_queries
+from holdfast.workflows.looking import looking_queries
+from holdfast.workflows.parking import parking_queries
 from holdfast.workflows.queries import workflow_queries
 from holdfast.workflows.retention.queries import retention_queries
 
@@ -57,8 +60,11 @@ def _database_queries(dialect: DialectName, schema: str) -> Queries:
 
 # How each folder of queries is loaded.
 LOADERS: dict[str, Callable[[DialectName, str], Queries]] = {
+    "cli/sql": doctor_queries,
     "db/sql": _database_queries,
     "workflows/control/sql": control_queries,
+    "workflows/looking/sql": looking_queries,
+    "workflows/parking/sql": parking_queries,
     "workflows/sql": workflow_queries,
     "workflows/retention/sql": retention_queries,
 }
@@ -90,6 +96,14 @@ def _docstrings(tree: ast.AST) -> Iterator[ast.Constant]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             yield node.value
+
+
+def variants(query: Query) -> Iterator[Query]:
+    """Yield the query as it is with all its optional parts, without any, and with what each of them needs alone."""
+    yield query
+    if query.optional:
+        yield query.variant(())
+        yield from (query.variant({name}) for name in sorted(query.optional))
 
 
 async def refused(url: DatabaseURL, queries: Sequence[Query]) -> list[str]:
@@ -159,7 +173,7 @@ def problems(servers: dict[str, str], folder: str) -> Iterator[str]:
         sides = [load(dialect, SCHEMA) for dialect in DialectName]
         yield from compare(*sides)
         for side in sides:
-            loaded[side.dialect] += side
+            loaded[side.dialect] += [variant for query in side for variant in variants(query)]
     sqlite = DatabaseURL.parse(f"{folder}/queries.sqlite")
     yield from asyncio.run(refused(sqlite, loaded[DialectName.SQLITE]))
     for dialect, kind in {DialectName.POSTGRES: "postgres", DialectName.MYSQL: "mariadb"}.items():

@@ -77,8 +77,9 @@ def remote_settings(
 class ClientHandle:
     """A run, from outside."""
 
-    def __init__(self, client: Client, workflow_id: str) -> None:
-        self._client = client
+    def __init__(self, remote: Remote, portal: Portal, workflow_id: str) -> None:
+        self._remote = remote
+        self._portal = portal
         self._workflow_id = workflow_id
 
     @property
@@ -88,11 +89,11 @@ class ClientHandle:
 
     def result(self, timeout: Duration | None = None) -> Any:
         """Wait for the run's value, or raise what it ended with; ``TimeoutError`` leaves it running."""
-        return self._client.wait(self._workflow_id, timeout)
+        return _value(self._portal.call(self._remote.outcome(self._workflow_id, timeout)))
 
     def status(self) -> WorkflowState:
         """Return where the run stands now, without its input and output."""
-        return self._client.get_workflow(self._workflow_id, load_input=False, load_output=False)
+        return self._portal.call(self._remote.state(self._workflow_id))
 
     def __repr__(self) -> str:
         return f"<ClientHandle of run {self._workflow_id}>"
@@ -101,8 +102,8 @@ class ClientHandle:
 class AsyncClientHandle:
     """A run, from outside; awaiting the handle is awaiting ``result()``."""
 
-    def __init__(self, client: AsyncClient, workflow_id: str) -> None:
-        self._client = client
+    def __init__(self, remote: Remote, workflow_id: str) -> None:
+        self._remote = remote
         self._workflow_id = workflow_id
 
     @property
@@ -112,11 +113,11 @@ class AsyncClientHandle:
 
     async def result(self, timeout: Duration | None = None) -> Any:  # noqa: ASYNC109 -- the same name in both colours
         """Wait for the run's value, or raise what it ended with; ``TimeoutError`` leaves it running."""
-        return await self._client.wait(self._workflow_id, timeout)
+        return _value(await self._remote.outcome(self._workflow_id, timeout))
 
     async def status(self) -> WorkflowState:
         """Return where the run stands now, without its input and output."""
-        return await self._client.get_workflow(self._workflow_id, load_input=False, load_output=False)
+        return await self._remote.state(self._workflow_id)
 
     def __await__(self) -> Generator[Any, Any, Any]:
         return self.result().__await__()
@@ -175,7 +176,7 @@ class Client(Management[ClientHandle]):
 
         With a *workflow_id* that is taken by the same call, the handle is that run's; ``WorkflowConflict`` otherwise.
         """
-        return ClientHandle(self, self._portal.call(self._remote.start(workflow_name, args, kwargs, options)))
+        return self.retrieve_workflow(self._portal.call(self._remote.start(workflow_name, args, kwargs, options)))
 
     def enqueue(
         self,
@@ -191,15 +192,11 @@ class Client(Management[ClientHandle]):
         ``WorkflowConflict`` if the id belongs to another call, or the *deduplication_id* to a run that has not ended.
         """
         made = self._remote.enqueue(workflow_name, args, kwargs, options, queue_name)
-        return ClientHandle(self, self._portal.call(made))
+        return self.retrieve_workflow(self._portal.call(made))
 
     def retrieve_workflow(self, workflow_id: str) -> ClientHandle:
         """Return a handle of a run by its id; its result comes back as plain JSON values."""
-        return ClientHandle(self, workflow_id)
-
-    def wait(self, workflow_id: str, timeout: Duration | None = None) -> Any:
-        """Wait for a run's value, or raise what it ended with; ``TimeoutError`` leaves it running."""
-        return _value(self._portal.call(self._remote.outcome(workflow_id, _limit(timeout))))
+        return ClientHandle(self._remote, self._portal, workflow_id)
 
     def _manage(
         self,
@@ -251,7 +248,7 @@ class AsyncClient(AsyncManagement[AsyncClientHandle]):
 
         With a *workflow_id* that is taken by the same call, the handle is that run's; ``WorkflowConflict`` otherwise.
         """
-        return AsyncClientHandle(self, await self._remote.start(workflow_name, args, kwargs, options))
+        return self.retrieve_workflow(await self._remote.start(workflow_name, args, kwargs, options))
 
     async def enqueue(
         self,
@@ -266,15 +263,11 @@ class AsyncClient(AsyncManagement[AsyncClientHandle]):
 
         ``WorkflowConflict`` if the id belongs to another call, or the *deduplication_id* to a run that has not ended.
         """
-        return AsyncClientHandle(self, await self._remote.enqueue(workflow_name, args, kwargs, options, queue_name))
+        return self.retrieve_workflow(await self._remote.enqueue(workflow_name, args, kwargs, options, queue_name))
 
     def retrieve_workflow(self, workflow_id: str) -> AsyncClientHandle:
         """Return a handle of a run by its id; its result comes back as plain JSON values."""
-        return AsyncClientHandle(self, workflow_id)
-
-    async def wait(self, workflow_id: str, timeout: Duration | None = None) -> Any:  # noqa: ASYNC109 -- as in Client
-        """Wait for a run's value, or raise what it ended with; ``TimeoutError`` leaves it running."""
-        return _value(await self._remote.outcome(workflow_id, _limit(timeout)))
+        return AsyncClientHandle(self._remote, workflow_id)
 
     async def _manage(
         self,
@@ -284,10 +277,6 @@ class AsyncClient(AsyncManagement[AsyncClientHandle]):
         type_: Any,  # noqa: ARG002 -- likewise
     ) -> T:
         return await self._remote.ask(call)
-
-
-def _limit(timeout: Duration | None) -> float | None:
-    return None if timeout is None else seconds(timeout)
 
 
 def _value(outcome: Outcome) -> Any:

@@ -27,6 +27,7 @@
     │   └── PipelineClosed          handed over after, or given up during, the close
     ├── WorkflowError               a durable run cannot be started, found or finished
     │   ├── WorkflowConflict        the id belongs to a run of another function or with other arguments
+    │   │   └── Deduplicated        the queue has a run with this deduplication id that has not ended
     │   ├── WorkflowNotFound        there is no run of this id
     │   ├── TransitionRefused       what was asked of the run cannot happen in its status
     │   ├── WorkflowCancelled       the run was cancelled
@@ -169,6 +170,10 @@ class WorkflowError(HoldfastError):
 
 class WorkflowConflict(WorkflowError):
     """The workflow id belongs to a run of another function or with other arguments."""
+
+
+class Deduplicated(WorkflowConflict):
+    """The queue has a run with this deduplication id that has not ended; nothing was put in it."""
 
 
 class WorkflowNotFound(WorkflowError, LookupError):

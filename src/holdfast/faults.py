@@ -25,6 +25,7 @@ POINTS = {
     "run.told": "whoever waited for the outcome has been told",
     "run.claimed": "a claim is committed, nothing runs yet",
     "run.loaded": "the history of claimed runs is loaded, nothing runs yet",
+    "run.put_away": "a run that waits for long is put away, nothing of it runs any more",
     "run.handed_over": "a run has been handed over by a stopping executor",
     "step.before_user_code": "an operation is about to be carried out",
     "step.after_user_code": "an operation has been carried out and is not recorded",

@@ -8,6 +8,7 @@ small file system of one's own is not to be had without privileges.
 
 from __future__ import annotations
 
+import itertools
 import resource
 import time
 from contextlib import ExitStack
@@ -32,6 +33,8 @@ TOTAL = sum(range(PACES))
 
 class Disk(Protocol):
     """Something that can be full."""
+
+    def __init__(self, scene: Stage, mark: Path) -> None: ...
 
     def fill(self, worker: Worker) -> None:
         """Leave no room."""
@@ -127,8 +130,15 @@ def until_quiet(scene: Stage) -> None:
     until(quiet)
 
 
-@pytest.mark.parametrize("colour", ["async", "sync"])
-@pytest.mark.parametrize("way", list(DISKS))
+@pytest.mark.parametrize(
+    ("way", "colour"),
+    [
+        *itertools.product(["sqlite-pages", "sqlite-file-size"], ["async", "sync"]),
+        ("postgres-53100", "async"),
+        ("mariadb-1021", "sync"),
+        ("mariadb-1114", "async"),
+    ],
+)
 def test_a_full_disk_pauses_runs_and_loses_nothing(
     way: str, colour: str, small_stage: Callable[[str], Stage], tmp_path: Path
 ) -> None:
@@ -147,12 +157,12 @@ def test_a_full_disk_pauses_runs_and_loses_nothing(
     until(lambda: len(scene.ledger.all()) > 60)
 
     disk.fill(worker)
-    worker.tell("run", "march", "meanwhile", 3, 0.0)
     until_quiet(scene)
+    worker.tell("run", "march", "meanwhile", 3, 0.0)
     # Who had a deadline hears that it is over, and nobody hears anything else.
     for name in running:
-        assert worker.hear("result", name)[2:][:1] == ["TimeoutError"]
-    assert not worker.heard("result", "meanwhile")
+        assert worker.hear("result", name)[2] == "TimeoutError"
+    assert worker.heard("result", "meanwhile") in ([], [["result", "meanwhile", 3]])  # the last free page may hold it
     assert not worker.heard("failed")
     assert set(scene.statuses().values()) == {"SUCCESS", "PENDING"}
     assert worker.alive

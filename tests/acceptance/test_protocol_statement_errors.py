@@ -6,10 +6,14 @@ what happened outside.
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import pytest
 
+from holdfast.testing.rival import Rival
 from holdfast.testing.statement_errors import StatementErrors
 from holdfast.testing.workers import Worker, until
 
@@ -77,6 +81,66 @@ def test_release_and_claim_survive_the_nth_statement_that_fails(
     assert len(scene.statuses()) == 20
     assert scene.fetch("SELECT 1 AS one FROM {runs} WHERE executions > 1")
     scene.check_record()
+
+
+def load(scene: Stage, workers: list[Worker], count: int) -> None:
+    """Ask each worker for *count* runs of half a second and more; return when both have begun."""
+    for worker in workers:
+        worker.tell("many", "walk", f"{worker.pid}-", count)
+    until(lambda: all(begun(scene, f"{worker.pid}-") > 5 for worker in workers))
+
+
+def assert_all_ended_once(scene: Stage, workers: list[Worker], count: int, *, woken: bool = False) -> None:
+    for worker in workers:
+        assert worker.hear("results", f"{worker.pid}-")[2] == [3 * number for number in range(count)]
+    assert not [line for worker in workers for line in worker.heard("failed")]
+    assert scene.all_ended()
+    assert len(scene.statuses()) == len(workers) * count
+    scene.check_record(woken=woken)
+
+
+def retried(workers: list[Worker], code: str) -> int:
+    """Return how often the workers' logs say that the server asked to try again, with *code*."""
+    logs = [Path(f"/proc/{worker.pid}/fd/2").read_text(errors="replace") for worker in workers]
+    return sum(log.count(f"asks to try again ({code})") for log in logs)
+
+
+@pytest.mark.parametrize(("kind", "code"), [("postgres", "40P01"), ("mariadb", "1213")])
+def test_real_deadlocks_lose_and_double_nothing(kind: str, code: str, stage: Callable[[str], Stage]) -> None:
+    scene = stage(kind)
+    # PostgreSQL looks for a deadlock after a second, which is to be less than the engine's patience with a statement.
+    workers = [scene.ready(colour, app={"lease": 6.0}) for colour in ("async", "sync")]
+    load(scene, workers, 120)
+    Rival(scene.url).lock_in_opposite_order(lambda: retried(workers, code) >= 3)
+
+    assert_all_ended_once(scene, workers, 120)
+    assert retried(workers, code) >= 1
+
+
+def test_real_serialization_failures_lose_and_double_nothing(stage: Callable[[str], Stage]) -> None:
+    """In a database whose owner has made REPEATABLE READ the default."""
+    scene = stage("postgres")
+    name = urlsplit(scene.url).path.lstrip("/")
+    scene.execute(f"ALTER DATABASE {name} SET default_transaction_isolation = 'repeatable read'")
+    workers = [scene.ready(colour, app={"lease": 6.0}) for colour in ("async", "sync")]
+    load(scene, workers, 120)
+    Rival(scene.url).change_what_others_wait_for(lambda: retried(workers, "40001") >= 8)
+
+    assert_all_ended_once(scene, workers, 120)
+    assert retried(workers, "40001") >= 1
+
+
+@pytest.mark.parametrize("kind", ["postgres", "mariadb"])
+def test_rows_that_are_held_for_two_leases_are_waited_for(kind: str, stage: Callable[[str], Stage]) -> None:
+    """Longer than the engine's patience with a statement, and than the server's with a lock (1205 on MariaDB)."""
+    lease = 1.5
+    scene = stage(kind)
+    workers = [scene.ready(colour, app={"lease": lease}) for colour in ("async", "sync")]
+    load(scene, workers, 30)
+    end = time.monotonic() + 2 * lease
+    Rival(scene.url).hold_all(lambda: time.monotonic() >= end)
+
+    assert_all_ended_once(scene, workers, 30, woken=True)
 
 
 def begun(scene: Stage, prefix: str) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,7 +14,7 @@ from holdfast.db.migrations import SCHEMA
 from holdfast.db.url import DatabaseURL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 _VARIABLES = ("HOLDFAST_DATABASE_URL", "DATABASE_URL")
 
@@ -40,4 +42,16 @@ def database_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-__all__ = ["database_options", "named_database"]
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Keep off the screen what an application should log about its database; the doctor says it when asked."""
+    logger = logging.getLogger("holdfast.db")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+__all__ = ["database_options", "named_database", "quietly"]

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli.database import database_options, named_database
+from holdfast.cli.database import database_options, named_database, quietly
 from holdfast.cli.doctor_runs import executor_findings, waiting_findings
 from holdfast.cli.doctor_settings import mysql_findings, postgres_findings
 from holdfast.cli.doctor_sqlite import file_findings, library_finding
 from holdfast.cli.failure import failures
-from holdfast.cli.findings import Finding, judged
-from holdfast.cli.output import Output
+from holdfast.cli.findings import Finding, Level, judged, problem
+from holdfast.cli.output import Output, plain
 from holdfast.db.manager import ConnectionManager
 from holdfast.db.migrations import Migrator
 from holdfast.db.queries import Queries
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from holdfast.db.session import Row
     from holdfast.db.url import DatabaseURL
 
-_FOUND_SOMETHING = 1
+_PROBLEMS = 1
 _LARGEST_SKEW = 2.0
 _SLOWEST_TRIP = 0.1
 _PATIENCE_MS = 60_000
@@ -47,29 +47,26 @@ def doctor_queries(dialect: DialectName, schema: str | None) -> Queries:
 def command(url: str | None, schema: str, *, as_json: bool) -> None:
     """Check a database and its settings, and say what to do. Nothing is changed.
 
-    Exit codes: 0 all is well, 1 something was found, 2 it could not be done.
+    Exit codes: 0 all is well, though there may be advice; 1 there are problems; 2 it could not be done.
     """
-    with failures():
+    with failures(), quietly():
         place = named_database(url)
         findings = asyncio.run(_examine(place, schema))
     out = Output(as_json=as_json)
-    out.document({"ok": all(each.ok for each in findings), "findings": [_plain(each) for each in findings]})
+    well = all(each.level is not Level.PROBLEM for each in findings)
+    out.document({"ok": well, "findings": [plain(each) for each in findings]})
     out.table(
         ("", "check", "found", "what to do"),
-        [("ok" if each.ok else "!!", each.check, each.found, each.remedy) for each in findings],
+        [(each.level.value, each.check, each.found, each.remedy) for each in findings],
     )
-    if not all(each.ok for each in findings):
-        raise click.exceptions.Exit(_FOUND_SOMETHING)
-
-
-def _plain(finding: Finding) -> dict[str, str | bool | None]:
-    return {"check": finding.check, "ok": finding.ok, "found": finding.found, "remedy": finding.remedy}
+    if not well:
+        raise click.exceptions.Exit(_PROBLEMS)
 
 
 async def _examine(place: DatabaseURL, schema: str) -> list[Finding]:
     """Go as far as each check lets the next one make sense."""
     findings = [Finding("database", place.safe), _driver(place.dialect)]
-    if not findings[-1].ok:
+    if findings[-1].level is Level.PROBLEM:
         return findings
     if place.dialect is DialectName.SQLITE:
         findings.append(library_finding(sqlite3.sqlite_version))
@@ -78,7 +75,7 @@ async def _examine(place: DatabaseURL, schema: str) -> list[Finding]:
         refuse_foreign_file(manager.url)
         await manager.initialize()
     except (DatabaseError, NotOurDatabase) as error:
-        return [*findings, _failed("connection", error)]
+        return [*findings, problem("connection", "none", " ".join(str(error).split()))]
     try:
         return findings + await _Examination(manager, schema).findings()
     finally:
@@ -92,13 +89,7 @@ def _driver(dialect: DialectName) -> Finding:
     try:
         return Finding("driver", f"{package} {version(package)}")
     except PackageNotFoundError:
-        return Finding("driver", f"{package} is not installed", f"Install holdfast[{extra}].")
-
-
-def _failed(check: str, error: Exception) -> Finding:
-    """Return what an error says: its first sentence is what was found, the rest what to do."""
-    text = " ".join(str(error).split())
-    return Finding(check, type(error).__name__, text)
+        return problem("driver", f"{package} is not installed", f"Install holdfast[{extra}].")
 
 
 class _Examination:
@@ -140,6 +131,7 @@ class _Examination:
                 f"{trip * 1000:.1f} ms",
                 ok=trip <= _SLOWEST_TRIP,
                 remedy="Every commit takes at least this long: run the application nearer to its database.",
+                level=Level.ADVICE,
             ),
             judged(
                 "clock",
@@ -155,11 +147,11 @@ class _Examination:
         migrator = Migrator(self._manager, schema=self._schema, create_database=False)
         found = await migrator.current_version()
         if not found:
-            return Finding("tables", "none", "Run `holdfast migrate`, or check the URL and the schema."), False
+            return problem("tables", "none", "Run `holdfast migrate`, or check the URL and the schema."), False
         try:
             await migrator.check()
         except SchemaError as error:
-            return Finding("tables", f"version {found}", " ".join(str(error).split())), False
+            return problem("tables", f"version {found}", " ".join(str(error).split())), False
         return Finding("tables", f"version {found}, as this release needs"), True
 
     async def _settings(self, executors: int) -> list[Finding]:

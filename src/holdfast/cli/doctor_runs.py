@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from holdfast.cli.findings import Finding
+from holdfast.cli.findings import Finding, problem
 from holdfast.cli.output import moment
 from holdfast.model.workflow import INTERNAL_QUEUE
 
@@ -24,7 +24,7 @@ def executor_findings(executors: Sequence[Row]) -> list[Finding]:
         silent = row["now_ms"] - row["last_beat_at"]
         if silent > row["lease_ms"]:
             found.append(
-                Finding(
+                problem(
                     "executor",
                     f"{who} has been silent for {silent / 1000:.0f} s, its lease is {row['lease_ms'] / 1000:.0f} s",
                     "If the process is gone, launch any executor: it takes over the runs and removes this one. If it "
@@ -33,7 +33,7 @@ def executor_findings(executors: Sequence[Row]) -> list[Finding]:
             )
         elif row["stalled_since"] is not None:
             found.append(
-                Finding(
+                problem(
                     "executor",
                     f"{who} has a blocked event loop since {moment(row['stalled_since'])}",
                     "Its log names the function that blocks: make it a step, or give it a thread.",
@@ -48,7 +48,7 @@ def waiting_findings(waiting: Iterable[Row], executors: Sequence[Row]) -> list[F
     versions = {row["application_version"] for row in alive}
     queues = {INTERNAL_QUEUE}.union(*(msgspec.json.decode(row["queues"], type=list[str]) for row in alive))
     found = [
-        Finding(
+        problem(
             "waiting runs",
             f"{row['runs']} of {row['name']} since {moment(row['waiting_since'])}",
             _missing(row, versions, queues),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holdfast.cli.findings import Finding, judged
+from holdfast.cli.findings import Finding, Level, judged
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,6 +26,7 @@ def postgres_findings(settings: Mapping[str, str], executors: int) -> list[Findi
             settings["server_version"],
             ok=int(settings["server_version_num"]) >= _OLDEST_POSTGRES,
             remedy="Holdfast is tested with PostgreSQL 15 and later: upgrade the server.",
+            level=Level.ADVICE,
         ),
         *_postgres_durability(settings),
         *_postgres_place(settings),
@@ -73,6 +74,7 @@ def _postgres_place(settings: Mapping[str, str]) -> list[Finding]:
             f"{idle} ms" if idle else "off",
             ok=idle == 0 or idle >= _SHORTEST_IDLE_MS,
             remedy=f"It ends transactions that pause briefly: set it to {_SHORTEST_IDLE_MS} ms or more, or to 0.",
+            level=Level.ADVICE,
         ),
     ]
 
@@ -87,6 +89,7 @@ def _connections(most: int, executors: int) -> Finding:
             f"With the default pool_size of {_POOL} they may want {needed} connections: lower pool_size, "
             "raise max_connections, or put a pooler between."
         ),
+        level=Level.ADVICE,
     )
 
 
@@ -109,12 +112,14 @@ def mysql_findings(settings: Mapping[str, str], executors: int) -> list[Finding]
             f"{packet} bytes",
             ok=packet >= _SMALLEST_PACKET,
             remedy=f"A batch of large payloads may be refused: set it to {_SMALLEST_PACKET} or more.",
+            level=Level.ADVICE,
         ),
         judged(
             "sql_mode",
             settings["sql_mode"] or "empty",
             ok=bool(strict),
             remedy="Values that do not fit would be cut in your own sessions: add STRICT_TRANS_TABLES.",
+            level=Level.ADVICE,
         ),
         judged(
             "primary",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from holdfast.cli.findings import Finding, judged
+from holdfast.cli.findings import Finding, Level, judged
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,6 +25,7 @@ def library_finding(version: str) -> Finding:
             "Before 3.51.3 a file can be damaged when two programs checkpoint it at once. Our processes take turns: "
             "let no other program write to the file, and use a Python with a newer SQLite where you can."
         ),
+        level=Level.ADVICE,
     )
 
 

@@ -52,7 +52,7 @@ class Output:
 
     def facts(self, facts: Iterable[tuple[str, Any]]) -> None:
         """Print names and values for people, without those that have none."""
-        self.table(("", ""), [(name, value) for name, value in facts if value is not None])
+        self.table(("field", "value"), [(name, value) for name, value in facts if value is not None])
 
 
 def complain(text: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from holdfast.cli.database import database_options, named_database
+from holdfast.cli.database import database_options, named_database, quietly
 from holdfast.cli.failure import failures
 from holdfast.cli.output import Output
 from holdfast.client import Client
@@ -20,7 +20,7 @@ def on_runs(function: Callable[..., Any]) -> Callable[..., Any]:
     @database_options
     @wraps(function)
     def command(*args: Any, url: str | None, schema: str, as_json: bool, **options: Any) -> None:
-        with failures():
+        with failures(), quietly():
             place = named_database(url)
             with Client(place.secret_text(), schema=schema, pool_size=2, application_name="holdfast-cli") as client:
                 function(client, Output(as_json=as_json), *args, **options)

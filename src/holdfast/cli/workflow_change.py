@@ -25,7 +25,7 @@ _AT_ONCE = 100
 _SOME_REFUSED = 1
 
 _yes = click.option("--yes", is_flag=True, help="Do not ask.")
-_queue = click.option("--queue", "to_queue", help="The queue to go on in.")
+_to_queue = click.option("--to-queue", "to_queue", help="The queue to go on in.")
 _step = click.option(
     "--from-step", "start_step", type=click.IntRange(1), default=1, show_default=True, help="The first step to run."
 )
@@ -34,7 +34,7 @@ _step = click.option(
 def _place(function: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         click.option("--to-partition", "to_partition", help="The partition of that queue."),
-        click.option("--to-queue", "to_queue", help="The queue to go on in."),
+        _to_queue,
         click.option("--to-version", "to_version", help="The application version to go on in."),
         _step,
     ):
@@ -66,7 +66,7 @@ def cancel(
 
 @click.command()
 @run_options
-@click.option("--to-queue", "to_queue", help="The queue to go on in.")
+@_to_queue
 @on_runs
 def resume(
     client: Client,

@@ -42,7 +42,7 @@ def import_(client: Client, out: Output, *, source: IO[bytes], workflow_id: str 
     try:
         document = msgspec.json.decode(source.read(), type=dict)
     except msgspec.DecodeError as error:
-        raise Failure(f"{source.name} holds no exported run: {error}.") from error
+        raise Failure(f"The document is no exported run: {error}.") from error
     handle = client.import_workflow(document, workflow_id=workflow_id, on_conflict=on_conflict)
     out.document({"workflow_id": handle.workflow_id})
     out.say(f"Imported {handle.workflow_id}.")

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from holdfast.cli.failure import Failure
 from holdfast.cli.output import complain, shown
 from holdfast.cli.runs import on_runs
 from holdfast.cli.words import array, attribute, duration, mapping
-from holdfast.errors import HoldfastError
+from holdfast.errors import DatabaseError, SerializationError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,13 +76,14 @@ def _finish(out: Output, handle: ClientHandle, limit: timedelta | None) -> None:
     """Print the result; or, on standard error, what the run ended with."""
     try:
         value = handle.result(limit)
-    except HoldfastError:
+    except (DatabaseError, SerializationError):
         raise
     except Exception as error:
-        # The run's own error, of whatever class: that it failed is the answer.
-        out.document(
-            {"workflow_id": handle.workflow_id, "error": {"name": type(error).__name__, "message": str(error)}}
-        )
+        # The run's own error, of whatever class: that it failed is the answer. Or our patience is over.
+        if not handle.status().status.has_ended:
+            raise Failure(str(error)) from error
+        told = {"name": type(error).__name__, "message": str(error)}
+        out.document({"workflow_id": handle.workflow_id, "error": told})
         complain(f"{handle.workflow_id} ended with {type(error).__name__}: {error}")
         raise click.exceptions.Exit(_FAILED) from error
     out.document({"workflow_id": handle.workflow_id, "output": value})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -76,7 +76,10 @@ class Retry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartOptions:
-    """What may be said about a single run when it is started."""
+    """What may be said about a single run when it is started or put in a queue.
+
+    *queue_name* and what follows it are for queues alone; *debounce_timeout* for ``debounce`` alone.
+    """
 
     workflow_id: str | None = None
     timeout: Duration | None = None
@@ -86,6 +89,14 @@ class StartOptions:
     authenticated_roles: tuple[str, ...] | None = None
     application_version: str | None = None
     on_conflict: str = "reject"
+    queue_name: str | None = None
+    priority: int = 0
+    delay: Duration | None = None
+    delay_until: datetime | None = None
+    deduplication_id: str | None = None
+    queue_partition_key: str | None = None
+    on_duplicate: str = "reject"
+    debounce_timeout: Duration | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

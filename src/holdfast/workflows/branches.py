@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import MisuseError, Superseded
+from holdfast.workflows.parking import Wait
 from holdfast.workflows.place import WorkflowPlace, here
 
 if TYPE_CHECKING:
@@ -31,8 +33,10 @@ async def gather(place: WorkflowPlace | None, parts: Sequence[Awaitable[Any]]) -
     """Run awaitables side by side; outside a workflow just that, inside one each in a branch of its own."""
     if place is None:
         return list(await asyncio.gather(*parts))
-    tasks = [asyncio.ensure_future(_in_branch(place.run, place.branch.open(), part)) for part in parts]
-    return _sorted_out(await asyncio.gather(*tasks, return_exceptions=True))
+    tasks = [_in_task(place.run, place.branch.open(), part) for part in parts]
+    with _joining(place):
+        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+    return _sorted_out(outcomes)
 
 
 def gather_blocking(
@@ -48,8 +52,10 @@ def gather_blocking(
 
     for index in range(len(parts)):
         run, branch = (None, None) if place is None else (place.run, place.branch.open())
+        if run is not None:
+            run.waits().opened()
         threads.submit(partial(job, index, contextvars.copy_context(), run, branch))
-    with threads.waiting():
+    with _joining(place), threads.waiting():
         for _ in parts:
             left.acquire()
     return _sorted_out(outcomes)
@@ -66,9 +72,10 @@ async def within(durable: Durable, place: WorkflowPlace | None, seconds: float, 
         if asyncio.iscoroutine(part):
             part.close()
         raise _time_is_over(seconds)
-    task = asyncio.ensure_future(_in_branch(place.run, branch, part))
+    task = _in_task(place.run, branch, part)
     try:
-        await asyncio.wait([task], timeout=None if known is not None else durable.seconds_until(end))
+        with _joining(place, None if known is not None else end):
+            await asyncio.wait([task], timeout=None if known is not None else durable.seconds_until(end))
     except asyncio.CancelledError:
         task.cancel()
         raise
@@ -94,7 +101,8 @@ def within_blocking(
     if known == _LATE:
         raise _time_is_over(seconds)
     side = _Side(place.run, branch, part, threads)
-    outcome = side.wait(None if known is not None else durable.seconds_until(end), threads)
+    with _joining(place, None if known is not None else end):
+        outcome = side.wait(None if known is not None else durable.seconds_until(end), threads)
     if known is None:
         known = durable.value_blocking(verdict, TIMED_OUT, durable.whole, lambda: int(outcome is _STILL_RUNS))
     if known == _LATE:
@@ -116,6 +124,8 @@ class _Side:
         self._ended = threading.Event()
         self._outcome: Any = None
         context = contextvars.copy_context()
+        if run is not None:
+            run.waits().opened()
 
         def job() -> None:
             self._outcome = context.run(_on_thread, run, branch, part)
@@ -132,9 +142,25 @@ def _time_is_over(seconds: float) -> TimeoutError:
     return TimeoutError(f"This part of the workflow took longer than its {seconds:g} s.")
 
 
-async def _in_branch(run: Run, branch: Branch, part: Awaitable[Any]) -> Any:
-    here.set(WorkflowPlace(run, branch, asyncio.current_task()))
-    return await part
+def _in_task(run: Run, branch: Branch, part: Awaitable[Any]) -> asyncio.Task[Any]:
+    """Run *part* in a task of its own, as a branch of the run that is counted while it lasts."""
+
+    async def work() -> Any:
+        here.set(WorkflowPlace(run, branch, asyncio.current_task()))
+        return await part
+
+    run.waits().opened()
+    task = asyncio.ensure_future(work())
+    task.add_done_callback(lambda _: run.waits().ended())
+    return task
+
+
+def _joining(place: WorkflowPlace | None, until_ms: int | None = None) -> AbstractContextManager[None]:
+    """Note that the branch waits for branches it has opened, at most until a moment."""
+    if place is None:
+        return nullcontext()
+    waiting: AbstractContextManager[None] = place.run.engine.parker.waiting(place.run, Wait(until_ms))
+    return waiting
 
 
 def _on_thread(run: Run | None, branch: Branch | None, part: Callable[[], Any]) -> Any:
@@ -144,6 +170,9 @@ def _on_thread(run: Run | None, branch: Branch | None, part: Callable[[], Any]) 
         return part()
     except BaseException as error:  # noqa: BLE001 -- sorted out and raised in the thread that gathers
         return _Raised(error)
+    finally:
+        if run is not None:
+            run.waits().ended()
 
 
 class _Raised:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
 from holdfast.errors import Superseded
@@ -36,7 +37,10 @@ class CancelToken:
         """Wait for so long, or until the run is cancelled; return whether it is. For threads."""
         run = self._run
         if run is not None:
-            run.halted().wait(seconds(timeout))
+            halted = threading.Event()
+            run.on_halt(halted.set)
+            halted.wait(seconds(timeout))
+            run.off_halt(halted.set)
         return self.is_cancelled
 
     def raise_if_cancelled(self) -> None:

@@ -11,6 +11,7 @@ from holdfast.model.workflow import Duration, seconds
 from holdfast.model.world import RealWorld, World
 from holdfast.serialize import Serialization
 from holdfast.workflows.engine import EngineSettings
+from holdfast.workflows.parking import PUT_AWAY_AFTER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,6 +48,7 @@ class Settings(TypedDict, total=False):
     application_name: str
     max_workflow_threads: int
     max_runs: int
+    put_away_after: Duration
     world: World | None
     clock_offset_ms: str | None
 
@@ -69,6 +71,7 @@ def engine_settings(
     application_name: str = "holdfast",
     max_workflow_threads: int = 64,
     max_runs: int = 20_000,
+    put_away_after: Duration = PUT_AWAY_AFTER,
     world: World | None = None,
     clock_offset_ms: str | None = None,
 ) -> EngineSettings:
@@ -77,6 +80,8 @@ def engine_settings(
         raise ConfigurationError(f"lease must be more than 0 seconds, not {lease}.")
     if max_workflow_threads < 1 or max_runs < 1:
         raise ConfigurationError("max_workflow_threads and max_runs must be at least 1.")
+    if seconds(put_away_after) <= 0:
+        raise ConfigurationError(f"put_away_after must be more than 0 seconds, not {put_away_after}.")
     return EngineSettings(
         url=resolve_url(url, name),
         name=name,
@@ -88,6 +93,7 @@ def engine_settings(
         serialization=serializer or Serialization(),
         max_workflow_threads=max_workflow_threads,
         max_runs=max_runs,
+        put_away_after=seconds(put_away_after),
         connection={
             "pool_size": pool_size,
             "pool_timeout": seconds(pool_timeout),

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from holdfast.model.world import World
     from holdfast.workflows.beats import Identity
     from holdfast.workflows.deadlines import Deadlines
+    from holdfast.workflows.parking import Wakes
     from holdfast.workflows.permit import Permit
     from holdfast.workflows.registry import Registry
     from holdfast.workflows.runner import Runner
@@ -51,6 +52,7 @@ class Dispatch:
         world: World,
         own: Callable[[Run], None],
         deadlines: Deadlines,
+        wakes: Wakes,
         *,
         capacity: int,
     ) -> None:
@@ -64,6 +66,7 @@ class Dispatch:
         self._world = world
         self._own = own
         self._deadlines = deadlines
+        self._wakes = wakes
         self._timers: set[asyncio.Task[None]] = set()
         self._capacity = capacity
         self._releases = Releases(manager, queries)
@@ -139,6 +142,9 @@ class Dispatch:
         found = await self._manager.fetchone(self._queries["queue_waiting"], queue_name=INTERNAL_QUEUE)
         if found is not None and found["overdue"]:
             await self._deadlines.sweep()
+        self._wakes.any = found is not None and bool(found["parked"])
+        if self._wakes.any and await self._wakes.sweep():
+            found = {"waiting": 1}
         if found is None or not found["waiting"]:
             return 0
         await self._manager.execute(self._queries["runs_due"])

@@ -6,13 +6,14 @@ threads.
 
 from __future__ import annotations
 
-import time
+import threading
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from holdfast import faults
 from holdfast.workflows.facts import STARTED, Existing
+from holdfast.workflows.parking import Wait
 from holdfast.workflows.ticket import Call, Ticket
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ RANDOM = "holdfast.random"
 SLEEP = "holdfast.sleep"
 UUID_ = "holdfast.uuid"
 WAIT_FIRST = "holdfast.wait_first"
+
+_LOOK_UP = 0.5  # a thread that sleeps looks at the clock now and then: the database's may have been set
 
 
 class Durable:
@@ -123,7 +126,8 @@ class Durable:
         """Wait for another run's outcome and record it."""
 
         async def produce(_: Operation) -> Any:
-            outcome = await self._engine.waiting.outcome(ticket)
+            with self._engine.parker.waiting(place.run, Wait(results=(ticket.workflow_id,))):
+                outcome = await self._engine.waiting.outcome(ticket)
             if outcome.error is not None:
                 raise outcome.error
             return outcome.value
@@ -135,7 +139,8 @@ class Durable:
         """Wait for another run's outcome on a thread and record it."""
 
         def produce(_: Operation) -> Any:
-            outcome = self._engine.waiting.outcome_blocking(ticket)
+            with self._engine.parker.waiting(place.run, Wait(results=(ticket.workflow_id,))):
+                outcome = self._engine.waiting.outcome_blocking(ticket, run=place.run)
             if outcome.error is not None:
                 raise outcome.error
             return outcome.value
@@ -147,16 +152,21 @@ class Durable:
         """Sleep until a recorded moment, however often the run is interrupted."""
         end = await self.deadline(place, SLEEP, seconds)
         faults.point("timer.set")
-        await self._engine.settings.world.sleep(self.seconds_until(end))
+        with self._engine.parker.waiting(place.run, Wait(end)):
+            await self._engine.settings.world.sleep(self.seconds_until(end))
         place.run.check()
 
     def sleep_blocking(self, place: WorkflowPlace, seconds: float) -> None:
         """Sleep on a thread, which gives up its place meanwhile."""
         end = self.deadline_blocking(place, SLEEP, seconds)
         faults.point("timer.set")
-        with self._engine.threads.waiting():
-            while (left := end / 1000 - self._engine.now()) > 0 and place.run.stopped is None:
-                time.sleep(min(left, 0.5))  # looks up now and then: the executor may be stopping
+        halted = threading.Event()
+        place.run.on_halt(halted.set)
+        with self._engine.threads.waiting(), self._engine.parker.waiting(place.run, Wait(end)):
+            while (left := end / 1000 - self._engine.now()) > 0:
+                if halted.wait(min(left, _LOOK_UP)):
+                    break
+        place.run.off_halt(halted.set)
         place.run.check()
 
     async def value(self, place: WorkflowPlace, name: str, codec: Codec, make: Callable[[], Any], *given: Any) -> Any:
@@ -238,7 +248,8 @@ class Durable:
         """Return which of several runs ended first, and record it."""
 
         async def produce(_: Operation) -> int:
-            return await self._engine.waiting.first_of(tickets)
+            with self._engine.parker.waiting(place.run, _any_of(tickets)):
+                return await self._engine.waiting.first_of(tickets)
 
         mark = self._payloads.mark(WAIT_FIRST, tuple(ticket.workflow_id for ticket in tickets), {})
         index: int = await self._recorder.do(place, WAIT_FIRST, mark, self.whole, produce)
@@ -246,10 +257,13 @@ class Durable:
 
     def first_of_blocking(self, place: WorkflowPlace, tickets: Sequence[Ticket]) -> int:
         """Return which of several runs ended first, on a thread, and record it."""
+
+        def produce(_: Operation) -> int:
+            with self._engine.parker.waiting(place.run, _any_of(tickets)):
+                return self._engine.waiting.first_of_blocking(tickets, run=place.run)
+
         mark = self._payloads.mark(WAIT_FIRST, tuple(ticket.workflow_id for ticket in tickets), {})
-        index: int = self._recorder.do_blocking(
-            place, WAIT_FIRST, mark, self.whole, lambda _: self._engine.waiting.first_of_blocking(tickets)
-        )
+        index: int = self._recorder.do_blocking(place, WAIT_FIRST, mark, self.whole, produce)
         return index
 
     async def patch(self, place: WorkflowPlace, name: str) -> bool:
@@ -261,6 +275,10 @@ class Durable:
         """Return whether this run goes the new way, on a thread."""
         way = patched(place, name)
         return way if way is not None else self.value_blocking(place, _marker(name), self.whole, lambda: 1) == 1
+
+
+def _any_of(tickets: Sequence[Ticket]) -> Wait:
+    return Wait(results=tuple(ticket.workflow_id for ticket in tickets))
 
 
 def patched(place: WorkflowPlace, name: str) -> bool | None:

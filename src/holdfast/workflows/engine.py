@@ -32,6 +32,7 @@ from holdfast.workflows.dispatch import Dispatch
 from holdfast.workflows.durable import Durable
 from holdfast.workflows.facts import StartRuns
 from holdfast.workflows.looking import Looking, Transfer, looking_queries
+from holdfast.workflows.parking import Parker, Wakes, parking_queries
 from holdfast.workflows.payloads import Payloads
 from holdfast.workflows.permit import Permit
 from holdfast.workflows.queries import workflow_queries
@@ -78,6 +79,7 @@ class EngineSettings:
     serialization: Serialization
     max_workflow_threads: int
     max_runs: int
+    put_away_after: float
     connection: dict[str, Any] = field(default_factory=dict)
     world: World = field(default_factory=RealWorld)
     clock_offset_ms: str | None = None
@@ -187,6 +189,19 @@ class Engine:
             world,
             self.deadlines,
             self._due_in,
+            self._told_ended,
+        )
+        parking = parking_queries(self.manager.dialect, settings.schema, clock_offset_ms=settings.clock_offset_ms)
+        self.wakes = Wakes(self.manager, parking, self.work_released)
+        self.parker = Parker(
+            self.pipeline,
+            self.queries,
+            parking,
+            self.runner,
+            world,
+            self.now,
+            self.on_loop,
+            after=settings.put_away_after,
         )
         self.results = Results(self.manager, self.queries, world)
         self.durable = Durable(self)
@@ -213,6 +228,7 @@ class Engine:
             world,
             self.own,
             self.deadlines,
+            self.wakes,
             capacity=settings.max_runs,
         )
 
@@ -253,6 +269,8 @@ class Engine:
         await self._keeper.stop()
         await self._drained(drain)
         await self.deadlines.stop()
+        await self.parker.stop()
+        await self.wakes.stop()
         self._launched = self.closing = False
         with suppress(TimeoutError):  # the database is away: what is not handed over is released when it is back
             async with asyncio.timeout(self.settings.lease):
@@ -318,6 +336,10 @@ class Engine:
             query = self.queries["runs_of_incarnation"]
             rows = await self.manager.fetch(query, incarnation=self.identity.incarnation)
             self.not_owned(running - {row["owner_xid"] for row in rows})
+
+    def _told_ended(self, workflow_id: str) -> None:
+        if self.wakes.any:
+            self.on_loop(partial(self.wakes.ended, workflow_id))
 
     def _due_in(self, seconds: float) -> None:
         self.on_loop(partial(self._dispatch.wake_in, seconds))

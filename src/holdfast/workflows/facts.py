@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from holdfast.db.operation import Values
-    from holdfast.db.queries import Queries
+    from holdfast.db.queries import Queries, Query
     from holdfast.db.session import Row, Transaction
 
 
@@ -168,15 +168,15 @@ class StartChildren:
         return [None if record is None else outcome for record, outcome in zip(recorded, started, strict=True)]
 
 
-class _EndRuns(ABC):
-    """What finishing and handing over have in common: a guarded update, then the reason for those it left out."""
+class EndRuns(ABC):
+    """What all have in common by which an execution gives its run up: a guarded update, then the reason for those it left out."""
 
     one_statement: bool
 
-    def __init__(self, name: str, query: str, queries: Queries, constants: Mapping[str, Any]) -> None:
+    def __init__(self, name: str, update: Query, look: Query, constants: Mapping[str, Any]) -> None:
         self.name = name
-        self._update = queries[query]
-        self._look = queries["runs_look"]
+        self._update = update
+        self._look = look
         self._constants = constants
         self.one_statement = len(self._update.statements) == 1
 
@@ -202,35 +202,37 @@ class _EndRuns(ABC):
         return {row["workflow_uuid"]: row for row in await transaction.fetch_batch(self._look, ids)}
 
 
-class FinishRuns(_EndRuns):
+class FinishRuns(EndRuns):
     """PENDING -> SUCCESS or ERROR. Rows as in the query ``run_finish``."""
 
     def __init__(self, queries: Queries) -> None:
-        super().__init__("outcome written", "run_finish", queries, {})
+        super().__init__("outcome written", queries["run_finish"], queries["runs_look"], {})
 
     def _is_mine(self, found: Row | None, row: Values) -> bool:
         return found is not None and found["owner_xid"] == row[1] and WorkflowStatus(found["status"]).has_ended
 
 
-class HandOverRuns(_EndRuns):
+class HandOverRuns(EndRuns):
     """PENDING -> ENQUEUED by its holder. Rows are (id, token)."""
 
     def __init__(self, queries: Queries) -> None:
-        super().__init__("hand-over", "run_hand_over", queries, {"internal_queue": INTERNAL_QUEUE})
+        constants = {"internal_queue": INTERNAL_QUEUE}
+        super().__init__("hand-over", queries["run_hand_over"], queries["runs_look"], constants)
 
     def _is_mine(self, found: Row | None, row: Values) -> bool:
         # Handing over clears the token: that it is not ours any more is all that was wanted.
         return found is None or found["owner_xid"] != row[1]
 
 
-class RetryRuns(_EndRuns):
+class RetryRuns(EndRuns):
     """PENDING -> DELAYED by its holder, to be tried again as a whole. Rows as in the query ``run_retry``.
 
     What was recorded from position *cut* on goes in the same commit, and a new generation begins.
     """
 
     def __init__(self, queries: Queries) -> None:
-        super().__init__("retry", "run_retry", queries, {"internal_queue": INTERNAL_QUEUE})
+        constants = {"internal_queue": INTERNAL_QUEUE}
+        super().__init__("retry", queries["run_retry"], queries["runs_look"], constants)
         self._cut = queries["run_retry_cut"]
         self.one_statement = False
 

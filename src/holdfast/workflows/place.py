@@ -91,6 +91,10 @@ def task_place(engine: Engine) -> WorkflowPlace | None:
     if place.owner is not task:
         place = WorkflowPlace(place.run, place.branch.open(), task)
         here.set(place)
+        if task is not None:
+            waits = place.run.waits()
+            waits.opened()
+            task.add_done_callback(lambda _: waits.ended())
     return place
 
 
@@ -105,6 +109,7 @@ def thread_place(engine: Engine) -> WorkflowPlace | None:
         if isinstance(place.owner, int):
             place = WorkflowPlace(place.run, place.branch.open(), ident)
             here.set(place)
+            place.run.waits().opened()  # for good: nobody says when a thread of the user's has ended
             return place
         raise MisuseError(
             "A blocking durable call was made in an async workflow, where it would stop the event loop; "

@@ -27,7 +27,7 @@ from holdfast.errors import (
     UnknownCommit,
     WorkflowConflict,
 )
-from holdfast.model.workflow import INTERNAL_QUEUE, Duration, WorkflowStatus, seconds
+from holdfast.model.workflow import INTERNAL_QUEUE, Duration, WorkflowState, WorkflowStatus, seconds
 from holdfast.workflows.control import Control, control_queries
 from holdfast.workflows.desk import Desk
 from holdfast.workflows.facts import STARTED, EnqueueRuns, Existing
@@ -247,9 +247,14 @@ class Remote:
                 break
         return outcome
 
-    async def outcome(self, workflow_id: str, limit: float | None = None) -> Outcome:
-        """Wait until a run has ended, wherever it runs; ``TimeoutError`` after *limit* seconds."""
+    async def state(self, workflow_id: str) -> WorkflowState:
+        """Return where a run stands, without its payloads."""
+        return await self.desk.looking.get(workflow_id, load_input=False, load_output=False)
+
+    async def outcome(self, workflow_id: str, patience: Duration | None = None) -> Outcome:
+        """Wait until a run has ended, wherever it runs; ``TimeoutError`` when *patience* is over."""
         self.desk  # noqa: B018 -- refuses to wait where nobody looks
+        limit = None if patience is None else seconds(patience)
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
 
         def tell(outcome: Outcome) -> None:

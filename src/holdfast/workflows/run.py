@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
+from holdfast.workflows.parking.waits import Waits
+
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
@@ -64,9 +66,10 @@ class Run:
     """
 
     __slots__ = (
-        "_halted",
+        "_halts",
         "_lock",
         "_outcome",
+        "_waits",
         "_watchers",
         "arguments",
         "attempts",
@@ -124,7 +127,8 @@ class Run:
         self._outcome: Outcome | None = None
         self._watchers: list[Callable[[Outcome], None]] = []
         self._lock = threading.Lock()
-        self._halted: threading.Event | None = None
+        self._halts: list[Callable[[], object]] = []
+        self._waits: Waits | None = None
 
     def call(self) -> Any:
         """Call the workflow's function; for an async one this gives the coroutine."""
@@ -181,23 +185,35 @@ class Run:
             if tell in self._watchers:
                 self._watchers.remove(tell)
 
+    def waits(self) -> Waits:
+        """Return which of its branches wait; made when the first branch waits or is opened."""
+        with self._lock:
+            if self._waits is None:
+                self._waits = Waits()
+            return self._waits
+
     def stop(self, reason: BaseException) -> None:
         """Have this execution go no further than its next operation; the first *reason* counts."""
         with self._lock:
             if self.stopped is None:
                 self.stopped = reason
-            halted = self._halted
-        if halted is not None:
-            halted.set()
+            halts, self._halts = self._halts, []
+        for tell in halts:
+            tell()
 
-    def halted(self) -> threading.Event:
-        """Return what is set when this execution is to go no further; made for the first who asks."""
+    def on_halt(self, tell: Callable[[], object]) -> None:
+        """Have *tell* called when this execution is to go no further, now if it is so; from any thread."""
         with self._lock:
-            if self._halted is None:
-                self._halted = threading.Event()
-                if self.stopped is not None:
-                    self._halted.set()
-            return self._halted
+            if self.stopped is None:
+                self._halts.append(tell)
+                return
+        tell()
+
+    def off_halt(self, tell: Callable[[], object]) -> None:
+        """Do not have *tell* called any more."""
+        with self._lock:
+            if tell in self._halts:
+                self._halts.remove(tell)
 
     def check(self) -> None:
         """Raise if this execution must go no further."""

@@ -63,6 +63,7 @@ class Runner:
         world: World,
         deadlines: Deadlines,
         due_in: Callable[[float], None],
+        told_ended: Callable[[str], None],
     ) -> None:
         self._pipeline = pipeline
         self.payloads = payloads
@@ -71,6 +72,7 @@ class Runner:
         self._world = world
         self._deadlines = deadlines
         self._due_in = due_in
+        self._told_ended = told_ended
         self._finish = FinishRuns(queries)
         self._retry = RetryRuns(queries)
         self._hand_over = HandOverRuns(queries)
@@ -234,6 +236,7 @@ class Runner:
         faults.point("run.outcome_written")
         self._forget(run)
         run.settle(end.outcome)
+        self._told_ended(run.id)
         if end.wait is not None:
             self._due_in(end.wait)
         faults.point("run.told")

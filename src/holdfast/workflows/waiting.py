@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextlib import contextmanager
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +14,10 @@ from holdfast.workflows.run import Outcome
 from holdfast.workflows.ticket import not_ended
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from holdfast.workflows.engine import Engine
+    from holdfast.workflows.run import Run
     from holdfast.workflows.ticket import Ticket
 
     Tell = Callable[[Outcome], None]
@@ -41,8 +43,11 @@ class Waiting:
         finally:
             leave()
 
-    def outcome_blocking(self, ticket: Ticket, timeout: float | None = None) -> Outcome:
-        """Wait for the outcome on a thread, which gives up its place among the workflow threads meanwhile."""
+    def outcome_blocking(self, ticket: Ticket, timeout: float | None = None, *, run: Run | None = None) -> Outcome:
+        """Wait for the outcome on a thread, which gives up its place among the workflow threads meanwhile.
+
+        If it is a thread of *run*, and that is to go no further, this raises the reason.
+        """
         told: SimpleQueue[Outcome] = SimpleQueue()
         over = threading.Event()
 
@@ -51,10 +56,14 @@ class Waiting:
             over.set()
 
         leave = self._watch(ticket, tell)
-        with self._engine.threads.waiting():
-            if not over.wait(timeout):
-                leave()
-                raise not_ended(ticket.workflow_id, timeout or 0.0)
+        with _halting(run, over.set), self._engine.threads.waiting():
+            came = over.wait(timeout)
+        if run is not None and run.stopped is not None:
+            leave()
+            run.check()
+        if not came:
+            leave()
+            raise not_ended(ticket.workflow_id, timeout or 0.0)
         return told.get()
 
     async def first_of(self, tickets: Sequence[Ticket]) -> int:
@@ -71,14 +80,16 @@ class Waiting:
             for leave in leaves:
                 leave()
 
-    def first_of_blocking(self, tickets: Sequence[Ticket]) -> int:
-        """Wait on a thread until one of several runs has ended; return which."""
+    def first_of_blocking(self, tickets: Sequence[Ticket], *, run: Run | None = None) -> int:
+        """Wait on a thread until one of several runs has ended; return which. As to *run* see ``outcome_blocking``."""
         ended: SimpleQueue[int] = SimpleQueue()
         leaves = self._watch_all(tickets, ended.put)
-        with self._engine.threads.waiting():
+        with _halting(run, lambda: ended.put(-1)), self._engine.threads.waiting():
             first = ended.get()
         for leave in leaves:
             leave()
+        if run is not None:
+            run.check()
         return first
 
     def _watch_all(self, tickets: Sequence[Ticket], tell: Callable[[int], None]) -> list[Leave]:
@@ -124,6 +135,19 @@ class Waiting:
         if not engine.on_loop(lambda: engine.results.watch(workflow_id, told, closed)):
             closed()
         return lambda: void(engine.on_loop(lambda: engine.results.unwatch(workflow_id, told)))
+
+
+@contextmanager
+def _halting(run: Run | None, tell: Callable[[], object]) -> Iterator[None]:
+    """Have *tell* called if *run* is to go no further."""
+    if run is None:
+        yield
+        return
+    run.on_halt(tell)
+    try:
+        yield
+    finally:
+        run.off_halt(tell)
 
 
 def void(_: object) -> None:

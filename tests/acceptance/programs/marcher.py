@@ -1,4 +1,4 @@
-"""A worker of the tests in which a whole database fails or many processes follow one another: long runs, in either colour.
+"""A worker for tests in which a database fails or many processes follow one another: long runs, in either colour.
 
 It is told what to do on standard input, a JSON list a line, and answers on standard output. It ends with its input.
 """
@@ -96,7 +96,7 @@ def define_sync(app: Holdfast) -> dict[str, Any]:
 
 
 class SmallFile(sqlite3.Connection):
-    """A connection whose file may grow no more while a test has put a file in its way: SQLite then says that it is full."""
+    """A connection whose database may not grow while a test keeps a file in its way: SQLite says that it is full."""
 
     def execute(self, sql: str, *rest: Any) -> sqlite3.Cursor:
         if not self.in_transaction:
@@ -111,7 +111,8 @@ def make_room_scarce() -> None:
 
 
 def options() -> dict[str, Any]:
-    return {"lease": 1.0, "application_version": "tested"} | SETTINGS.get("app", {})
+    given: dict[str, Any] = {"lease": 1.0, "application_version": "tested"} | SETTINGS.get("app", {})
+    return given
 
 
 class SyncSide:

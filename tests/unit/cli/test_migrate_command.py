@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sqlite3
 import subprocess
 import sys
@@ -182,9 +183,9 @@ def test_help_lists_the_commands_and_loads_none_of_them() -> None:
     script = (
         "import sys\nfrom holdfast.cli import main\n"
         "try:\n    main(['--help'])\nexcept SystemExit as done:\n    assert done.code == 0\n"
-        "heavy = ('rich', 'holdfast.cli.migrate')\n"
+        "heavy = ('rich', 'holdfast.cli.migrate', 'holdfast.cli.workflow', 'holdfast.client')\n"
         "print([name for name in heavy if name in sys.modules])\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert "migrate  Bring a database's tables" in done.stdout
+    assert re.search(r"migrate +Bring a database's tables", done.stdout)
     assert done.stdout.splitlines()[-1] == "[]"

@@ -482,3 +482,113 @@ def test_clock_is_the_time_now_and_moves_by_the_offset(
 
 def _plain(args: tuple[Any, ...]) -> list[Any]:
     return [list(arg) if isinstance(arg, (range, tuple)) else arg for arg in args]
+
+
+OPTIONAL = "SELECT id FROM runs WHERE true [[ AND name = :name ]] [[ AND age > :low AND age < :high ]] LIMIT :most"
+
+
+@pytest.mark.parametrize("dialect", DialectName)
+@pytest.mark.parametrize(
+    ("given", "words", "sent"),
+    [
+        ({}, [], ()),
+        ({"name": None}, [], ()),
+        ({"name": "x"}, ["name ="], ("x",)),
+        ({"low": 1}, [], ()),
+        ({"low": 1, "high": 0}, ["age >", "age <"], (1, 0)),
+        ({"name": "", "low": 0, "high": False}, ["name =", "age >", "age <"], ("", 0, False)),
+    ],
+)
+def test_optional_part_stands_when_all_it_asks_for_is_given(
+    tmp_path: Path, dialect: DialectName, given: dict[str, Any], words: list[str], sent: tuple[Any, ...]
+) -> None:
+    query = _one(tmp_path, dialect, OPTIONAL)
+    [(text, values)] = query.bind({**given, "most": 7})
+    assert [word for word in ("name =", "age >", "age <") if word in text] == words
+    assert values == (*sent, 7)
+    assert "[" not in text
+    assert "]" not in text
+
+
+def test_query_with_optional_parts_shows_itself_with_all_of_them(tmp_path: Path) -> None:
+    query = _one(tmp_path, SQLITE, OPTIONAL)
+    assert query.parameters == ("high", "low", "most", "name")
+    assert query.optional == {"high", "low", "name"}
+    assert _texts(query) == ["SELECT id FROM runs WHERE true AND name = ? AND age > ? AND age < ? LIMIT ?"]
+    assert _texts(query.variant(())) == ["SELECT id FROM runs WHERE true LIMIT ?"]
+    assert query.variant({"name"}) is query.variant({"name"})
+
+
+def test_query_with_optional_parts_refuses_what_it_does_not_know_and_what_it_lacks(tmp_path: Path) -> None:
+    query = _one(tmp_path, SQLITE, OPTIONAL)
+    with pytest.raises(QueryFailed, match="has no parameter nam;"):
+        query.bind({"nam": 1, "most": 1})
+    with pytest.raises(QueryFailed, match="lacks most"):
+        query.bind({"name": "x"})
+
+
+@pytest.mark.parametrize("dialect", DialectName)
+def test_switch_decides_and_is_not_sent(tmp_path: Path, dialect: DialectName) -> None:
+    query = _one(tmp_path, dialect, "SELECT 1 [[ loud? , 2 ]] [[ far? , :far_away ]]")
+    assert query.parameters == ("far", "far_away", "loud")
+    assert query.bind({"loud": True}) == (("SELECT 1 , 2", ()),)
+    assert query.bind({"loud": False, "far_away": 3}) == (("SELECT 1", ()),)
+    [(text, values)] = query.bind({"far": True, "far_away": 0})
+    assert (text[:10], values) == ("SELECT 1 ,", (0,))
+
+
+def test_optional_parts_stand_in_one_another_and_in_fragments(tmp_path: Path) -> None:
+    text = (
+        "-- fragment: narrow\n-- For the reader.\n[[ AND a = :a ]]\n"
+        "-- name: it\nSELECT 1 WHERE true {narrow} [[ both? UNION SELECT 2 WHERE :b = 1 {narrow} ]]"
+    )
+    query = _load(tmp_path, SQLITE, text)["it"]
+    assert query.bind({"b": 1}) == (("SELECT 1 WHERE true", ()),)
+    assert query.bind({"both": True}) == (("SELECT 1 WHERE true", ()),)
+    assert query.bind({"both": True, "b": 5})[0][1] == (5,)
+    assert query.bind({"both": True, "b": 5, "a": 4})[0] == (
+        "SELECT 1 WHERE true AND a = ? UNION SELECT 2 WHERE ? = 1 AND a = ?",
+        (4, 5, 4),
+    )
+
+
+@pytest.mark.parametrize("dialect", DialectName)
+def test_brackets_in_literals_and_comments_are_no_optional_parts(tmp_path: Path, dialect: DialectName) -> None:
+    query = _one(tmp_path, dialect, "SELECT '[[ :a ]]' -- [[ :a ]]\n /* [[ :a ]] */ , 1")
+    assert query.optional == frozenset()
+    assert [re.sub(r"\s+", " ", text) for text in _texts(query)] == ["SELECT '[[ :a ]]' , 1"]
+
+
+def test_arrays_of_postgres_are_no_optional_parts(tmp_path: Path) -> None:
+    sql = "SELECT ARRAY[[1,2],[3,4]], a[b[1]], :c"
+    assert _texts(_one(tmp_path, POSTGRES, sql)) == ["SELECT ARRAY[[1,2],[3,4]], a[b[1]], $1"]
+
+
+@pytest.mark.parametrize(
+    ("sql", "told"),
+    [
+        ("SELECT 1 [[ , :a", "no end"),
+        ("SELECT 1 , :a ]]", "no beginning"),
+        ("SELECT 1 [[ , 2 ]]", "asks for nothing"),
+        ("-- rows: a int\nSELECT r.a FROM {rows} AS r [[ WHERE r.a = :b ]]", "takes rows"),
+    ],
+)
+@pytest.mark.parametrize("dialect", DialectName)
+def test_optional_part_that_cannot_be_read_is_refused_with_its_place(
+    tmp_path: Path, dialect: DialectName, sql: str, told: str
+) -> None:
+    with pytest.raises(QueryFailed, match=told) as caught:
+        _one(tmp_path, dialect, sql)
+    assert str(caught.value).startswith("common.sql:1, query it")
+
+
+def test_fragment_of_a_dialect_stands_before_the_common_one_and_may_be_empty(tmp_path: Path) -> None:
+    (tmp_path / "mysql.sql").write_text("-- fragment: hint\n")
+    common = "-- fragment: hint\nNOW\n-- name: it\nSELECT 1 {hint}"
+    assert _texts(_load(tmp_path, MYSQL, common)["it"]) == ["SELECT 1"]
+    assert _texts(_load(tmp_path, SQLITE, common)["it"]) == ["SELECT 1 NOW"]
+
+
+def test_fragment_that_is_there_twice_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(QueryFailed, match="the fragment a is there twice"):
+        _load(tmp_path, common="-- fragment: a\n1\n-- fragment: a\n2")

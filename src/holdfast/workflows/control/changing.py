@@ -48,11 +48,15 @@ class Changing:
         self.world = world
 
     async def each(self, ids: Sequence[str], begin: Begin) -> Changes:
-        """Change runs, so many a transaction; what an earlier transaction has changed stays if a later one fails."""
+        """Change runs, so many a transaction; what an earlier transaction has changed stays if a later one fails.
+
+        All have one key: a child that was changed with its parent is asked for later perhaps, and has it already.
+        """
         asked = distinct(ids)
+        key = self.world.new_id()
         why: Refusals = {}
         for some in portions(asked):
-            why |= await self.settled(begin(some, self.world.new_id()))
+            why |= await self.settled(begin(some, key))
             faults.point("control.changed")
         return Changes(
             tuple(each for each in asked if each not in why), {each: why[each] for each in asked if each in why}

@@ -130,7 +130,7 @@ class Control:
         Refused while a run's parent has not ended. With *children* all below goes too, and a run is refused if
         anything below it has not ended.
         """
-        return await self._changing.each(ids, lambda some, key: self._deleting.runs(some, key, children=children))
+        return await self._changing.each(ids, self._deleting.begin(children=children))
 
     async def set_delay(self, ids: Sequence[str], until_ms: int | None, *, delay_ms: int | None) -> Changes:
         """Let delayed runs that have never started wait until *until_ms*, or for *delay_ms* from now on.

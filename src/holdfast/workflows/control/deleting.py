@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from holdfast.db.queries import Queries
     from holdfast.db.session import Row, Transaction
-    from holdfast.workflows.control.changing import Changing, Work
+    from holdfast.workflows.control.changing import Begin, Changing, Work
     from holdfast.workflows.control.refusals import Refusals
 
 
@@ -28,33 +28,33 @@ class Deleting:
         self._children = queries["runs_children"]
         self._delete = queries["runs_delete"]
 
-    def runs(self, ids: Sequence[str], key: str, *, children: bool) -> Work[Refusals]:
-        """Return the work that deletes *ids* and, with *children*, all below those that it deletes.
+    def begin(self, *, children: bool) -> Begin:
+        """Return how runs are deleted, with *children* also all below them.
 
-        Nothing is left of a deleted run to hold a key. So each attempt notes the creation keys of what it is about to
-        delete; for an attempt after a lost reply, a run that is not there any more, or is another one, is deleted.
+        Nothing is left of a deleted run to hold a key. So what is about to be deleted is noted with its creation key:
+        after a lost reply, or for a child that went with its parent, a run that was noted and is not there any more, or
+        is another one, is deleted.
         """
-        tried: dict[str, str | None] = {}
+        noted: dict[str, str | None] = {}
 
-        async def work(transaction: Transaction) -> Refusals:
-            held = await self._changing.hold(transaction, ids)
-            left = [
-                each
-                for each in ids
-                if each not in tried or (each in held and held[each]["creation_key"] == tried[each])
-            ]
-            ready, why = sort_out(held, left, Event.DELETE, key)
-            why |= await self._awaited(transaction, [held[each] for each in ready])
-            ready = [each for each in ready if each not in why]
-            if children:
-                below, busy = await self._below(transaction, {each: held[each] for each in ready})
-                why |= busy
-                ready = [run for each in ready if each not in why for run in (each, *below[each])]
-            await write_each(transaction, self._delete, [(each,) for each in dict.fromkeys(ready)])
-            tried.update({each: held[each]["creation_key"] for each in ready if each in held})
-            return why
+        def begin(ids: Sequence[str], key: str) -> Work[Refusals]:
+            async def work(transaction: Transaction) -> Refusals:
+                held = await self._changing.hold(transaction, ids)
+                left = [each for each in ids if each not in noted or _is_same(held.get(each), noted[each])]
+                ready, why = sort_out(held, left, Event.DELETE, key)
+                why |= await self._awaited(transaction, [held[each] for each in ready])
+                ready = [each for each in ready if each not in why]
+                if children:
+                    below, busy = await self._below(transaction, ready, held)
+                    why |= busy
+                    ready = [run for each in ready if each not in why for run in (each, *below[each])]
+                noted.update({each: held[each]["creation_key"] for each in ready})
+                await write_each(transaction, self._delete, [(each,) for each in dict.fromkeys(ready)])
+                return why
 
-        return work
+            return work
+
+        return begin
 
     async def _awaited(self, transaction: Transaction, rows: Sequence[Row]) -> Refusals:
         """Return why those are refused whose parents have not ended, and may ask for their results.
@@ -76,42 +76,53 @@ class Deleting:
             if (parent := row["parent_workflow_id"]) in busy
         }
 
-    async def _below(self, transaction: Transaction, roots: dict[str, Row]) -> tuple[dict[str, list[str]], Refusals]:
-        """Return all that is below each of *roots*, held, and why a root is refused: one below has not ended."""
+    async def _below(
+        self, transaction: Transaction, roots: Sequence[str], held: dict[str, Row]
+    ) -> tuple[dict[str, list[str]], Refusals]:
+        """Return all that is below each of *roots*, and why a root is refused: one below has not ended.
+
+        Everything below is held as well, and added to *held*.
+        """
         children: dict[str, list[str]] = defaultdict(list)
-        rows = dict(roots)
+        seen = set(roots)
         level = list(roots)
         while level:
             found = await fetch_each(transaction, self._children, [(each,) for each in level])
-            ids = {row["workflow_uuid"] for row in found}
-            fresh = await self._changing.hold(transaction, sorted(ids - rows.keys()))
-            for each in ids:
-                row = fresh.get(each) or rows.get(each)
-                if row is not None:
-                    children[row["parent_workflow_id"]].append(each)
-            rows |= fresh
-            level = list(fresh)
+            level = sorted({row["workflow_uuid"] for row in found} - seen)
+            seen.update(level)
+            held |= await self._changing.hold(transaction, [each for each in level if each not in held])
+            level = [each for each in level if each in held]
+        for each in seen & held.keys():
+            children[held[each]["parent_workflow_id"]].append(each)
         below = {root: _descendants(root, children) for root in roots}
-        why: Refusals = {}
-        for root, runs in below.items():
-            busy = next((run for run in runs if not WorkflowStatus(rows[run]["status"]).has_ended), None)
-            if busy is not None:
-                why[root] = refused_because(
-                    root,
-                    WorkflowStatus(roots[root]["status"]),
-                    Event.DELETE,
-                    f"{busy}, which it has started or which was started below it, is {rows[busy]['status']}",
-                    "Wait for its end or cancel it first, or delete without children.",
-                )
-        return below, why
+        busy = {
+            root: run
+            for root, runs in below.items()
+            for run in runs
+            if not WorkflowStatus(held[run]["status"]).has_ended
+        }
+        return below, {root: _has_busy(held[root], held[run]) for root, run in busy.items()}
+
+
+def _is_same(row: Row | None, creation_key: str | None) -> bool:
+    return row is not None and row["creation_key"] == creation_key
+
+
+def _has_busy(root: Row, run: Row) -> Exception:
+    return refused_because(
+        root["workflow_uuid"],
+        WorkflowStatus(root["status"]),
+        Event.DELETE,
+        f"{run['workflow_uuid']}, which was started by it or below it, is {run['status']}",
+        "Wait for its end or cancel it first, or delete without children.",
+    )
 
 
 def _descendants(root: str, children: dict[str, list[str]]) -> list[str]:
-    found: list[str] = []
-    left = list(children.get(root, ()))
+    found = {root}
+    left = [root]
     while left:
-        run = left.pop()
-        if run not in found and run != root:
-            found.append(run)
-            left += children.get(run, ())
-    return found
+        fresh = [child for child in children.get(left.pop(), ()) if child not in found]
+        found.update(fresh)
+        left += fresh
+    return sorted(found - {root})

@@ -33,7 +33,7 @@ def conditions(filters: Filters) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for column in _COLUMNS:
         values |= _one_or_more(column, getattr(filters, column))
-    values |= _one_or_more("workflow_id", filters.workflow_ids)
+    values |= _one_or_more("workflow_id", filters.workflow_ids, "list")
     values |= _priority(filters)
     for name, (yes, no) in _EITHER.items():
         if (wanted := getattr(filters, name)) is not None:
@@ -42,8 +42,7 @@ def conditions(filters: Filters) -> dict[str, Any]:
     values["min_recovery_attempts"] = filters.min_recovery_attempts or None
     if filters.workflow_id_prefix is not None:
         values |= {"prefix": filters.workflow_id_prefix, "prefix_length": len(filters.workflow_id_prefix)}
-    if filters.attributes:
-        values["attributes"] = msgspec.json.encode(filters.attributes).decode()
+    values["attributes_any"] = attributes_of(filters)
     return values | _times(filters) | _search(filters)
 
 
@@ -65,11 +64,23 @@ def narrowings(filters: Filters) -> dict[str, Any]:
     """
     if filters.workflow_id_prefix is not None:
         return {"prefix_from": filters.workflow_id_prefix, "prefix_to": after_prefix(filters.workflow_id_prefix)}
-    if filters.attributes:
-        return {"attributes": msgspec.json.encode(filters.attributes).decode()}
+    for column in _COLUMNS:
+        value = getattr(filters, column)
+        if value is not None and len(listed(value)) != 1:
+            return _one_or_more(column, value, "list")
+    if filters.is_fork or filters.has_parent:
+        return {"forks_only" if filters.is_fork else "children_only": True}
     given = [getattr(filters, f"{moment}_after") for moment in ("started", "completed", "updated")]
     times = [milliseconds(each) for each in given if each is not None]
-    return {"touched_from": max(times)} if times else {}
+    if times:
+        return {"touched_from": max(times)}
+    several = filters.status is not None and len(listed(filters.status)) != 1
+    return _one_or_more("status", filters.status, "list") if several else {}
+
+
+def attributes_of(filters: Filters) -> str | None:
+    """Return the attributes as JSON text."""
+    return msgspec.json.encode(filters.attributes).decode() if filters.attributes else None
 
 
 def after_prefix(prefix: str) -> str | None:
@@ -82,13 +93,14 @@ def after_prefix(prefix: str) -> str | None:
     return None
 
 
-def _one_or_more(name: str, value: Any) -> dict[str, Any]:
+def _one_or_more(name: str, value: Any, many: str = "any") -> dict[str, Any]:
+    """Return what is compared: one value, or a list of several under a name that ends with *many*."""
     if value is None:
         return {}
     values = listed(value)
     if len(values) == 1:
         return {name: values[0]}
-    return {f"{name}_list": msgspec.json.encode([str(each) for each in values]).decode()}
+    return {f"{name}_{many}": [str(each) for each in values]}
 
 
 def _priority(filters: Filters) -> dict[str, Any]:
@@ -117,4 +129,4 @@ def _search(filters: Filters) -> dict[str, Any]:
     return {"search": filters.search, "search_quoted": msgspec.json.encode(filters.search).decode()[1:-1]}
 
 
-__all__ = ["conditions", "halves", "narrowings", "statuses"]
+__all__ = ["attributes_of", "conditions", "halves", "narrowings", "statuses"]

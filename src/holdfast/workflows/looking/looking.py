@@ -7,16 +7,21 @@ from collections.abc import Mapping  # noqa: TC003 -- a workflow reads WorkflowC
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from holdfast.db.url import DialectName
 from holdfast.errors import ConfigurationError, WorkflowNotFound
-from holdfast.workflows.looking.conditions import conditions, halves, narrowings, statuses
+from holdfast.workflows.looking.conditions import attributes_of, conditions, halves, narrowings, statuses
 from holdfast.workflows.looking.page import Cursor, Page
 from holdfast.workflows.looking.states import States, executor
 
 if TYPE_CHECKING:
+    import builtins
     from collections.abc import Sequence
 
     from holdfast.db.manager import ConnectionManager
     from holdfast.db.queries import Queries
+    from holdfast.db.session import Row
     from holdfast.model.workflow import ExecutorState, StepState, WorkflowState
     from holdfast.workflows.looking.filters import Filters
     from holdfast.workflows.payloads import Payloads
@@ -26,7 +31,11 @@ GROUPS = (
 )  # fmt: skip
 MOST = 10_000
 # Up to so many runs are fetched and sorted; of more than that, fifty are soon met on the way through all of them.
-_FEW = 5_000
+_FEW = 10_000
+_SAMPLE = 1_500
+# What is narrowed by an index that holds PENDING runs, too.
+_WITH_PENDING = {"prefix_from", "forks_only", "children_only", "parent_workflow_id_list", "forked_from_list"}
+_LIST = list
 _ALL = 2**62
 
 
@@ -69,28 +78,41 @@ class Looking:
         """
         if not 0 < limit <= MOST:
             raise ConfigurationError(f"The limit of a page is from 1 to {MOST}, not {limit}: ask for several pages.")
-        values = conditions(filters) | halves(filters) | await self._narrowed(filters)
+        values = conditions(filters) | halves(filters) | await self._narrowed(filters, limit)
         if cursor is not None:
             beyond = Cursor.read(cursor, newest_first=newest_first)
             values |= {"beyond": beyond.created_at, "beyond_id": beyond.workflow_id}
-        query = self._queries["runs_newest" if newest_first else "runs_oldest"]
         # One more than wanted tells whether there is another page.
-        rows = await self._manager.fetch(
-            query, **values, load_input=load_input, load_output=load_output, most=limit + 1
-        )
+        values |= {"load_input": load_input, "load_output": load_output, "most": limit + 1}
+        rows = await self._fetch("runs_newest" if newest_first else "runs_oldest", values)
         states = [self._states.run(row) for row in rows[:limit]]
         more = len(rows) > limit
         last = Cursor(states[-1].created_at, states[-1].workflow_id, newest_first).text() if more else None
         return Page(states, last)
 
-    async def _narrowed(self, filters: Filters) -> dict[str, Any]:
+    async def _narrowed(self, filters: Filters, limit: int) -> dict[str, Any]:
         """Return what leads to the runs by an index, if they are few; nothing if they are to be met on the way."""
         narrow = narrowings(filters)
-        if not narrow:
+        if narrow:
+            probe = {**narrow, "partial": narrow.keys().isdisjoint(_WITH_PENDING)}
+            return {**narrow, "narrow": True} if await self._found("runs_probe", probe, _FEW + 1) <= _FEW else {}
+        attributes = attributes_of(filters)
+        if attributes is None or self._queries.dialect is not DialectName.POSTGRES:
             return {}
-        probe = await self._manager.fetchone(self._queries["runs_probe"], **narrow, most=_FEW + 1)
-        found: int = probe["found"] if probe else 0
-        return {**narrow, "narrow": True} if found <= _FEW else {}
+        # Only PostgreSQL has an index of attributes, and it gathers everything it finds: they are not counted by it.
+        met = await self._found("runs_sample", {"attributes_any": attributes}, _SAMPLE)
+        return {} if met > limit else {"attributes": attributes, "narrow": True}
+
+    async def _found(self, query: str, values: Mapping[str, Any], most: int) -> int:
+        [row] = await self._fetch(query, {**values, "most": most})
+        found: int = row["found"]
+        return found
+
+    async def _fetch(self, query: str, values: Mapping[str, Any]) -> builtins.list[Row]:
+        """Ask, lists being arrays on PostgreSQL and JSON elsewhere."""
+        if self._queries.dialect is not DialectName.POSTGRES:
+            values = {name: _json(value) if isinstance(value, _LIST) else value for name, value in values.items()}
+        return await self._manager.fetch(self._queries[query], **values)
 
     async def get(self, workflow_id: str, *, load_input: bool = True, load_output: bool = True) -> WorkflowState:
         """Return one run. Raises ``WorkflowNotFound``."""
@@ -118,13 +140,13 @@ class Looking:
     async def count(
         self, filters: Filters, *, group_by: Sequence[str] = ("status",), bucket_ms: int | None = None
     ) -> builtins.list[WorkflowCount]:
-        """Count the runs that fit, by what is in *group_by*, and by stretches of *bucket_ms* of the time they were made.
+        """Count the runs that fit, by what is in *group_by*, and by stretches of *bucket_ms* of the time of making.
 
         Groups without a run are not there. Raises ``ConfigurationError`` for a group that there is not.
         """
         groups = _groups(group_by, bucket_ms)
         values = conditions(filters) | statuses(filters) | {f"by_{name}": True for name in groups if name != "bucket"}
-        rows = await self._manager.fetch(self._queries["runs_count"], **values, bucket_ms=bucket_ms)
+        rows = await self._fetch("runs_count", {**values, "bucket_ms": bucket_ms})
         counts = [
             WorkflowCount(
                 group={name: row[name] for name in groups},
@@ -139,6 +161,10 @@ class Looking:
     async def executors(self) -> builtins.list[ExecutorState]:
         """Return the executors that are registered, oldest first."""
         return [executor(row) for row in await self._manager.fetch(self._queries["executors_list"])]
+
+
+def _json(values: builtins.list[str]) -> str:
+    return msgspec.json.encode(values).decode()
 
 
 def not_found(workflow_id: str) -> WorkflowNotFound:

@@ -32,6 +32,7 @@ T = TypeVar("T")
 _WALK = 2000
 _BATCH = 200
 _PAUSE = 7.0
+_READ_PAUSE = 1.0  # what is only read holds up nobody, but takes its share of the machine
 _LONGEST_PAUSE = 2.0
 
 
@@ -105,25 +106,27 @@ class Pruner:
 
     async def _batches(self, plan: Plan, earlier: Sequence[Plan]) -> AsyncIterator[list[Row]]:
         """Yield the runs that *plan* takes and no *earlier* one did, oldest first."""
-        at: Place | None = BEFORE_ALL
-        while at is not None:
-            rows = await self._paced(self._walk(plan, at), min(1.0, self._pause))
-            last = rows[-1] if rows else None
-            at = (last["created_at"], last["workflow_uuid"]) if last and last["place"] == _WALK else None
+        from_ms = 0
+        while from_ms <= plan.until_ms:
+            to_ms, rows = await self._paced(self._walk(plan, from_ms), min(_READ_PAUSE, self._pause))
             runs = [row for row in rows if plan.takes(row) and not any(each.takes(row) for each in earlier)]
             for first in range(0, len(runs), self._batch):
                 yield runs[first : first + self._batch]
+            from_ms = to_ms
 
-    async def _walk(self, plan: Plan, at: Place) -> list[Row]:
-        return await self._manager.fetch(
+    async def _walk(self, plan: Plan, from_ms: int) -> tuple[int, list[Row]]:
+        """Look at the next stretch of time, of at least a millisecond; return where it ends, and what may fit."""
+        end = await self._manager.fetchone(self._queries["retention_stretch"], from_ms=from_ms, most=_WALK)
+        past = plan.until_ms + 1
+        to_ms = past if end is None else min(past, max(end["created_at"], from_ms + 1))
+        rows = await self._manager.fetch(
             self._queries["retention_walk"],
             **_wanted(plan.policy),
-            after_ms=at[0],
-            after_id=at[1],
-            until_ms=plan.until_ms,
+            from_ms=from_ms,
+            to_ms=to_ms,
             cutoff_ms=plan.cutoff_ms,
-            most=_WALK,
         )
+        return to_ms, rows
 
     async def _delete(self, runs: Sequence[Row], cutoff: int) -> int:
         """Delete those of *runs* that are as they were; return how many."""

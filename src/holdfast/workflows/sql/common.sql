@@ -163,7 +163,8 @@ CASE WHEN EXISTS (
     SELECT 1 FROM @workflow_status AS w
     WHERE w.status IN ('PENDING', 'ENQUEUED', 'DELAYED') AND w.workflow_deadline_epoch_ms IS NOT NULL
       AND w.workflow_deadline_epoch_ms <= {now_ms}
-) THEN 1 ELSE 0 END AS overdue;
+) THEN 1 ELSE 0 END AS overdue,
+CASE WHEN EXISTS (SELECT 1 FROM @workflow_waits) THEN 1 ELSE 0 END AS parked;
 
 -- name: runs_due
 -- DELAYED -> ENQUEUED when due.

@@ -39,11 +39,11 @@ class Lent:
         """Say that the calling thread is inside."""
         return self.opened.entered()
 
-    def doom(self) -> Exception | None:
+    def doom(self, error: BaseException | None) -> Exception | None:
         """Return why it cannot be kept: also a time that is over, which nobody could tell the function."""
         if self._end is not None and self._now() > self._end:
             return took_too_long(self._name)
-        return self.opened.doom()
+        return self.opened.doom(error)
 
     def _left(self) -> float | None:
         return None if self._end is None else self._end - self._now()

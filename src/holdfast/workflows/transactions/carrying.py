@@ -67,11 +67,9 @@ class Carrier:
         try:
             value = await self._called(opened, call)
             kept = Kept(*self._engine.payloads.dump(value))
-        except BaseException:
+        except BaseException as error:
             await self._home.drop(opened)
-            doom = opened.doom()
-            if doom is not None:
-                raise doom from None
+            _refuse_doomed(opened, error)
             raise
         return await to_the_end(self._kept(opened, operation, kept), operation)
 
@@ -81,7 +79,7 @@ class Carrier:
                 value = await call(opened.handle)
             else:
                 value = await self._in_time(seconds(self._definition.timeout), call(opened.handle))
-        _refuse_doomed(opened)
+        _refuse_doomed(opened, None)
         return value
 
     async def _in_time(self, limit: float, called: Coroutine[Any, Any, T]) -> T:
@@ -146,13 +144,11 @@ class BlockingCarrier:
         try:
             with _inside(self._engine, self._definition, opened):
                 value = call(opened.handle)
-            _refuse_doomed(opened)
+            _refuse_doomed(opened, None)
             kept = Kept(*self._engine.payloads.dump(value))
-        except BaseException:
+        except BaseException as error:
             self._home.drop(opened)
-            doom = opened.doom()
-            if doom is not None:
-                raise doom from None
+            _refuse_doomed(opened, error)
             raise
         _announce(operation)
         try:
@@ -200,10 +196,11 @@ def _inside(engine: Engine, definition: TransactionDefinition, opened: Opened) -
         inside.reset(mark)
 
 
-def _refuse_doomed(opened: Opened) -> None:
-    doom = opened.doom()
-    if doom is not None:
-        raise doom
+def _refuse_doomed(opened: Opened, error: BaseException | None) -> None:
+    """Raise why the transaction cannot be kept, if that is not what was raised anyway."""
+    doom = opened.doom(error) if error is None or isinstance(error, Exception) else None
+    if doom is not None and doom is not error:
+        raise doom from error
 
 
 def _announce(operation: Operation | None) -> None:

@@ -37,8 +37,8 @@ class Opened(Protocol):
     def entered(self) -> AbstractContextManager[None]:
         """Say in the context of the caller, for the length of a block, that it is inside."""
 
-    def doom(self) -> Exception | None:
-        """Return why it cannot be kept, whatever the function made of it."""
+    def doom(self, error: BaseException | None) -> Exception | None:
+        """Return why it cannot be kept, after a function that returned or raised *error*; None if that stands."""
 
 
 class Home(Protocol):

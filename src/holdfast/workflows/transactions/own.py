@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import logging
-from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from holdfast import faults
 from holdfast.core.backoff import backoff
 from holdfast.errors import Conflict, Retryable, Superseded, Unavailable
 from holdfast.workflows.recorder import Kept
-from holdfast.workflows.transactions.handle import AsyncTransaction
+from holdfast.workflows.transactions.conversation import Conversation
 from holdfast.workflows.transactions.queries import transaction_queries
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from holdfast.db import Transaction
     from holdfast.db.manager import TransactionBlock
     from holdfast.db.queries import Queries
@@ -26,46 +23,6 @@ if TYPE_CHECKING:
     from holdfast.workflows.transactions.home import TransactionDefinition
 
 logger = logging.getLogger("holdfast.workflows")
-
-
-class Conversation:
-    """A session of one's own with an open transaction; *handle* is what the function sees of it.
-
-    The session is taken and the transaction begun with the first statement: for a thread that saves a way to the loop
-    and back, and a function that first does something else holds up nobody.
-    """
-
-    def __init__(self, own: OwnDatabase, block: TransactionBlock, name: str, operation: Operation | None) -> None:
-        self._own = own
-        self._begun: Transaction | None = None
-        self._operation = operation
-        self.block = block
-        self.handle = AsyncTransaction(self.transaction, own.queries, name)
-
-    async def transaction(self) -> Transaction:
-        """Return the transaction, begun."""
-        if self._begun is None:
-            self._begun = await self._own.begun(self.block, self._operation)
-        return self._begun
-
-    async def end(self, *, keep: bool) -> None:
-        """Commit, or roll back; nothing to do for one that was never begun."""
-        if self._begun is not None:
-            await self.block.end(keep=keep)
-        self.block.is_open = False
-
-    @contextmanager
-    def entered(self) -> Iterator[None]:
-        """Have the manager refuse to be used from within: on SQLite that would wait for ever."""
-        mark = self.block.mark()
-        try:
-            yield
-        finally:
-            self.block.unmark(mark)
-
-    def doom(self) -> Exception | None:
-        """Return why it cannot be kept."""
-        return self.handle.doom()
 
 
 class OwnDatabase:
@@ -85,9 +42,9 @@ class OwnDatabase:
     async def begin(self, definition: TransactionDefinition, operation: Operation | None) -> Conversation:
         """Return a transaction that begins with its first statement."""
         block = self._engine.manager.transaction(isolation=definition.isolation)
-        return Conversation(self, block, definition.name, operation)
+        return Conversation(block, partial(self._begun, operation), self.queries, definition.name)
 
-    async def begun(self, block: TransactionBlock, operation: Operation | None) -> Transaction:
+    async def _begun(self, operation: Operation | None, block: TransactionBlock) -> Transaction:
         """Begin; in a workflow wait for as long as the database is away, as every record does."""
         failures = 0
         while True:

@@ -9,8 +9,6 @@ CREATE INDEX idx_workflow_status_list_version ON @workflow_status (application_v
     WHERE status <> 'PENDING' AND application_version IS NOT NULL;
 CREATE INDEX idx_workflow_status_list_executor ON @workflow_status (executor_id, created_at)
     WHERE status <> 'PENDING' AND executor_id IS NOT NULL;
-CREATE INDEX idx_workflow_status_list_application ON @workflow_status (application_id, created_at)
-    WHERE status <> 'PENDING' AND application_id IS NOT NULL;
 CREATE INDEX idx_workflow_status_list_updated ON @workflow_status (updated_at) WHERE status <> 'PENDING';
 CREATE INDEX idx_workflow_status_list_class ON @workflow_status (class_name, created_at)
     WHERE status <> 'PENDING' AND class_name IS NOT NULL;
@@ -33,10 +31,6 @@ CREATE INDEX idx_workflow_status_list_priority ON @workflow_status (priority, cr
 CREATE INDEX idx_workflow_status_list_attempts ON @workflow_status (recovery_attempts) WHERE recovery_attempts > 0;
 CREATE INDEX idx_workflow_status_list_deadline ON @workflow_status (created_at)
     WHERE status <> 'PENDING' AND workflow_deadline_epoch_ms IS NOT NULL;
-CREATE INDEX idx_workflow_status_list_children ON @workflow_status (created_at)
-    WHERE status <> 'PENDING' AND parent_workflow_id IS NOT NULL;
-CREATE INDEX idx_workflow_status_list_forks ON @workflow_status (created_at)
-    WHERE status <> 'PENDING' AND forked_from IS NOT NULL;
 CREATE INDEX idx_workflow_status_list_forked ON @workflow_status (created_at)
     WHERE status <> 'PENDING' AND was_forked_from;
 -- A parent may have very many children, and a run very many forks: they are found in the order of a listing, too.

@@ -17,51 +17,72 @@ w.attributes
 [[ load_input? , w.inputs ]]
 [[ load_output? , w.output, w.error ]]
 
--- fragment: filters
--- Everything but the status. One value is compared with =, several with a list, so that one value can use its index.
--- The first lines narrow the search down to few runs by an index, when it is known beforehand that they are few.
+-- fragment: narrowing
+-- What an index leads to. It is added to the filters only when it is known that it leads to few runs; the filters
+-- themselves are written so that no index is chosen for them. Otherwise an index might be chosen that leads to most of
+-- the table, all of which would have to be sorted.
 [[ AND w.workflow_uuid >= :prefix_from ]]
 [[ AND w.workflow_uuid < :prefix_to ]]
 [[ AND w.updated_at >= :touched_from ]]
 [[ AND {attributes} ]]
+[[ forks_only? AND w.forked_from IS NOT NULL ]]
+[[ children_only? AND w.parent_workflow_id IS NOT NULL ]]
+[[ AND w.status {in_list} :status_list {list_end} ]]
+[[ AND w.name {in_list} :name_list {list_end} ]]
+[[ AND w.class_name {in_list} :class_name_list {list_end} ]]
+[[ AND w.config_name {in_list} :config_name_list {list_end} ]]
+[[ AND w.application_version {in_list} :application_version_list {list_end} ]]
+[[ AND w.application_id {in_list} :application_id_list {list_end} ]]
+[[ AND w.executor_id {in_list} :executor_id_list {list_end} ]]
+[[ AND w.authenticated_user {in_list} :authenticated_user_list {list_end} ]]
+[[ AND w.assumed_role {in_list} :assumed_role_list {list_end} ]]
+[[ AND w.queue_name {in_list} :queue_name_list {list_end} ]]
+[[ AND w.queue_partition_key {in_list} :queue_partition_key_list {list_end} ]]
+[[ AND w.deduplication_id {in_list} :deduplication_id_list {list_end} ]]
+[[ AND w.parent_workflow_id {in_list} :parent_workflow_id_list {list_end} ]]
+[[ AND w.forked_from {in_list} :forked_from_list {list_end} ]]
+
+-- fragment: filters
+-- Everything but the status. One value is compared with =, and can use its index: it is in the order of a listing.
+{narrowing}
 [[ AND w.created_at < :made_before ]]
 [[ AND w.workflow_uuid = :workflow_id ]]
 [[ AND w.workflow_uuid {in_list} :workflow_id_list {list_end} ]]
 [[ AND substr(w.workflow_uuid, 1, :prefix_length) = :prefix ]]
 [[ AND w.name = :name ]]
-[[ AND w.name {in_list} :name_list {list_end} ]]
+[[ AND COALESCE(w.name, NULL) {in_list} :name_any {list_end} ]]
 [[ AND w.class_name = :class_name ]]
-[[ AND w.class_name {in_list} :class_name_list {list_end} ]]
+[[ AND COALESCE(w.class_name, NULL) {in_list} :class_name_any {list_end} ]]
 [[ AND w.config_name = :config_name ]]
-[[ AND w.config_name {in_list} :config_name_list {list_end} ]]
+[[ AND COALESCE(w.config_name, NULL) {in_list} :config_name_any {list_end} ]]
 [[ AND w.application_version = :application_version ]]
-[[ AND w.application_version {in_list} :application_version_list {list_end} ]]
+[[ AND COALESCE(w.application_version, NULL) {in_list} :application_version_any {list_end} ]]
 [[ AND w.application_id = :application_id ]]
-[[ AND w.application_id {in_list} :application_id_list {list_end} ]]
+[[ AND COALESCE(w.application_id, NULL) {in_list} :application_id_any {list_end} ]]
 [[ AND w.executor_id = :executor_id ]]
-[[ AND w.executor_id {in_list} :executor_id_list {list_end} ]]
+[[ AND COALESCE(w.executor_id, NULL) {in_list} :executor_id_any {list_end} ]]
 [[ AND w.authenticated_user = :authenticated_user ]]
-[[ AND w.authenticated_user {in_list} :authenticated_user_list {list_end} ]]
+[[ AND COALESCE(w.authenticated_user, NULL) {in_list} :authenticated_user_any {list_end} ]]
 [[ AND w.assumed_role = :assumed_role ]]
-[[ AND w.assumed_role {in_list} :assumed_role_list {list_end} ]]
+[[ AND COALESCE(w.assumed_role, NULL) {in_list} :assumed_role_any {list_end} ]]
 [[ AND w.queue_name = :queue_name ]]
-[[ AND w.queue_name {in_list} :queue_name_list {list_end} ]]
+[[ AND COALESCE(w.queue_name, NULL) {in_list} :queue_name_any {list_end} ]]
 [[ AND w.queue_partition_key = :queue_partition_key ]]
-[[ AND w.queue_partition_key {in_list} :queue_partition_key_list {list_end} ]]
+[[ AND COALESCE(w.queue_partition_key, NULL) {in_list} :queue_partition_key_any {list_end} ]]
 [[ AND w.deduplication_id = :deduplication_id ]]
-[[ AND w.deduplication_id {in_list} :deduplication_id_list {list_end} ]]
+[[ AND COALESCE(w.deduplication_id, NULL) {in_list} :deduplication_id_any {list_end} ]]
 [[ AND w.parent_workflow_id = :parent_workflow_id ]]
-[[ AND w.parent_workflow_id {in_list} :parent_workflow_id_list {list_end} ]]
+[[ AND COALESCE(w.parent_workflow_id, NULL) {in_list} :parent_workflow_id_any {list_end} ]]
 [[ AND w.forked_from = :forked_from ]]
-[[ AND w.forked_from {in_list} :forked_from_list {list_end} ]]
+[[ AND COALESCE(w.forked_from, NULL) {in_list} :forked_from_any {list_end} ]]
 [[ AND w.priority = :priority ]]
-[[ AND {priority_text} {in_list} :priority_list {list_end} ]]
+[[ AND {priority_text} {in_list} :priority_any {list_end} ]]
 [[ has_priority? AND w.priority <> 0 ]]
 [[ was_forked? AND w.was_forked_from ]]
 [[ never_forked? AND NOT w.was_forked_from ]]
-[[ is_fork? AND w.forked_from IS NOT NULL ]]
+[[ is_fork? AND COALESCE(w.forked_from, NULL) IS NOT NULL ]]
 [[ is_original? AND w.forked_from IS NULL ]]
-[[ has_parent? AND w.parent_workflow_id IS NOT NULL ]]
+[[ has_parent? AND COALESCE(w.parent_workflow_id, NULL) IS NOT NULL ]]
 [[ has_none? AND w.parent_workflow_id IS NULL ]]
 [[ has_deadline? AND w.workflow_deadline_epoch_ms IS NOT NULL ]]
 [[ is_timeless? AND w.workflow_deadline_epoch_ms IS NULL ]]
@@ -73,8 +94,9 @@ w.attributes
 [[ AND w.started_at_epoch_ms < :started_before ]]
 [[ AND w.completed_at >= :completed_after ]]
 [[ AND w.completed_at < :completed_before ]]
-[[ AND w.updated_at >= :updated_after ]]
-[[ AND w.updated_at < :updated_before ]]
+[[ AND w.updated_at + 0 >= :updated_after ]]
+[[ AND w.updated_at + 0 < :updated_before ]]
+[[ AND {attributes_any} ]]
 [[ AND (
     ({position}(COALESCE(w.serialization, ''), '+') = 0
      AND ({position}(w.inputs, :search) > 0 OR {position}(w.inputs, :search_quoted) > 0))
@@ -87,7 +109,7 @@ w.attributes
 FROM @workflow_status AS w
 WHERE w.status <> 'PENDING'
 [[ AND w.status = :status ]]
-[[ AND w.status {in_list} :status_list {list_end} ]]
+[[ AND COALESCE(w.status, NULL) {in_list} :status_any {list_end} ]]
 {filters}
 
 -- fragment: the_pending
@@ -126,13 +148,16 @@ ORDER BY created_at, workflow_uuid LIMIT :most;
 -- How many runs an index would lead to, up to :most: whether they are few enough to be sorted.
 SELECT count(*) AS found FROM (
     SELECT 1 AS one FROM @workflow_status AS w
-    WHERE true
-    [[ AND w.workflow_uuid >= :prefix_from ]]
-    [[ AND w.workflow_uuid < :prefix_to ]]
-    [[ AND w.updated_at >= :touched_from ]]
-    [[ AND {attributes} ]]
+    WHERE true [[ partial? AND w.status <> 'PENDING' ]] {narrowing}
     LIMIT :most
 ) AS some_runs;
+
+-- name: runs_sample
+-- How many of the runs that were made last have the attributes: whether those that have them are met on the way.
+SELECT count(*) AS found FROM (
+    SELECT w.attributes FROM @workflow_status AS w
+    WHERE w.status <> 'PENDING' ORDER BY w.created_at DESC LIMIT :most
+) AS w WHERE {attributes_any};
 
 -- name: runs_count
 -- A bucket is a stretch of created_at. GROUP BY ends with a constant, for the case that there is nothing to group by.
@@ -149,7 +174,7 @@ SELECT
 FROM @workflow_status AS w
 WHERE true
 [[ AND w.status = :status ]]
-[[ AND w.status {in_list} :status_list {list_end} ]]
+[[ AND COALESCE(w.status, NULL) {in_list} :status_any {list_end} ]]
 {filters}
 GROUP BY
     [[ by_status? w.status, ]]

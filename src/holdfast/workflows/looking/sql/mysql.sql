@@ -2,7 +2,10 @@
 IN (SELECT l.v FROM JSON_TABLE(
 
 -- fragment: list_end
-, '$[*]' COLUMNS (v VARCHAR(512) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin PATH '$')) AS l)
+-- In the collation of the keys, which MariaDB and MySQL call differently; in any other it could not be compared.
+, '$[*]' COLUMNS (
+    v VARCHAR(512) CHARACTER SET utf8mb4 /*M! COLLATE utf8mb4_nopad_bin */ /*!80017 COLLATE utf8mb4_0900_bin */ PATH '$'
+)) AS l)
 
 -- fragment: position
 instr
@@ -13,9 +16,13 @@ instr
 CAST(w.priority AS CHAR)
 
 -- fragment: attributes
+-- No index knows attributes here.
+w.attributes IS NOT NULL AND :attributes IS NOT NULL
+
+-- fragment: attributes_any
 -- JSON_CONTAINS also finds a value among those of a list, which is another value.
-(JSON_CONTAINS(w.attributes, :attributes) AND NOT EXISTS (
-    SELECT 1 FROM JSON_TABLE(JSON_KEYS(:attributes), '$[*]' COLUMNS (k VARCHAR(512) PATH '$')) AS q
+(JSON_CONTAINS(w.attributes, :attributes_any) AND NOT EXISTS (
+    SELECT 1 FROM JSON_TABLE(JSON_KEYS(:attributes_any), '$[*]' COLUMNS (k VARCHAR(512) PATH '$')) AS q
     WHERE JSON_TYPE(JSON_EXTRACT(w.attributes, CONCAT('$.', JSON_QUOTE(q.k)))) IN ('ARRAY', 'OBJECT')
 ))
 

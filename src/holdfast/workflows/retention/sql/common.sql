@@ -3,43 +3,40 @@
 --
 -- A parent lives if its status is none of the ended ones. Said that way PostgreSQL cannot walk the partial indexes on
 -- PENDING, ENQUEUED and DELAYED to find out.
---
--- Runs created within one millisecond are ordered by id, letter by letter as Python does ({letters}: PostgreSQL would
--- otherwise follow the language of the database).
 
 -- name: retention_clock
 SELECT {now_ms} AS now_ms;
 
 -- name: retention_boundary
--- The last run that is kept, when so many of the newest are.
+-- The oldest run that is kept, when so many of the newest are. Runs of one millisecond are ordered by id, letter by
+-- letter as Python does ({letters}: PostgreSQL would follow the language of the database).
 SELECT w.created_at, w.workflow_uuid FROM @workflow_status AS w
 WHERE {wanted_status} AND (:any_name = 1 OR {wanted_name})
 ORDER BY w.created_at DESC, w.workflow_uuid {letters} DESC
 LIMIT 1 OFFSET :skipped;
 
+-- name: retention_stretch
+-- Where the next :most runs by creation end. Said without an upper bound, so that PostgreSQL follows the index also on
+-- a table it has not analysed.
+SELECT w.created_at FROM @workflow_status AS w
+WHERE w.created_at >= :from_ms
+ORDER BY w.created_at
+LIMIT 1 OFFSET :most;
+
 -- name: retention_walk
--- The next :most runs by creation, of which those are returned that may fit, and the last one, from where the walk
--- goes on. So a statement takes as long on a table where nothing fits as on one where everything does.
+-- What may fit of the runs created within a stretch of time. So a statement takes no longer on a large table where
+-- nothing fits than on a small one.
 SELECT
-    w.workflow_uuid, w.status, w.name, w.created_at, w.ended_at, w.place,
+    w.workflow_uuid, w.status, w.name, w.created_at, COALESCE(w.completed_at, w.updated_at) AS ended_at,
     CASE WHEN EXISTS (
         SELECT 1 FROM @workflow_status AS p
         WHERE p.workflow_uuid = w.parent_workflow_id
           AND p.status NOT IN ('SUCCESS', 'ERROR', 'CANCELLED', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED')
     ) THEN 1 ELSE 0 END AS parent_lives
-FROM (
-    SELECT
-        q.workflow_uuid, q.status, q.name, q.created_at, q.parent_workflow_id,
-        COALESCE(q.completed_at, q.updated_at) AS ended_at,
-        row_number() OVER (ORDER BY q.created_at, q.workflow_uuid {letters}) AS place
-    FROM @workflow_status AS q
-    WHERE q.created_at >= :after_ms AND q.created_at <= :until_ms
-      AND (q.created_at > :after_ms OR q.workflow_uuid {letters} > :after_id)
-    ORDER BY q.created_at, q.workflow_uuid {letters}
-    LIMIT :most
-) AS w
-WHERE w.place = :most OR (w.ended_at <= :cutoff_ms AND {wanted_status} AND (:any_name = 1 OR {wanted_name}))
-ORDER BY w.place;
+FROM @workflow_status AS w
+WHERE w.created_at >= :from_ms AND w.created_at < :to_ms AND COALESCE(w.completed_at, w.updated_at) <= :cutoff_ms
+  AND {wanted_status} AND (:any_name = 1 OR {wanted_name})
+ORDER BY w.created_at;
 
 -- name: retention_delete
 -- rows: id text, status text

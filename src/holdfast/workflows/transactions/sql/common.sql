@@ -31,10 +31,6 @@ FROM @workflow_status AS w
 LEFT JOIN @operation_outputs AS o ON o.workflow_uuid = w.workflow_uuid AND o.identity = :identity
 WHERE w.workflow_uuid = :id;
 
--- name: outputs_present
--- Whether the table is there.
-SELECT 1 AS present FROM @transaction_outputs WHERE workflow_id = '' AND generation = 0 AND identity = '';
-
 -- name: outputs_create
 -- What transactions gave back whose data is in this database and whose run is in another.
 CREATE TABLE IF NOT EXISTS @transaction_outputs (

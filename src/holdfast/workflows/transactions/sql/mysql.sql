@@ -11,6 +11,14 @@ FROM @workflow_status AS w FORCE INDEX (PRIMARY)
 WHERE w.workflow_uuid = :id AND w.owner_xid = :token
 LOCK IN SHARE MODE;
 
+-- name: outputs_server_version
+-- only: mysql
+SELECT VERSION() AS version;
+
+-- name: outputs_present
+SELECT 1 AS present FROM information_schema.tables
+WHERE table_schema = DATABASE() AND table_name = 'transaction_outputs';
+
 -- name: outputs_create
 CREATE TABLE IF NOT EXISTS @transaction_outputs (
     workflow_id VARCHAR(255) NOT NULL,

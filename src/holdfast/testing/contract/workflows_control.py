@@ -1,0 +1,408 @@
+"""The contract of what is done to runs: cancel, resume, rewind, fork, delete and attributes, through an application."""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+from collections import Counter
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from holdfast.errors import TransitionRefused, WorkflowCancelled, WorkflowNotFound
+from holdfast.testing.contract.workflows_stage import Handle, Stage
+
+if TYPE_CHECKING:
+    from holdfast.db.session import Row
+    from holdfast.testing.contract.venue import Venue
+    from holdfast.testing.contract.workflows_stage import App, Flow, Gate, Life
+
+
+class Woven:
+    """A workflow with two gathered chains, a child and a last step; every step draws a new number."""
+
+    def __init__(self, app: App) -> None:
+        self.ran: Counter[str] = Counter()
+        numbers = itertools.count(1)
+
+        async def draw(name: str) -> int:
+            self.ran[name] += 1
+            return next(numbers)
+
+        step = app.step(draw, name="draw")
+
+        async def young() -> int:
+            found: int = await step("child")
+            return found
+
+        child = app.workflow(young)
+
+        async def chain(name: str) -> list[int]:
+            return [await step(f"{name}{place}") for place in range(3)]
+
+        async def weave() -> list[Any]:
+            chains = await app.gather(partial(chain, "a"), partial(chain, "b"))
+            return [*chains, await child(), await step("last")]
+
+        self.flow = app.workflow(weave)
+
+
+def outcomes(steps: list[Row]) -> dict[str, Any]:
+    """Return what was recorded by identity, with the child and without positions."""
+    return {row["identity"]: (row["output"], row["child_workflow_id"]) for row in steps}
+
+
+def drawn(steps: list[Row]) -> int:
+    """Return how many of the records are steps that drew a number."""
+    return sum(row["function_name"] == "draw" for row in steps)
+
+
+def family(stage: Stage, parent: str) -> list[str]:
+    """Return the ids of the children of a run."""
+    rows = stage.rows(
+        f"SELECT workflow_uuid FROM {stage.table('workflow_status')} WHERE parent_workflow_id = ?", parent
+    )
+    return sorted(row["workflow_uuid"] for row in rows)
+
+
+def two_steps(app: App, gate: Gate, ran: list[str]) -> Flow:
+    """Return a workflow that waits at *gate* between two steps."""
+
+    async def note(text: str) -> str:
+        ran.append(text)
+        return text
+
+    step = app.step(note)
+
+    async def stopping() -> str:
+        first = await step("first")
+        await gate()
+        return f"{first} {await step('second')}"
+
+    return app.workflow(stopping)
+
+
+class ControlContract:
+    """What an application does to runs, its own and others'."""
+
+    def test_cancelled_run_tells_whoever_waits_and_goes_on_after_resume_where_it_stopped(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            app, gate, ran = stage.app(), stage.gate(), list[str]()
+            flow = two_steps(app, gate, ran)
+            async with app:
+                handle = await flow.start()
+
+                async def cancel() -> None:
+                    await gate.reached()
+                    await app.do("cancel_workflow", handle.workflow_id)
+
+                told = list[BaseException]()
+
+                async def wait() -> None:
+                    told.append(await handle.error())
+
+                await app.at_once(wait, cancel)
+                assert isinstance(told[0], WorkflowCancelled)
+                assert handle.workflow_id in str(told[0])
+                assert stage.run(handle.workflow_id)["status"] == "CANCELLED"
+                gate.open()
+                resumed = Handle(app, await app.do("resume_workflow", handle.workflow_id))
+                assert await resumed.result() == "first second"
+                assert ran.count("first") == 1
+                assert [row["output"] for row in stage.steps(handle.workflow_id)] == ['"first"', '"second"']
+
+        Stage(venue).play(scene)
+
+    def test_cancel_from_another_application_reaches_the_run_and_its_children(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            app, other, gate = stage.app(), stage.app(), stage.gate()
+
+            async def slow() -> str:
+                await gate()
+                return "done"
+
+            child = app.workflow(slow)
+
+            async def parent() -> str:
+                found: str = await child()
+                return found
+
+            flow = app.workflow(parent)
+            async with app, other:
+                handle = await flow.start()
+                await gate.reached()
+                [young] = family(stage, handle.workflow_id)
+                await other.do("cancel_workflow", handle.workflow_id)
+                for each in (handle.workflow_id, young):
+                    assert isinstance(await app.retrieve(each).error(), WorkflowCancelled)
+                    assert isinstance(await other.retrieve(each).error(), WorkflowCancelled)
+                gate.open()
+                assert [stage.run(each)["status"] for each in (handle.workflow_id, young)] == ["CANCELLED"] * 2
+
+        Stage(venue).play(scene)
+
+    def test_cancel_can_leave_the_children(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            app, gate = stage.app(), stage.gate()
+
+            async def slow() -> str:
+                await gate()
+                return "done"
+
+            child = app.workflow(slow)
+
+            async def parent() -> str:
+                handle = await child.start()
+                found: str = await handle.result(timeout=None)
+                return found
+
+            flow = app.workflow(parent)
+            async with app:
+                handle = await flow.start()
+                await gate.reached()
+                [young] = family(stage, handle.workflow_id)
+                await app.do("cancel_workflow", handle.workflow_id, cancel_children=False)
+                gate.open()
+                assert await app.retrieve(young).result() == "done"
+                assert isinstance(await handle.error(), WorkflowCancelled)
+
+        Stage(venue).play(scene)
+
+    def test_refusals_name_the_run_and_what_to_do(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            app, gate = stage.app(), stage.gate()
+            gate.open()
+            flow = two_steps(app, gate, [])
+            async with app:
+                handle = await flow.start()
+                await handle.result()
+                ended = handle.workflow_id
+                for verb in ("cancel_workflow", "resume_workflow", "set_workflow_delay"):
+                    more = {"delay": 1} if verb == "set_workflow_delay" else {}
+                    with pytest.raises(TransitionRefused, match=f"{ended} cannot .*it is SUCCESS") as refused:
+                        await app.do(verb, ended, **more)
+                    assert (refused.value.workflow_id, refused.value.status) == (ended, "SUCCESS")
+                for verb in ("cancel_workflow", "resume_workflow", "rewind_workflow", "delete_workflow"):
+                    with pytest.raises(WorkflowNotFound, match="nobody"):
+                        await app.do(verb, "nobody")
+                changes = await app.do("delete_workflows", ["nobody", ended])
+                assert changes.changed == (ended,)
+                assert list(changes.refused) == ["nobody"]
+
+        Stage(venue).play(scene)
+
+    @pytest.mark.parametrize("start_step", [1, 2, 4, 6, 8, 9])
+    def test_rewound_run_keeps_its_prefix_in_every_branch_and_does_the_rest_again(
+        self, venue: Venue, start_step: int
+    ) -> None:
+        async def scene(stage: Stage) -> None:
+            app = stage.app()
+            woven = Woven(app)
+            async with app:
+                handle = await woven.flow.start()
+                first = await handle.result()
+                before = stage.steps(handle.workflow_id)
+                assert [row["function_id"] for row in before] == list(range(1, 10))
+                kept = outcomes([row for row in before if row["function_id"] < start_step])
+                again = Handle(app, await app.do("rewind_workflow", handle.workflow_id, start_step))
+                second = await again.result()
+                after = outcomes(stage.steps(handle.workflow_id))
+                assert after.keys() == outcomes(before).keys()
+                assert kept.items() <= after.items()
+                assert sum(woven.ran.values()) == 8 + 7 - drawn(before[: start_step - 1]) + (start_step <= 7)
+                assert (first == second) is (start_step > 9)
+                assert stage.run(handle.workflow_id)["generation"] == 1
+                # The start of the child has position 7: cut away, another child is started, with another id.
+                assert len(family(stage, handle.workflow_id)) == (2 if start_step <= 7 else 1)
+
+        Stage(venue).play(scene)
+
+    @pytest.mark.parametrize("start_step", [1, 4, 8, 100])
+    def test_forked_run_has_the_prefix_of_every_branch_and_leaves_the_original(
+        self, venue: Venue, start_step: int
+    ) -> None:
+        async def scene(stage: Stage) -> None:
+            app = stage.app()
+            woven = Woven(app)
+            new_id = f"fork-{secrets.token_hex(8)}"
+            async with app:
+                handle = await woven.flow.start()
+                first = await handle.result()
+                before = stage.steps(handle.workflow_id)
+                fork = Handle(
+                    app, await app.do("fork_workflow", handle.workflow_id, start_step, new_workflow_id=new_id)
+                )
+                assert fork.workflow_id == new_id
+                second = await fork.result()
+                assert (first == second) is (start_step == 100)
+                kept = outcomes([row for row in before if row["function_id"] < start_step])
+                assert kept.items() <= outcomes(stage.steps(new_id)).items()
+                assert stage.steps(handle.workflow_id) == before
+                assert await handle.result() == first
+                assert (stage.run(new_id)["forked_from"], stage.run(handle.workflow_id)["was_forked_from"]) == (
+                    handle.workflow_id,
+                    True,
+                )
+                # The original's child belongs to the record: only a fork from before its start has one of its own.
+                assert len(family(stage, handle.workflow_id)) == 1
+                assert len(family(stage, new_id)) == (start_step <= 7)
+
+        Stage(venue).play(scene)
+
+    def test_run_that_failed_is_rewound_to_the_step_that_failed(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            app, ran = stage.app(), list[str]()
+
+            async def pay(what: str) -> str:
+                ran.append(what)
+                if ran == ["book", "charge"]:
+                    raise PermissionError("card refused")
+                return f"{what} done"
+
+            step = app.step(pay)
+
+            async def order() -> list[str]:
+                return [await step("book"), await step("charge")]
+
+            flow = app.workflow(order)
+            async with app:
+                handle = await flow.start()
+                assert isinstance(await handle.error(), PermissionError)
+                again = Handle(app, await app.do("rewind_workflow", handle.workflow_id, 2))
+                assert await again.result() == ["book done", "charge done"]
+                assert ran == ["book", "charge", "charge"]
+
+        Stage(venue).play(scene)
+
+    def test_many_forks_are_made_together_or_not_at_all(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            app, gate = stage.app(), stage.gate()
+            gate.open()
+            flow = two_steps(app, gate, [])
+            async with app:
+                handles = [await flow.start() for _ in range(3)]
+                ids = [each.workflow_id for each in handles]
+                assert await app.wait_all(handles) == ["first second"] * 3
+                with pytest.raises(WorkflowNotFound, match="nobody"):
+                    await app.do("fork_workflows", [*ids, "nobody"], 2)
+                assert not any(stage.run(each)["was_forked_from"] for each in ids)
+                forks = [Handle(app, raw) for raw in await app.do("fork_workflows", ids, 2)]
+                assert [await each.result() for each in forks] == ["first second"] * 3
+                assert [stage.run(each.workflow_id)["forked_from"] for each in forks] == ids
+
+        Stage(venue).play(scene)
+
+    def test_deleted_run_is_not_there_for_waiters_and_its_id_is_free(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            app, other, gate, ran = stage.app(), stage.app(), stage.gate(), list[str]()
+            flow = two_steps(app, gate, ran)
+            two_steps(other, gate, ran)
+            chosen = f"deleted-{secrets.token_hex(8)}"
+            async with app, other:
+                await flow.options(workflow_id=chosen).start()
+
+                async def end() -> None:
+                    await gate.reached()
+                    with pytest.raises(TransitionRefused, match="PENDING"):
+                        await app.do("delete_workflow", chosen)
+                    await app.do("cancel_workflow", chosen)
+                    await app.do("delete_workflow", chosen)
+
+                told = list[BaseException]()
+
+                async def wait() -> None:
+                    told.append(await other.retrieve(chosen).error())
+
+                await other.at_once(wait, end)
+                # Whoever looked between the two was told of the first.
+                assert isinstance(told[0], WorkflowCancelled | WorkflowNotFound)
+                assert isinstance(await other.retrieve(chosen).error(), WorkflowNotFound)
+                assert stage.steps(chosen) == []
+                gate.open()
+                again = await flow.options(workflow_id=chosen).start()
+                assert await again.result() == "first second"
+                assert ran.count("first") == 2
+
+        Stage(venue).play(scene)
+
+    def test_child_cannot_be_deleted_while_its_parent_may_ask_for_it(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            app, gate = stage.app(), stage.gate()
+
+            async def young() -> int:
+                return 1
+
+            child = app.workflow(young)
+
+            async def parent() -> int:
+                handle = await child.start()
+                await gate()
+                found: int = await handle.result()
+                return found
+
+            flow = app.workflow(parent)
+            async with app:
+                handle = await flow.start()
+                await gate.reached()
+                [only] = family(stage, handle.workflow_id)
+                await app.retrieve(only).result()
+                with pytest.raises(TransitionRefused, match=f"its parent {handle.workflow_id} is PENDING"):
+                    await app.do("delete_workflow", only)
+                gate.open()
+                assert await handle.result() == 1
+                await app.do("delete_workflow", handle.workflow_id, delete_children=True)
+                for each in (only, handle.workflow_id):
+                    assert isinstance(await app.retrieve(each).error(), WorkflowNotFound)
+
+        Stage(venue).play(scene)
+
+    def test_attributes_of_a_run_are_replaced_and_merged(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            app, gate = stage.app(), stage.gate()
+            flow = two_steps(app, gate, [])
+            async with app:
+                handle = await flow.options(attributes={"a": 1}).start()
+                await gate.reached()
+                run = handle.workflow_id
+                await app.do("update_workflow_attributes", run, {"b": {"c": 2}}, merge=True)
+                assert (await app.do("get_workflow", run)).attributes == {"a": 1, "b": {"c": 2}}
+                await app.do("update_workflow_attributes", run, {"a": None}, merge=True)
+                gate.open()
+                assert await handle.result() == "first second"
+                assert (await app.do("get_workflow", run)).attributes == {"b": {"c": 2}}
+                await app.do("update_workflow_attributes", run, None)
+                assert (await app.do("get_workflow", run)).attributes is None
+
+        Stage(venue).play(scene)
+
+    def test_workflow_that_changes_another_run_does_so_once_however_often_it_is_replayed(self, venue: Venue) -> None:
+        mark = secrets.token_hex(8)
+
+        def build(app: App, life: Life) -> Flow:
+            async def young() -> str:
+                return "ended"
+
+            child = app.workflow(young)
+
+            async def rewinding() -> list[str]:
+                other = child.options(workflow_id=f"{mark}-other")
+                said = [await other()]
+                await app.do("rewind_workflow", f"{mark}-other")
+                await life()
+                try:
+                    await app.do("cancel_workflow", "nobody")
+                except WorkflowNotFound as error:
+                    said.append(type(error).__name__)
+                return said
+
+            return app.workflow(rewinding)
+
+        async def scene(stage: Stage) -> None:
+            handle = await stage.relive(build)
+            assert await handle.result() == ["ended", "WorkflowNotFound"]
+            assert stage.run(f"{mark}-other")["generation"] == 1
+            names = [row["function_name"] for row in stage.steps(handle.workflow_id)]
+            assert names[2:] == ["holdfast.rewind_workflow", "holdfast.cancel_workflow"]
+
+        Stage(venue).play(scene)

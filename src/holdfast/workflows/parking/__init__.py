@@ -1,0 +1,12 @@
+"""Runs that wait long are put away: they hold no task and no thread until what they wait for has come.
+
+``waits.py`` knows which branches of a run wait, ``parker.py`` puts the run away when all of them do, ``wakes.py`` finds
+those whose wait is over. What a run needs to go on is its record, so nothing else is kept.
+"""
+
+from holdfast.workflows.parking.parker import PUT_AWAY_AFTER, Parker
+from holdfast.workflows.parking.queries import parking_queries
+from holdfast.workflows.parking.waits import Wait, Waits
+from holdfast.workflows.parking.wakes import Wakes
+
+__all__ = ["PUT_AWAY_AFTER", "Parker", "Wait", "Waits", "Wakes", "parking_queries"]

@@ -1,0 +1,41 @@
+"""The fact that a run is put away, as a kind of the commit pipeline."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from holdfast.model.workflow import INTERNAL_QUEUE
+from holdfast.workflows.facts import EndRuns
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.db.operation import Values
+    from holdfast.db.queries import Queries
+    from holdfast.db.session import Row, Transaction
+
+
+class PutAwayRuns(EndRuns):
+    """PENDING -> DELAYED by its holder, until a moment or until something happens.
+
+    Rows are those of the query ``run_put_away`` and, as a fifth value, the ids of the runs whose results it waits for.
+    """
+
+    def __init__(self, queries: Queries, parking: Queries) -> None:
+        constants = {"internal_queue": INTERNAL_QUEUE}
+        super().__init__("put away", parking["run_put_away"], queries["runs_look"], constants)
+        self._forget = parking["waits_forget"]
+        self._note = parking["waits_note"]
+        self.one_statement = False
+
+    async def apply(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[Any]:
+        plain = [row[:4] for row in rows]
+        outcomes = await super().apply(transaction, plain)
+        await transaction.execute_batch(self._forget, plain)
+        waits = [(row[0], row[1], "result", result) for row in rows for result in row[4]]
+        if waits:
+            await transaction.execute_batch(self._note, waits)
+        return outcomes
+
+    def _is_mine(self, found: Row | None, row: Values) -> bool:
+        return found is not None and found["change_key"] == row[1]

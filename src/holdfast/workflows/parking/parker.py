@@ -1,0 +1,132 @@
+"""Putting runs away when all their branches wait, and long."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+from holdfast import faults
+from holdfast.errors import PipelineClosed, Superseded
+from holdfast.workflows.parking.facts import PutAwayRuns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterator
+    from typing import Any
+
+    from holdfast.db.pipeline import Pipeline
+    from holdfast.db.queries import Queries
+    from holdfast.model.world import World
+    from holdfast.workflows.parking.waits import Wait
+    from holdfast.workflows.run import Run
+    from holdfast.workflows.runner import Runner
+
+logger = logging.getLogger("holdfast.workflows")
+
+PUT_AWAY_AFTER = 10.0
+_LOOKS = 4  # within the time after which a run is put away
+
+
+class PutAway(Superseded):
+    """The run waits for long, and goes on when its wait is over."""
+
+
+class Parker:
+    """Decides when a run is put away, and does it. Its tasks live on the loop; waits begin on threads too.
+
+    A sleep is as long as it is: the run is put away at once. Results may come at any moment: it is put away once it has
+    waited for so long.
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        queries: Queries,
+        parking: Queries,
+        runner: Runner,
+        world: World,
+        now: Callable[[], float],
+        on_loop: Callable[[Callable[[], None]], bool],
+        *,
+        after: float,
+    ) -> None:
+        self._pipeline = pipeline
+        self._kind = PutAwayRuns(queries, parking)
+        self._runner = runner
+        self._world = world
+        self._now = now
+        self._on_loop = on_loop
+        self._after = after
+        self._patient: dict[Run, tuple[int, float]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._watching = False
+        self._stopped = False
+
+    @contextmanager
+    def waiting(self, run: Run, wait: Wait) -> Iterator[None]:
+        """Note that a branch of *run* waits for the length of the block; from its task or thread."""
+        waits = run.waits()
+        mark = waits.begin(wait)
+        try:
+            self._consider(run)
+            yield
+        finally:
+            waits.end(mark)
+
+    async def stop(self) -> None:
+        """Put nothing away any more; what is under way ends first."""
+        self._stopped = True
+        self._patient.clear()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _consider(self, run: Run) -> None:
+        waits = run.waits()
+        changes, whole = waits.changes, waits.together()
+        if whole is None or self._stopped or self._left(whole) < self._after:
+            return
+        if not whole.results:
+            self._on_loop(partial(self._begin, self._put_away(run, changes)))
+            return
+        self._patient[run] = (changes, self._world.monotonic() + self._after)
+        if not self._watching:
+            self._watching = True
+            self._on_loop(lambda: self._begin(self._watch()))
+
+    def _left(self, wait: Wait) -> float:
+        return float("inf") if wait.until_ms is None else wait.until_ms / 1000 - self._now()
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work, name="holdfast-put-away")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _watch(self) -> None:
+        """Put away those whose patience is over, until there are none left who wait for results."""
+        while self._patient:
+            await self._world.sleep(self._after / _LOOKS)
+            now = self._world.monotonic()
+            for run, (changes, due) in list(self._patient.items()):
+                if run.ended or run.waits().changes != changes:
+                    self._patient.pop(run, None)
+                elif now >= due:
+                    self._patient.pop(run, None)
+                    self._begin(self._put_away(run, changes))
+        self._watching = False
+
+    async def _put_away(self, run: Run, changes: int) -> None:
+        """Stop the execution, then write down that it waits: no step may begin that could not be recorded."""
+        waits = run.waits()
+        whole = waits.together()
+        if whole is None or waits.changes != changes or run.stopped is not None or run.ended or self._stopped:
+            return
+        logger.debug("Run %s is put away; it waits for a %s.", run.id, whole.kind)
+        self._runner.stop(run, PutAway("it waits for long, and was put away"))
+        row = (run.id, run.token, whole.until_ms, whole.kind, whole.results)
+        try:
+            await self._pipeline.write(self._kind, row)
+        except (Superseded, PipelineClosed) as lost:
+            logger.info("Run %s was not put away: %s", run.id, lost)
+            return
+        faults.point("run.put_away")

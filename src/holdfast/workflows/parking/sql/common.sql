@@ -1,0 +1,72 @@
+-- Runs that are put away while all their branches wait durably. PostgreSQL and SQLite share this text; MariaDB/MySQL has
+-- its own under the same names.
+
+-- name: run_put_away
+-- rows: id text, token text, until_ms bigint, kind text
+-- PENDING -> DELAYED by the holder of the token, attempts unchanged. The token stays behind as the key of this change.
+UPDATE @workflow_status AS w
+SET status = 'DELAYED', owner_xid = NULL, incarnation = NULL, updated_at = {now_ms}, change_key = r.token,
+    delay_until_epoch_ms = r.until_ms, wait_kind = r.kind, queue_name = COALESCE(w.queue_name, :internal_queue)
+FROM {rows} AS r
+WHERE w.workflow_uuid = r.id AND w.owner_xid = r.token AND w.status || '' = 'PENDING';
+
+-- name: waits_forget
+-- rows: id text, token text, until_ms bigint, kind text
+-- What the run waited for when it was put away before, where run_put_away of the same transaction has taken place.
+DELETE FROM @workflow_waits AS o
+WHERE EXISTS (
+    SELECT 1 FROM {rows} AS r JOIN @workflow_status AS w ON w.workflow_uuid = r.id AND w.change_key = r.token
+    WHERE o.workflow_uuid = r.id
+);
+
+-- name: waits_note
+-- rows: id text, token text, kind text, awaited text
+-- What the run waits for, where run_put_away of the same transaction has taken place.
+INSERT INTO @workflow_waits (workflow_uuid, wait_kind, wait_key)
+SELECT r.id, r.kind, r.awaited
+FROM {rows} AS r JOIN @workflow_status AS w ON w.workflow_uuid = r.id AND w.change_key = r.token
+WHERE w.status || '' = 'DELAYED'
+ON CONFLICT DO NOTHING;
+
+-- name: waits_look
+-- The next waits in the order of their keys, and whether they are over: the waiter is not put away any more, or what
+-- it waits for has happened.
+SELECT
+    s.workflow_uuid, s.wait_kind, s.wait_key,
+    CASE WHEN w.status = 'DELAYED' AND w.wait_kind IS NOT NULL THEN 1 ELSE 0 END AS waits,
+    CASE WHEN t.status IS NULL
+           OR t.status IN ('SUCCESS', 'ERROR', 'CANCELLED', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED')
+         THEN 1 ELSE 0 END AS happened
+FROM (
+    SELECT i.workflow_uuid, i.wait_kind, i.wait_key FROM @workflow_waits AS i
+    WHERE i.wait_kind = 'result' AND i.wait_key > :after
+    ORDER BY i.wait_key
+    LIMIT :most
+) AS s
+LEFT JOIN @workflow_status AS w ON w.workflow_uuid = s.workflow_uuid
+LEFT JOIN @workflow_status AS t ON t.workflow_uuid = s.wait_key
+ORDER BY s.wait_key;
+
+-- name: waits_of
+-- rows: kind text, awaited text
+-- Who is put away and waits for what has just happened.
+SELECT s.workflow_uuid, s.wait_kind, s.wait_key FROM {rows} AS r
+JOIN @workflow_waits AS s ON s.wait_kind = r.kind AND s.wait_key = r.awaited;
+
+-- name: waits_wake
+-- rows: id text
+-- DELAYED -> ENQUEUED for runs whose wait is over.
+UPDATE @workflow_status AS w
+SET status = 'ENQUEUED', delay_until_epoch_ms = NULL, wait_kind = NULL, updated_at = {now_ms}
+FROM {rows} AS r
+WHERE w.workflow_uuid = r.id AND w.status || '' = 'DELAYED' AND w.wait_kind IS NOT NULL;
+
+-- name: waits_clear
+-- rows: id text, kind text, awaited text
+DELETE FROM @workflow_waits AS s
+WHERE EXISTS (
+    SELECT 1 FROM {rows} AS r WHERE s.workflow_uuid = r.id AND s.wait_kind = r.kind AND s.wait_key = r.awaited
+) AND NOT EXISTS (
+    SELECT 1 FROM @workflow_status AS w
+    WHERE w.workflow_uuid = s.workflow_uuid AND w.status = 'DELAYED' AND w.wait_kind IS NOT NULL
+);

@@ -1,0 +1,77 @@
+"""Which branches of a run wait durably, and for what; counted, so that it is known when all of them do."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """What a branch waits for: a moment, in milliseconds since the epoch, or the end of one of several runs.
+
+    A branch that only waits for branches it has opened waits for neither.
+    """
+
+    until_ms: int | None = None
+    results: tuple[str, ...] = ()
+
+    def and_also(self, other: Wait) -> Wait:
+        """Return what whoever waits for either is woken by."""
+        moments = [each for each in (self.until_ms, other.until_ms) if each is not None]
+        return Wait(min(moments, default=None), self.results + other.results)
+
+    @property
+    def kind(self) -> str:
+        """A word for people."""
+        return "result" if self.results else "sleep"
+
+
+class Waits:
+    """The branches of one run; called from its tasks and threads.
+
+    ``changes`` counts whatever happens, so that somebody who looks twice knows whether nothing did.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._branches = 1
+        self._waiting: dict[int, Wait] = {}
+        self._next = 0
+        self.changes = 0
+
+    def opened(self) -> None:
+        """Count a branch more."""
+        with self._lock:
+            self._branches += 1
+            self.changes += 1
+
+    def ended(self) -> None:
+        """Count a branch less."""
+        with self._lock:
+            self._branches -= 1
+            self.changes += 1
+
+    def begin(self, wait: Wait) -> int:
+        """Note that a branch waits; return what ends that."""
+        with self._lock:
+            self.changes += 1
+            self._next += 1
+            self._waiting[self._next] = wait
+            return self._next
+
+    def end(self, mark: int) -> None:
+        """Note that the branch goes on."""
+        with self._lock:
+            self.changes += 1
+            del self._waiting[mark]
+
+    def together(self) -> Wait | None:
+        """Return what all branches wait for, taken together; None if one of them does not wait."""
+        with self._lock:
+            if len(self._waiting) < self._branches:
+                return None
+            whole = Wait()
+            for each in self._waiting.values():
+                whole = whole.and_also(each)
+        return whole if whole.until_ms is not None or whole.results else None

@@ -1,0 +1,86 @@
+"""Waking runs that were put away: at once when what they wait for ends here, and by every poll in any case."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from holdfast.errors import DatabaseError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holdfast.db.manager import ConnectionManager
+    from holdfast.db.queries import Queries
+    from holdfast.db.session import Row, Transaction
+
+logger = logging.getLogger("holdfast.dispatch")
+
+_AT_ONCE = 1000
+
+
+class Wakes:
+    """Finds the runs whose wait is over. Lives on the loop.
+
+    A wake-up that is lost, because whoever ended the awaited run died, or because the run was put away at the same
+    moment, costs one poll: ``sweep`` goes through all waits, so many at a time.
+    """
+
+    def __init__(self, manager: ConnectionManager, parking: Queries, woken: Callable[[], None]) -> None:
+        self._manager = manager
+        self._queries = parking
+        self._woken = woken
+        self._after = ""
+        self._ended: list[str] = []
+        self._task: asyncio.Task[None] | None = None
+        self.any = False  # whether somebody was put away for a result when the dispatcher last looked
+
+    def ended(self, workflow_id: str) -> None:
+        """Say that a run has ended; whoever was put away for its result is woken soon."""
+        if self.any:
+            self._ended.append(workflow_id)
+            if self._task is None or self._task.done():
+                self._task = asyncio.get_running_loop().create_task(self._tell(), name="holdfast-wakes")
+
+    async def sweep(self) -> int:
+        """Wake the next of those whose wait is over, and forget waits nobody has any more; return how many woke."""
+        rows = await self._manager.fetch(self._queries["waits_look"], after=self._after, most=_AT_ONCE)
+        self._after = rows[-1]["wait_key"] if len(rows) == _AT_ONCE else ""
+        over = [row for row in rows if row["happened"] or not row["waits"]]
+        return await self._wake(over) if over else 0
+
+    async def stop(self) -> None:
+        """Wake nobody any more: the polls of others do."""
+        if self._task is not None:
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _tell(self) -> None:
+        while self._ended:
+            ended, self._ended = self._ended[:_AT_ONCE], self._ended[_AT_ONCE:]
+            query = self._queries["waits_of"]
+
+            async def work(transaction: Transaction, ended: list[str] = ended) -> list[Row]:
+                return await transaction.fetch_batch(query, [("result", each) for each in ended])  # noqa: B023 -- the same
+
+            try:
+                found = await self._manager.run(work)
+                if found:
+                    await self._wake(found)
+            except DatabaseError as error:  # the next poll finds them
+                logger.warning("Waking runs that wait for a result is left to the next poll: %s", error)
+
+    async def _wake(self, waits: list[Row]) -> int:
+        wake, clear = self._queries["waits_wake"], self._queries["waits_clear"]
+        ids = [(each,) for each in sorted({row["workflow_uuid"] for row in waits})]
+        keys = [(row["workflow_uuid"], row["wait_kind"], row["wait_key"]) for row in waits]
+
+        async def work(transaction: Transaction) -> int:
+            woken = await transaction.execute_batch(wake, ids)
+            await transaction.execute_batch(clear, keys)
+            return woken
+
+        woken = await self._manager.run(work)
+        if woken:
+            self._woken()
+        return woken

@@ -1,0 +1,154 @@
+"""The table of outputs as SQLAlchemy's Core sees it, and what the errors of its drivers mean to us."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import BigInteger, Column, Index, MetaData, String, Table, Text, delete, insert, inspect, select, update
+from sqlalchemy.dialects import mysql as mysql_types
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.schema import CreateSchema
+
+from holdfast.db import mysql, postgres, sqlite
+from holdfast.db.migrations import key_collation
+from holdfast.errors import ConfigurationError, ConnectionLost, DatabaseError
+from holdfast.workflows.recorder import Kept
+from holdfast.workflows.transactions.elsewhere import key_of, unfinished
+from holdfast.workflows.transactions.queries import SCHEMA
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Dialect
+
+    from holdfast.workflows.recorder import Operation
+
+_MEANINGS = {
+    "postgresql": postgres.meaning,
+    "mysql": mysql.meaning,
+    "mariadb": mysql.meaning,
+    "sqlite": sqlite.meaning,
+}
+
+
+def meaning(error: DBAPIError, dialect: Dialect) -> DatabaseError:
+    """Classify an error that a driver raised for SQLAlchemy."""
+    if error.connection_invalidated:
+        return ConnectionLost(f"The connection was lost before a commit; nothing was written: {error.orig}")
+    cause: Any = error.orig
+    if dialect.name == "postgresql" and getattr(cause, "sqlstate", None) is None:
+        cause = _WithState(cause)
+    return _MEANINGS[dialect.name](cause, str(error.statement or "")[:200])
+
+
+class _WithState(Exception):
+    """An error whose driver calls the SQLSTATE otherwise, as psycopg2 does."""
+
+    def __init__(self, error: Any) -> None:
+        super().__init__(str(error))
+        self.sqlstate = getattr(error, "pgcode", None)
+
+
+def refuse_unknown(dialect: Dialect) -> None:
+    """Raise for a database whose errors cannot be told apart here."""
+    if dialect.name not in _MEANINGS:
+        raise ConfigurationError(
+            f"A transaction over SQLAlchemy needs SQLite, PostgreSQL or MariaDB/MySQL, not {dialect.name}."
+        )
+
+
+class Outputs:
+    """The table of outputs in the database of one engine; ``prepare`` first."""
+
+    def __init__(self) -> None:
+        self._table: Table | None = None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the table is known to be there."""
+        return self._table is not None
+
+    def prepare(self, connection: Connection) -> None:
+        """Make the table if it is not there, or see that another process does so at the same moment."""
+        table = _table(connection.dialect)
+        if not _is_present(connection, table):
+            try:
+                self._create(connection, table)
+            except DBAPIError:
+                connection.rollback()
+                if not _is_present(connection, table):
+                    self._create(connection, table)
+        connection.rollback()
+        self._table = table
+
+    def open(self, connection: Connection, operation: Operation) -> None:
+        """Open the row of an output."""
+        connection.execute(insert(self._ready()).values(created_at=int(time.time() * 1000), **key_of(operation)))
+
+    def fill(self, connection: Connection, operation: Operation, output: str, serialization: str) -> bool:
+        """Fill the row of an output; False if it is not there, or filled."""
+        table = self._ready()
+        filled = connection.execute(
+            update(table)
+            .where(*self._key(operation), table.c.serialization.is_(None))
+            .values(output=output, serialization=serialization)
+        )
+        return filled.rowcount == 1
+
+    def look(self, connection: Connection, operation: Operation) -> Kept | None:
+        """Return what is in the row of an output; ``TransactionBroken`` if it was committed and never filled."""
+        table = self._ready()
+        row = connection.execute(select(table.c.output, table.c.serialization).where(*self._key(operation))).first()
+        if row is None:
+            return None
+        if row.serialization is None:
+            raise unfinished(operation.name)
+        return Kept(row.output, row.serialization)
+
+    def forget(self, connection: Connection, older_than: float, most: int) -> int:
+        """Delete some outputs older than *older_than* seconds; return how many."""
+        table = self._ready()
+        limit = int((time.time() - older_than) * 1000)
+        key = (table.c.workflow_id, table.c.generation, table.c.identity)
+        old = select(*key).where(table.c.created_at < limit).order_by(table.c.created_at).limit(most)
+        rows = connection.execute(old).all()
+        for row in rows:
+            connection.execute(delete(table).where(*(column == value for column, value in zip(key, row, strict=True))))
+        return len(rows)
+
+    def _create(self, connection: Connection, table: Table) -> None:
+        if table.schema is not None and not inspect(connection).has_schema(table.schema):
+            connection.execute(CreateSchema(table.schema, if_not_exists=True))
+        table.create(connection, checkfirst=True)
+        connection.commit()
+
+    def _key(self, operation: Operation) -> tuple[Any, ...]:
+        return tuple(self._ready().c[name] == value for name, value in key_of(operation).items())
+
+    def _ready(self) -> Table:
+        if self._table is None:
+            raise AssertionError("prepare() comes first")
+        return self._table
+
+
+def _is_present(connection: Connection, table: Table) -> bool:
+    return bool(inspect(connection).has_table(table.name, schema=table.schema))
+
+
+def _table(dialect: Dialect) -> Table:
+    key: Any = Text()
+    long: Any = Text()
+    if dialect.name in {"mysql", "mariadb"}:
+        collation = key_collation("mariadb" if getattr(dialect, "is_mariadb", False) else "")
+        key = mysql_types.VARCHAR(255, charset="utf8mb4", collation=collation)
+        long = mysql_types.LONGTEXT(charset="utf8mb4")
+    return Table(
+        "transaction_outputs",
+        MetaData(schema=SCHEMA if dialect.name == "postgresql" else None),
+        Column("workflow_id", key, primary_key=True),
+        Column("generation", BigInteger, primary_key=True, autoincrement=False),
+        Column("identity", key, primary_key=True),
+        Column("output", long),
+        Column("serialization", String(255)),
+        Column("created_at", BigInteger, nullable=False),
+        Index("idx_transaction_outputs_created_at", "created_at"),
+    )

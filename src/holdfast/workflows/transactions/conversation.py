@@ -1,0 +1,62 @@
+"""An open transaction on a session of ours, from its first statement to its end."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from holdfast.workflows.transactions.handle import AsyncTransaction
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterator
+    from typing import Any
+
+    from holdfast.db import Transaction
+    from holdfast.db.manager import TransactionBlock
+    from holdfast.db.queries import Queries
+
+
+class Conversation:
+    """A session of one's own with an open transaction; *handle* is what the function sees of it.
+
+    The session is taken and the transaction begun, by *begin*, when it is first asked for: for a thread that saves a
+    way to the loop and back, and a function that first does something else holds up nobody.
+    """
+
+    def __init__(
+        self,
+        block: TransactionBlock,
+        begin: Callable[[TransactionBlock], Coroutine[Any, Any, Transaction]],
+        queries: Queries,
+        name: str,
+    ) -> None:
+        self._block = block
+        self._begin = begin
+        self._begun: Transaction | None = None
+        self.name = name
+        self.handle = AsyncTransaction(self.transaction, queries, name)
+
+    async def transaction(self) -> Transaction:
+        """Return the transaction, begun."""
+        if self._begun is None:
+            self._begun = await self._begin(self._block)
+        return self._begun
+
+    async def end(self, *, keep: bool) -> None:
+        """Commit, or roll back, and give the session back; nothing to do for one that was never begun."""
+        if self._begun is not None:
+            await self._block.end(keep=keep)
+        self._block.is_open = False
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """Have the manager refuse to be used from within: on SQLite that would wait for ever."""
+        mark = self._block.mark()
+        try:
+            yield
+        finally:
+            self._block.unmark(mark)
+
+    def doom(self, error: BaseException | None) -> Exception | None:  # noqa: ARG002 -- the handle saw every error itself
+        """Return why it cannot be kept, whatever the function made of it."""
+        return self.handle.doom()

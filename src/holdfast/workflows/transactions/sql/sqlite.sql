@@ -1,0 +1,3 @@
+-- name: outputs_present
+-- Whether the table is there.
+SELECT 1 AS present FROM sqlite_master WHERE type = 'table' AND name = 'transaction_outputs';
