@@ -32,6 +32,8 @@ from holdfast.workflows.looking import looking_queries
 from holdfast.workflows.parking import parking_queries
 from holdfast.workflows.queries import workflow_queries
 from holdfast.workflows.retention.queries import retention_queries
+from holdfast.workflows.transactions.elsewhere import prepared
+from holdfast.workflows.transactions.queries import transaction_queries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -67,6 +69,7 @@ LOADERS: dict[str, Callable[[DialectName, str], Queries]] = {
     "workflows/parking/sql": parking_queries,
     "workflows/sql": workflow_queries,
     "workflows/retention/sql": retention_queries,
+    "workflows/transactions/sql": transaction_queries,
 }
 
 
@@ -115,6 +118,7 @@ async def refused(url: DatabaseURL, queries: Sequence[Query]) -> list[str]:
     }
     async with ConnectionManager(url.secret_text()) as manager:
         await Migrator(manager).migrate()
+        await prepared(manager)  # the table of outputs, which is in no migration: it belongs to other databases
     return await prepare[url.dialect](url, queries)
 
 

@@ -36,7 +36,9 @@
     │   ├── DeterminismError        the workflow did something else than its record says
     │   ├── StepTimeout             a step took longer than it may
     │   ├── TransactionBroken       a statement ended the transaction of a step before its record was in it
-    │   └── UndoFailed              a saga was undone, but not all of it
+    │   ├── UndoFailed              a saga was undone, but not all of it
+    │   ├── QueueNotFound           there is no queue of this name
+    │   └── QueueConflict           the queue is there already, or runs are in it
     ├── SerializationError          a value cannot be stored or read back
     │   ├── CannotSerialize         names the path of the value that does not fit
     │   ├── CannotDeserialize       names the path of the value that does not fit the annotation
@@ -216,6 +218,14 @@ class TransactionBroken(WorkflowError):
 
 class UndoFailed(WorkflowError):
     """A saga was undone, but not all of it: the message names what was not."""
+
+
+class QueueNotFound(WorkflowError, LookupError):
+    """There is no queue of this name."""
+
+
+class QueueConflict(WorkflowError):
+    """The queue is there already, or runs that have not ended are in it; nothing was changed."""
 
 
 class Superseded(BaseException):

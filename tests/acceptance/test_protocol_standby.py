@@ -181,3 +181,25 @@ def test_i14_a_lagging_standby_takes_over_and_every_run_it_knows_ends_once_by_it
     assert_not_done_again(kept, effects)
     assert_one_voice(kept, end, list(lengths), lengths)
     assert not [line for worker in workers for line in worker.heard("failed")]
+
+
+def test_i14_records_lost_between_two_beats_leave_no_holes(pair: Pair) -> None:
+    """The lag was shorter than the time from one beat to the next: no beat is lost, but records and outcomes are."""
+    worker = pair.front.ready("async", app={"lease": 120.0})
+    known = march(worker, *names("known", 8))
+    until(lambda: paces_of(pair.front, *known) > 1)
+    pair.standby.catch_up()
+    pair.standby.fall_behind()
+    until(lambda: paces_of(pair.front, *known) > 6)
+    acknowledged, kept = pair.fail_over()
+    assert acknowledged.beats == kept.beats
+    assert acknowledged.steps.keys() > kept.steps.keys()
+    happened = len(pair.front.ledger.all())
+    pair.let_in()
+
+    for name in known:
+        assert worker.hear("result", name)[2] == TOTAL
+    until(pair.after.all_ended)
+    effects = [(effect.run_id, effect.what.partition("@")[2]) for effect in pair.front.ledger.all()[happened:]]
+    assert_not_done_again(kept, effects)
+    assert_one_voice(kept, Seen.of(pair.after), known, dict.fromkeys(known, PACES))

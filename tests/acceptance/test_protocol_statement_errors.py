@@ -110,10 +110,10 @@ def test_real_deadlocks_lose_and_double_nothing(kind: str, code: str, stage: Cal
     scene = stage(kind)
     # PostgreSQL looks for a deadlock after a second, which is to be less than the engine's patience with a statement.
     workers = [scene.ready(colour, app={"lease": 6.0}) for colour in ("async", "sync")]
-    load(scene, workers, 120)
+    load(scene, workers, 100)
     Rival(scene.url).lock_in_opposite_order(lambda: retried(workers, code) >= 3)
 
-    assert_all_ended_once(scene, workers, 120)
+    assert_all_ended_once(scene, workers, 100)
     assert retried(workers, code) >= 1
 
 
@@ -123,10 +123,10 @@ def test_real_serialization_failures_lose_and_double_nothing(stage: Callable[[st
     name = urlsplit(scene.url).path.lstrip("/")
     scene.execute(f"ALTER DATABASE {name} SET default_transaction_isolation = 'repeatable read'")
     workers = [scene.ready(colour, app={"lease": 6.0}) for colour in ("async", "sync")]
-    load(scene, workers, 120)
-    Rival(scene.url).change_what_others_wait_for(lambda: retried(workers, "40001") >= 8)
+    load(scene, workers, 100)
+    Rival(scene.url).change_what_others_wait_for(lambda: retried(workers, "40001") >= 3)
 
-    assert_all_ended_once(scene, workers, 120)
+    assert_all_ended_once(scene, workers, 100)
     assert retried(workers, "40001") >= 1
 
 

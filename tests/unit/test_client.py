@@ -71,10 +71,11 @@ def test_sync_and_async_methods_ask_for_the_same() -> None:
             given = {each: _SAMPLES[each] for each, default in _needed(member) if default is inspect.Parameter.empty}
             if name.startswith("set_workflow_delay"):
                 given["delay"] = 5
+            policies = [Retention(older_than=5)] if name == "prune" else []
             with pytest.raises(LookupError):
-                getattr(Sync(), name)(**given)
+                getattr(Sync(), name)(*policies, **given)
             with pytest.raises(LookupError):
-                asyncio.run(getattr(Async(), name)(**given))
+                asyncio.run(getattr(Async(), name)(*policies, **given))
             assert asked[-2] == asked[-1]
             assert asked[-1][0] == name
     assert len(asked) == 2 * (len(_public(Management)) - 1)
@@ -141,6 +142,11 @@ def test_delay_that_is_none_or_both_or_has_no_zone_is_refused() -> None:
             desk.set_delay("set_workflow_delay", ["one"], delay, until)
     with pytest.raises(ConfigurationError, match="time zone"):
         desk.set_delay("set_workflow_delay", ["one"], None, moment.replace(tzinfo=None))
+
+
+def test_pruning_needs_a_policy() -> None:
+    with pytest.raises(MisuseError, match="Retention"):
+        desk.prune([], dry_run=True, progress=None)
 
 
 def _stored(value: Any, type_: Any) -> Any:

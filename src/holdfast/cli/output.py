@@ -45,7 +45,9 @@ class Output:
             for line in (columns, *lines):
                 click.echo("\t".join(line))
             return
-        table = Table(*columns)
+        table = Table()
+        for number, column in enumerate(columns):
+            table.add_column(column, overflow="fold", no_wrap=number == 0)  # an id in one piece can be copied
         for line in lines:
             table.add_row(*(Text(cell) for cell in line))
         self._console.print(table)

@@ -67,6 +67,7 @@ def cancel(
 @click.command()
 @run_options
 @_to_queue
+@_yes
 @on_runs
 def resume(
     client: Client,
@@ -76,9 +77,12 @@ def resume(
     filters: FilterOptions,
     everything: bool,
     to_queue: str | None,
+    yes: bool,
 ) -> None:
     """Let cancelled runs, and those that were given up, go on where they stopped."""
     runs = chosen(client, ids, filters, Event.RESUME, everything=everything)
+    if everything:
+        ask(f"Resume {_number(runs)}?", yes=yes)
     _change(out, "Resumed", runs, lambda some: client.resume_workflows(some, queue_name=to_queue))
 
 
@@ -132,6 +136,7 @@ def delete(
 @run_options
 @_place
 @click.option("--new-id", help="The id of the new run; for a single one.")
+@_yes
 @on_runs
 def fork(
     client: Client,
@@ -145,11 +150,14 @@ def fork(
     to_queue: str | None,
     to_partition: str | None,
     new_id: str | None,
+    yes: bool,
 ) -> None:
     """Start new runs with what others have recorded before that step; those stay as they are."""
     runs = chosen(client, ids, filters, Event.FORK, everything=everything)
     if new_id is not None and len(runs) != 1:
         raise click.UsageError("--new-id is the id of one run: name a single run to fork.")
+    if everything:
+        ask(f"Fork {_number(runs)}?", yes=yes)
     place = _where(to_version, to_queue, to_partition)
     made: list[tuple[str, str]] = []
     with progress("Forking", len(runs)) as done:

@@ -13,6 +13,7 @@ from holdfast.cli.runs import on_runs
 if TYPE_CHECKING:
     from holdfast.cli.output import Output
     from holdfast.client import Client
+    from holdfast.workflows.looking.transfer import OnConflict
 
 
 @click.command(name="export")
@@ -37,7 +38,9 @@ def export_(client: Client, out: Output, *, workflow_id: str, target: IO[bytes])
     help="What to do if the id is taken.",
 )
 @on_runs
-def import_(client: Client, out: Output, *, source: IO[bytes], workflow_id: str | None, on_conflict: str) -> None:
+def import_(
+    client: Client, out: Output, *, source: IO[bytes], workflow_id: str | None, on_conflict: OnConflict
+) -> None:
     """Make a run of a document that `holdfast workflow export` wrote; one that had not ended goes on here."""
     try:
         document = msgspec.json.decode(source.read(), type=dict)

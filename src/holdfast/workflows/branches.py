@@ -35,8 +35,8 @@ async def gather(place: WorkflowPlace | None, parts: Sequence[Awaitable[Any]]) -
         return list(await asyncio.gather(*parts))
     tasks = [_in_task(place.run, place.branch.open(), part) for part in parts]
     with _joining(place):
-        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
-    return _sorted_out(outcomes)
+        await asyncio.gather(*tasks, return_exceptions=True)
+    return _sorted_out([_outcome(task) for task in tasks])
 
 
 def gather_blocking(
@@ -151,8 +151,16 @@ def _in_task(run: Run, branch: Branch, part: Awaitable[Any]) -> asyncio.Task[Any
 
     run.waits().opened()
     task = asyncio.ensure_future(work())
-    task.add_done_callback(lambda _: run.waits().ended())
+    task.add_done_callback(lambda _: run.engine.parker.branch_ended(run))
     return task
+
+
+def _outcome(task: asyncio.Task[Any]) -> Any:
+    """Return the result of a task that has ended, or what it raised."""
+    if task.cancelled():
+        return _Raised(asyncio.CancelledError())
+    error = task.exception()
+    return task.result() if error is None else _Raised(error)
 
 
 def _joining(place: WorkflowPlace | None, until_ms: int | None = None) -> AbstractContextManager[None]:
@@ -172,7 +180,7 @@ def _on_thread(run: Run | None, branch: Branch | None, part: Callable[[], Any]) 
         return _Raised(error)
     finally:
         if run is not None:
-            run.waits().ended()
+            run.engine.parker.branch_ended(run)
 
 
 class _Raised:
@@ -182,10 +190,9 @@ class _Raised:
 
 def _sorted_out(outcomes: Sequence[Any]) -> list[Any]:
     """Return the results, or raise: first that the run is lost, then the error of the first part."""
-    errors = [each.error if isinstance(each, _Raised) else each for each in outcomes]
     if _STILL_RUNS in outcomes:
         raise TimeoutError("The time is over; the thread goes on.")
-    raised = [error for error in errors if isinstance(error, BaseException)]
+    raised = [each.error for each in outcomes if isinstance(each, _Raised)]
     for error in raised:
         if isinstance(error, Superseded):
             raise error

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from holdfast.workflows.control import Control
     from holdfast.workflows.looking import Looking, Transfer
     from holdfast.workflows.looking.filters import OneOrMore, Scalar, When
+    from holdfast.workflows.looking.transfer import OnConflict
     from holdfast.workflows.retention import Pruner, Retention
     from holdfast.workflows.versions import Versions
 
@@ -301,7 +302,7 @@ def export_run(workflow_id: str) -> Request[dict[str, Any]]:
     return Request("export_workflow", call, {"workflow_id": workflow_id}, dict[str, Any])
 
 
-def import_run(document: Mapping[str, Any], workflow_id: str | None, on_conflict: str) -> Request[str]:
+def import_run(document: Mapping[str, Any], workflow_id: str | None, on_conflict: OnConflict) -> Request[str]:
     """Ask for a run to be made of a document; the answer is its id."""
 
     async def call(desk: Desk) -> str:
@@ -315,6 +316,8 @@ def prune(
     policies: Sequence[Retention], *, dry_run: bool, progress: Callable[[int], None] | None
 ) -> Request[PruneRecord]:
     """Ask for old runs to be deleted."""
+    if not policies:
+        raise MisuseError("prune() deletes nothing by itself: pass a Retention that says which runs may go.")
 
     async def call(desk: Desk) -> PruneRecord:
         report = await desk.pruner.prune(policies, dry_run=dry_run, progress=progress)

@@ -30,6 +30,7 @@ from holdfast.workflows.deadlines import Deadlines
 from holdfast.workflows.desk import Desk
 from holdfast.workflows.dispatch import Dispatch
 from holdfast.workflows.durable import Durable
+from holdfast.workflows.enqueues import Enqueues
 from holdfast.workflows.facts import StartRuns
 from holdfast.workflows.looking import Looking, Transfer, looking_queries
 from holdfast.workflows.parking import Parker, Wakes, parking_queries
@@ -96,6 +97,7 @@ class Engine:
         self.permit = Permit(settings.world)
         self.attempts = Attempts(settings.world, self.permit)
         self.starts = Starts(self)
+        self.enqueues = Enqueues(self)
         self.waiting = Waiting(self)
         self.transactions = Homes(self)
         self._launched = False

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from holdfast.errors import Conflict, Superseded, WorkflowConflict
+from holdfast.errors import Conflict, Retryable, Superseded, WorkflowConflict
 from holdfast.model.workflow import INTERNAL_QUEUE, WorkflowStatus
 
 if TYPE_CHECKING:
@@ -28,7 +28,15 @@ class Existing:
     row: Row
 
 
+@dataclass(frozen=True, slots=True)
+class Duplicate:
+    """An enqueue that found its deduplication id taken: the row of the run that has it."""
+
+    row: Row
+
+
 STARTED = object()
+_ROUNDS = 10
 
 
 class _RunsFirst:
@@ -88,10 +96,61 @@ class StartRuns(_RunsFirst):
 
 
 class EnqueueRuns(_RunsFirst):
-    """none -> ENQUEUED or DELAYED. Rows as in the query ``run_enqueue``."""
+    """none -> ENQUEUED or DELAYED. Rows as in the query ``run_enqueue``.
+
+    The result is ``STARTED``, ``Existing`` or ``Duplicate``.
+    """
 
     def __init__(self, queries: Queries, *, application_id: str) -> None:
         super().__init__("run enqueued", "run_enqueue", 7, queries, {"application_id": application_id})
+        self._holders = queries["runs_deduplicated"]
+
+    async def apply(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[Any]:
+        if await transaction.execute_batch(self._insert, rows, **self._constants) == len(rows):
+            return [STARTED] * len(rows)
+        outcomes = await self._judged(transaction, rows)
+        for _ in range(_ROUNDS):
+            free = [place for place, outcome in enumerate(outcomes) if outcome is None]
+            if not free:
+                return outcomes
+            # Whoever had the id or the deduplication id has ended or was deleted between the two statements.
+            again = [rows[place] for place in free]
+            await transaction.execute_batch(self._insert, again, **self._constants)
+            for place, outcome in zip(free, await self._judged(transaction, again), strict=True):
+                outcomes[place] = outcome
+        raise Retryable("Deduplication ids were taken and freed again faster than runs could be put in their place.")
+
+    async def explain(self, transaction: Transaction, rows: Sequence[Values]) -> list[Any]:
+        gone = (
+            "it was there and is gone: it was deleted, or its deduplication id was freed, meanwhile. Enqueue it again."
+        )
+        outcomes = await self._judged(transaction, rows)
+        return [
+            WorkflowConflict(f"The run {row[0]} was not enqueued: {gone}") if outcome is None else outcome
+            for row, outcome in zip(rows, outcomes, strict=True)
+        ]
+
+    async def _judged(self, transaction: Transaction, rows: Sequence[Values]) -> list[Any]:
+        """Tell for each row who has its id or its deduplication id: this very row, another, or, with None, nobody."""
+        found = await self._found(transaction, rows)
+        wanted = {each for row in rows if row[0] not in found and (each := _deduplication(row)) is not None}
+        holders: dict[Any, Row] = {}
+        if wanted:
+            answer = await transaction.fetch_batch(self._holders, sorted(wanted))
+            holders = {(row["queue_name"], row["deduplication_id"]): row for row in answer}
+        outcomes: list[Any] = []
+        for row in rows:
+            there, holder = found.get(row[0]), holders.get(_deduplication(row))
+            if there is not None:
+                outcomes.append(STARTED if there["creation_key"] == row[self._key] else Existing(there))
+            else:
+                outcomes.append(None if holder is None else Duplicate(holder))
+        return outcomes
+
+
+def _deduplication(row: Values) -> tuple[str, str] | None:
+    """Return queue and deduplication id of a row of ``run_enqueue``, if it has one."""
+    return None if row[18] is None else (row[17], row[18])
 
 
 class RecordSteps:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     )
     from holdfast.workflows.desk import Desk, FilterOptions, Place
     from holdfast.workflows.looking import Page, WorkflowCount
+    from holdfast.workflows.looking.transfer import OnConflict
     from holdfast.workflows.retention import PruneReport, Retention
 
 H = TypeVar("H")
@@ -189,7 +190,7 @@ class AsyncManagement(ABC, Generic[H]):
         return await self._manage(*desk.export_run(workflow_id))
 
     async def import_workflow(
-        self, document: Mapping[str, Any], *, workflow_id: str | None = None, on_conflict: str = "reject"
+        self, document: Mapping[str, Any], *, workflow_id: str | None = None, on_conflict: OnConflict = "reject"
     ) -> H:
         """Make a run of a document that ``export_workflow`` gave; one that had not ended goes on here.
 
@@ -375,7 +376,7 @@ class Management(ABC, Generic[H]):
         return self._manage(*desk.export_run(workflow_id))
 
     def import_workflow(
-        self, document: Mapping[str, Any], *, workflow_id: str | None = None, on_conflict: str = "reject"
+        self, document: Mapping[str, Any], *, workflow_id: str | None = None, on_conflict: OnConflict = "reject"
     ) -> H:
         """Make a run of a document that ``export_workflow`` gave; one that had not ended goes on here.
 

@@ -92,9 +92,9 @@ def task_place(engine: Engine) -> WorkflowPlace | None:
         place = WorkflowPlace(place.run, place.branch.open(), task)
         here.set(place)
         if task is not None:
-            waits = place.run.waits()
-            waits.opened()
-            task.add_done_callback(lambda _: waits.ended())
+            run = place.run
+            run.waits().opened()
+            task.add_done_callback(lambda _: run.engine.parker.branch_ended(run))
     return place
 
 

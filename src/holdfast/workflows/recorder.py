@@ -186,6 +186,55 @@ class Recorder:
         faults.point("child.started")
         return outcome
 
+    async def record_with(
+        self,
+        operation: Operation,
+        kinds: tuple[Kind[Any], Kind[Any]],
+        besides: Any,
+        *,
+        output: str | None = None,
+        format_: str | None = None,
+        child_id: str | None = None,
+    ) -> Any:
+        """Record an operation and write *besides*, both or neither; return what came of the latter.
+
+        Rows of *kinds* are (record, besides); the second is for a run whose attempts the record sets back.
+        """
+        row = self._row(operation, output, None, format_, child_id)
+        outcome = await self._settled(operation, kinds[operation.run.suspect], (row, besides))
+        operation.run.suspect = False
+        faults.point("child.started")
+        return outcome
+
+    def record_with_blocking(
+        self,
+        operation: Operation,
+        kinds: tuple[Kind[Any], Kind[Any]],
+        besides: Any,
+        *,
+        output: str | None = None,
+        format_: str | None = None,
+        child_id: str | None = None,
+    ) -> Any:
+        """Do as ``record_with`` from a thread."""
+        row = self._row(operation, output, None, format_, child_id)
+        outcome = self._settled_blocking(operation, kinds[operation.run.suspect], (row, besides))
+        operation.run.suspect = False
+        faults.point("child.started")
+        return outcome
+
+    async def record_error(self, operation: Operation, error: Exception) -> BaseException:
+        """Record that an operation failed with *error*; return what a replay will raise."""
+        text, format_ = self._payloads.dump_error(error)
+        await self._write(operation, None, text, format_)
+        return _noted(operation, self._payloads.as_recorded(error, text, format_))
+
+    def record_error_blocking(self, operation: Operation, error: Exception) -> BaseException:
+        """Do as ``record_error`` from a thread."""
+        text, format_ = self._payloads.dump_error(error)
+        self._write_blocking(operation, None, text, format_)
+        return _noted(operation, self._payloads.as_recorded(error, text, format_))
+
     async def _write(self, operation: Operation, output: str | None, error: str | None, format_: str | None) -> None:
         row = self._row(operation, output, error, format_, None)
         await self._settled(operation, self._kind(operation.run), row)

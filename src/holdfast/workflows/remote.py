@@ -13,46 +13,42 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 from urllib.parse import quote
 
-from holdfast.core.backoff import backoff
 from holdfast.db.manager import ConnectionManager
 from holdfast.db.migrations import Migrator
 from holdfast.db.queries import Queries
 from holdfast.db.url import DialectName
 from holdfast.errors import (
     ConfigurationError,
-    Conflict,
     NotInitialized,
     NotOurDatabase,
     SerializationError,
-    UnknownCommit,
-    WorkflowConflict,
 )
-from holdfast.model.workflow import INTERNAL_QUEUE, Duration, WorkflowState, WorkflowStatus, seconds
+from holdfast.model.workflow import INTERNAL_QUEUE, Duration, StartOptions, WorkflowState, seconds
 from holdfast.workflows.control import Control, control_queries
 from holdfast.workflows.desk import Desk
-from holdfast.workflows.facts import STARTED, EnqueueRuns, Existing
+from holdfast.workflows.enqueue_facts import PutAll, put_durably
+from holdfast.workflows.enqueue_rows import Work, entry
+from holdfast.workflows.facts import EnqueueRuns
 from holdfast.workflows.looking import Looking, Transfer, looking_queries
 from holdfast.workflows.payloads import Payloads
 from holdfast.workflows.queries import workflow_queries
+from holdfast.workflows.queue_options import check_queue_options
 from holdfast.workflows.results import Results, outcome_of
 from holdfast.workflows.retention import Pruner, retention_queries
 from holdfast.workflows.run import Outcome
-from holdfast.workflows.starts import _check_id
 from holdfast.workflows.ticket import not_ended
 from holdfast.workflows.versions import Versions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from datetime import datetime
 
-    from holdfast.db.operation import Values
-    from holdfast.db.session import Row, Transaction
+    from holdfast.db.session import Row
     from holdfast.db.url import DatabaseURL
     from holdfast.model.world import World
     from holdfast.serialize import Serialization
 
 T = TypeVar("T")
-
-_ATTEMPTS = 8
 
 
 class RunOptions(TypedDict, total=False):
@@ -77,6 +73,8 @@ class QueueOptions(RunOptions, total=False):
     priority: int
     queue_partition_key: str | None
     delay: Duration | None
+    delay_until: datetime | None
+    on_duplicate: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +134,7 @@ class Remote:
         queries = workflow_queries(dialect, schema, clock_offset_ms=offset)
         looking = looking_queries(dialect, schema, clock_offset_ms=offset)
         self._manager = manager
-        self._kind = EnqueueRuns(queries, application_id=self._settings.name)
+        self._put = PutAll(EnqueueRuns(queries, application_id=self._settings.name))
         self._results = Results(manager, queries, world)
         self._desk = Desk(
             Control(manager, control_queries(dialect, schema, clock_offset_ms=offset), world),
@@ -161,91 +159,26 @@ class Remote:
         self, name: str, arguments: Sequence[Any], keywords: Mapping[str, Any] | None, options: RunOptions
     ) -> str:
         """Have a run begun by any executor that has its function, and return its id; see ``enqueue``."""
-        return await self.enqueue(name, arguments, keywords, {**options}, INTERNAL_QUEUE)
+        return await self.enqueue(name, arguments, keywords, options, INTERNAL_QUEUE)
 
     async def enqueue(
         self,
         name: str,
         arguments: Sequence[Any],
         keywords: Mapping[str, Any] | None,
-        options: QueueOptions,
+        options: RunOptions | QueueOptions,
         queue_name: str,
     ) -> str:
-        """Put a run in a queue and return its id; or find the run that has the id, if it is the same call."""
+        """Put a run in a queue and return the id of the run that stands for it, which may be there already."""
         self.desk  # noqa: B018 -- refuses before anything is written
-        row = self._row(name, tuple(arguments), dict(keywords or {}), options, queue_name)
-        try:
-            outcome = await self._write(row)
-        except Conflict as error:
-            raise WorkflowConflict(
-                f"The queue {queue_name!r} has a run with the deduplication id {options.get('deduplication_id')!r} "
-                "that has not ended. Wait for it, or choose another deduplication_id."
-            ) from error
-        if outcome is not STARTED:
-            _accept(row, outcome, options.get("on_conflict", "reject"))
-        return str(row[0])
-
-    def _row(
-        self,
-        name: str,
-        arguments: tuple[Any, ...],
-        keywords: dict[str, Any],
-        options: QueueOptions,
-        queue_name: str,
-    ) -> Values:
-        """Return the row of ``run_enqueue``; what cannot be stored is refused here."""
-        workflow_id = options.get("workflow_id")
-        chosen = self._settings.world.new_id() if workflow_id is None else workflow_id
-        _check_id(chosen)
-        inputs, format_ = self.payloads.dump_call(arguments, keywords)
-        timeout, delay = options.get("timeout"), options.get("delay")
-        attributes, roles = options.get("attributes"), options.get("authenticated_roles")
-        return (
-            chosen,
-            WorkflowStatus.ENQUEUED.value if delay is None else WorkflowStatus.DELAYED.value,
-            name,
-            options.get("class_name"),
-            options.get("config_name"),
-            inputs,
-            format_,
-            self._settings.world.new_id(),
-            None,
-            self.payloads.mark(name, arguments, keywords),
-            None if timeout is None else int(seconds(timeout) * 1000),
-            None,  # the deadline is set when the run is first claimed
-            None if attributes is None else self.payloads.dump_open(dict(attributes)),
-            options.get("authenticated_user"),
-            options.get("assumed_role"),
-            None if roles is None else self.payloads.dump_open(list(roles)),
-            options.get("application_version"),
-            queue_name,
-            options.get("deduplication_id"),
-            options.get("priority", 0),
-            options.get("queue_partition_key"),
-            None if delay is None else int(seconds(delay) * 1000),
-        )
-
-    async def _write(self, row: Values) -> Any:
-        """Insert the row; after a commit whose reply was lost, ask by its creation key whether it is there (I9)."""
-        kind, world = self._kind, self._settings.world
-
-        async def apply(transaction: Transaction) -> Sequence[Any]:
-            return await kind.apply(transaction, [row])
-
-        async def recall(transaction: Transaction) -> Sequence[Any]:
-            return await kind.recall(transaction, [row])
-
-        for attempt in range(1, _ATTEMPTS + 1):
-            try:
-                [outcome] = await self._manager.run(apply)
-            except UnknownCommit:
-                if attempt == _ATTEMPTS:
-                    raise
-                await world.sleep(backoff(attempt, base=0.02, cap=1.0, draw=world.random.random()))
-                [outcome] = await self._manager.run(recall)
-            if outcome is not None:
-                break
-        return outcome
+        said: dict[str, Any] = {**options, "queue_name": queue_name}
+        names = said.pop("class_name", None), said.pop("config_name", None)
+        work = Work(name, *names, tuple(arguments), dict(keywords or {}), StartOptions(**said), self.payloads.plain)
+        if queue_name != INTERNAL_QUEUE:
+            check_queue_options(work.options, "enqueue()")
+        wanted = entry(self.payloads, self._settings.world.new_id, work)
+        [run_id] = await put_durably(self._manager, self._settings.world, self._put, [wanted])
+        return run_id
 
     async def state(self, workflow_id: str) -> WorkflowState:
         """Return where a run stands, without its payloads."""
@@ -278,20 +211,6 @@ class Remote:
             raise not_ended(workflow_id, limit or 0.0) from None
         finally:
             self._results.unwatch(workflow_id, told)
-
-
-def _accept(row: Values, outcome: Any, on_conflict: str) -> None:
-    """Take the run that has the id for the one that was asked for, if it is the same call or the policy says so."""
-    if not isinstance(outcome, Existing):
-        raise outcome
-    there = outcome.row
-    same = there["name"] == row[2] and there["config_name"] == row[4]
-    if on_conflict == "reject" and not (same and there["fingerprint"] == row[9]):
-        what = "with other arguments" if same else f"of {there['name']!r}"
-        raise WorkflowConflict(
-            f"The id {row[0]!r} belongs to a run {what} ({there['status']}). Choose another workflow_id, or pass "
-            'on_conflict="return_existing" to get that run.'
-        )
 
 
 def refuse_foreign_file(url: DatabaseURL) -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from holdfast.db.operation import Values
     from holdfast.model.workflow import Duration, StartOptions
     from holdfast.workflows.engine import Engine
+    from holdfast.workflows.registry import Definition
     from holdfast.workflows.run import Outcome
 
 
@@ -36,7 +37,7 @@ class Starts:
         return (
             run.id,
             definition.name,
-            _class_name(run),
+            class_name(definition, run.instance),
             getattr(run.instance, "config_name", None) if definition.binds == "instance" else None,
             inputs,
             format_,
@@ -62,7 +63,7 @@ class Starts:
         chosen = (
             options.workflow_id if options.workflow_id is not None else run_id or self._engine.settings.world.new_id()
         )
-        _check_id(chosen)
+        check_id(chosen)
         inputs, format_ = self._engine.payloads.dump_call(call.arguments, call.keywords)
         run = Run(
             definition,
@@ -140,19 +141,20 @@ def _milliseconds(timeout: Duration | None) -> int | None:
     return None if timeout is None else int(seconds(timeout) * 1000)
 
 
-def _class_name(run: Run) -> str | None:
+def class_name(definition: Definition, instance: Any) -> str | None:
     """Return the class that a recovery has to look for: that of the object, which may inherit the method."""
-    match run.definition.binds:
+    match definition.binds:
         case "class":
-            name: str = run.instance.__qualname__
+            name: str = instance.__qualname__
         case "instance":
-            name = type(run.instance).__qualname__
+            name = type(instance).__qualname__
         case _:
-            return run.definition.class_name
+            return definition.class_name
     return name
 
 
-def _check_id(workflow_id: str) -> None:
+def check_id(workflow_id: str) -> None:
+    """Raise unless *workflow_id* fits its column on every database."""
     if not 0 < len(workflow_id) <= LONGEST_ID or "\0" in workflow_id or not _is_unicode(workflow_id):
         raise ConfigurationError(
             f"A workflow_id has 1 to {LONGEST_ID} Unicode characters and no NUL; this one has {len(workflow_id)}."

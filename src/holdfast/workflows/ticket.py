@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from holdfast.model.workflow import StartOptions
     from holdfast.workflows.payloads import Codec
     from holdfast.workflows.registry import Definition
     from holdfast.workflows.run import Run
+
+R_co = TypeVar("R_co", covariant=True)
 
 
 class Call(NamedTuple):
@@ -19,6 +21,23 @@ class Call(NamedTuple):
     arguments: tuple[Any, ...]
     keywords: dict[str, Any]
     options: StartOptions
+
+
+class PlannedCall(Generic[R_co]):
+    """A call of a workflow that has not been made: ``fn.call(...)``, for ``fn.enqueue_many([...])``."""
+
+    __slots__ = ("_call",)
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+
+    def __repr__(self) -> str:
+        return f"<call of {self._call.definition.name}>"
+
+
+def call_of(planned: PlannedCall[Any]) -> Call:
+    """Return what was planned, for the library's own use."""
+    return planned._call  # noqa: SLF001 -- not for users, and in one place
 
 
 class Ticket(NamedTuple):

@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from worker import (  # type: ignore[import-not-found]  # a program beside this one
-    SETTINGS,
-    AsyncSide,
-    SyncSide,
-    note,
-)
+if TYPE_CHECKING:  # a program beside this one, which is not a package when it runs
+    from tests.acceptance.programs.worker import SETTINGS, AsyncSide, SyncSide, note
+else:
+    from worker import SETTINGS, AsyncSide, SyncSide, note
 
 TAKE = "UPDATE accounts SET cents = cents - ? WHERE who = 'ann'"
 GIVE = "UPDATE accounts SET cents = cents + ? WHERE who = 'bob'"

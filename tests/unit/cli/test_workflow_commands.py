@@ -185,7 +185,16 @@ class TestChanging:
         ]
 
     @pytest.mark.parametrize(
-        "words", [["cancel", "a", "b"], ["cancel", "--all"], ["delete", "a"], ["rewind", "a"], ["cancel", "-"]]
+        "words",
+        [
+            ["cancel", "a", "b"],
+            ["cancel", "--all"],
+            ["cancel", "-"],
+            ["delete", "a"],
+            ["rewind", "a"],
+            ["fork", "--all"],
+            ["resume", "--all"],
+        ],
     )
     def test_nothing_is_lost_where_nobody_can_be_asked(self, shop: Any, words: list[str]) -> None:
         shop.start("a", "b")
@@ -219,7 +228,7 @@ class TestChanging:
         done = shop.run("workflow", "cancel", "--all", "--prefix", "a-", "--yes")
         assert (done.exit_code, done.stdout) == (0, "Cancelled 229 runs.\n")
         assert shop.client.get_workflow("b").status == "ENQUEUED"
-        assert shop.run("workflow", "resume", "--all", "--prefix", "a-").stdout == "Resumed 230 runs.\n"
+        assert shop.run("workflow", "resume", "--all", "--prefix", "a-", "--yes").stdout == "Resumed 230 runs.\n"
 
     @pytest.mark.parametrize(
         ("words", "told"),

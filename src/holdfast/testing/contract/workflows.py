@@ -12,6 +12,7 @@ from holdfast.testing.contract.workflows_deadlines import DeadlinesContract
 from holdfast.testing.contract.workflows_ids import IdsContract
 from holdfast.testing.contract.workflows_life import ApplicationContract
 from holdfast.testing.contract.workflows_methods import MethodsContract
+from holdfast.testing.contract.workflows_parking import ParkingContract
 from holdfast.testing.contract.workflows_place import PlaceContract
 from holdfast.testing.contract.workflows_replay import ReplayContract
 from holdfast.testing.contract.workflows_saga import SagaContract
@@ -35,6 +36,7 @@ class WorkflowContract(
     SagaContract,
     TimeContract,
     DeadlinesContract,
+    ParkingContract,
     TablesContract,
     VersionsContract,
     PatchContract,

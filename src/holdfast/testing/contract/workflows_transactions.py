@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
@@ -24,12 +24,23 @@ from holdfast.testing.contract.workflows_stage import Stage
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from holdfast.db.session import Row
     from holdfast.testing.contract.venue import Venue
     from holdfast.testing.contract.workflows_stage import App, Flow, Life
 
 
 class Refused(Exception):
     """What a function of these tests raises."""
+
+
+class Observed(Protocol):
+    """A database that is looked at from outside."""
+
+    def rows(self, sql: str, *args: Any) -> list[Row]:
+        """Read."""
+
+    def execute(self, sql: str, *args: Any) -> int:
+        """Write."""
 
 
 class Tx:
@@ -67,16 +78,16 @@ def transaction(app: App, body: Callable[..., Any], **options: Any) -> Callable[
 class Accounts:
     """A table of the user's own: names and amounts."""
 
-    def __init__(self, stage: Stage, prefix: str = "") -> None:
-        self._stage = stage
-        self.name = f"{prefix}accounts_{secrets.token_hex(6)}"
-        stage.execute(f"CREATE TABLE {self.name} (who VARCHAR(40) NOT NULL PRIMARY KEY, cents INTEGER NOT NULL)")
+    def __init__(self, database: Observed) -> None:
+        self._database = database
+        self.name = f"accounts_{secrets.token_hex(6)}"
+        database.execute(f"CREATE TABLE {self.name} (who VARCHAR(40) NOT NULL PRIMARY KEY, cents INTEGER NOT NULL)")
         for who in ("ann", "bob"):
-            stage.execute(f"INSERT INTO {self.name} VALUES (?, 100)", who)
+            database.execute(f"INSERT INTO {self.name} VALUES (?, 100)", who)
 
     def all(self) -> dict[str, int]:
         """Return what everybody has."""
-        return {row["who"]: row["cents"] for row in self._stage.rows(f"SELECT who, cents FROM {self.name}")}
+        return {row["who"]: row["cents"] for row in self._database.rows(f"SELECT who, cents FROM {self.name}")}
 
     async def pay(self, tx: Tx, cents: int, who: str = "ann", whom: str = "bob") -> int:
         """Move *cents* and return what *who* has left."""
@@ -100,7 +111,7 @@ class TransactionContract:
 
     def test_writes_and_record_are_there_together(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:
-            app, accounts = stage.app(), None
+            app, accounts = stage.app(), Accounts(stage)
 
             async def pay(tx: Tx, cents: int) -> int:
                 return await accounts.pay(tx, cents)
@@ -108,7 +119,6 @@ class TransactionContract:
             call = transaction(app, pay)
             flow = workflow_of(app, lambda: call(30), lambda: call(1))
             async with app:
-                accounts = Accounts(stage)
                 handle = await flow.start()
                 assert await handle.result() == [70, 69]
                 assert accounts.all() == {"ann": 69, "bob": 131}
@@ -191,7 +201,7 @@ class TransactionContract:
         async def scene(stage: Stage) -> None:
             app = stage.app()
 
-            async def pair(tx: Tx) -> Any:
+            async def pair(_: Tx) -> Any:
                 return (1, "b")
 
             call = transaction(app, pair)
@@ -410,7 +420,7 @@ class TransactionContract:
             step = app.step(nothing, name="step")
             child = app.workflow(nothing, name="child")
 
-            async def other(tx: Tx) -> None:
+            async def other(_: Tx) -> None:
                 return None
 
             inner = transaction(app, other)
@@ -477,7 +487,7 @@ class TransactionContract:
         async def scene(stage: Stage) -> None:
             app, tried = stage.app(), list[int]()
 
-            async def idle(tx: Tx) -> str:
+            async def idle(_: Tx) -> str:
                 tried.append(1)
                 return "idle"
 

@@ -28,7 +28,7 @@ class PostgresStandby(PostgresServer):
     """A streaming standby of *primary*, which must be running when this is started for the first time.
 
     It starts as a copy and follows. What the primary acknowledges after ``fall_behind`` never arrives here, and is
-    lost by ``promote``. It has the primary's password, and settings of its own.
+    lost by ``promote``. It has the primary's password, and settings of its own; *binaries* are to be the primary's.
     """
 
     def __init__(

@@ -75,6 +75,12 @@ class Parker:
         finally:
             waits.end(mark)
 
+    def branch_ended(self, run: Run) -> None:
+        """Count a branch of *run* less: those that are left may all be waiting."""
+        run.waits().ended()
+        if not run.ended and run.stopped is None:
+            self._consider(run)
+
     async def stop(self) -> None:
         """Put nothing away any more; what is under way ends first."""
         self._stopped = True

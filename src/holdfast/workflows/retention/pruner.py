@@ -1,8 +1,8 @@
 """Deleting what the policies say may go, in small batches and out of everybody's way.
 
 The walk over the runs, oldest first, only reads: on SQLite it never enters the writer's thread. A batch is one short
-transaction with one guarded delete. After each the pruner rests for several times as long as the batch took, so that a
-database with much to do is given more time, not less.
+transaction with one guarded delete. After each the pruner rests for several times as long as the delete took, so that a
+database that has much to do is given more time, not less.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 _WALK = 2000
 _BATCH = 200
-_PAUSE = 7.0
+_PAUSE = 4.0
 _READ_PAUSE = 1.0  # what is only read holds up nobody, but takes its share of the machine
 _LONGEST_PAUSE = 2.0
 
@@ -40,7 +40,7 @@ class Pruner:
     """Deletes ended runs, with all that is recorded of them, on *manager*.
 
     *batch* is how many are deleted in one transaction; *pause* how long it rests afterwards, as a multiple of the time
-    that took. Any number of pruners may be at work on one database.
+    that took; 0 is for when nobody else is at work. Any number of pruners may be at work on one database.
     """
 
     def __init__(
@@ -108,7 +108,9 @@ class Pruner:
         """Yield the runs that *plan* takes and no *earlier* one did, oldest first."""
         from_ms = 0
         while from_ms <= plan.until_ms:
-            to_ms, rows = await self._paced(self._walk(plan, from_ms), min(_READ_PAUSE, self._pause))
+            begun = self._world.monotonic()
+            to_ms, rows = await _to_its_end(self._walk(plan, from_ms))
+            await self._rest(min(_READ_PAUSE, self._pause) * (self._world.monotonic() - begun))
             runs = [row for row in rows if plan.takes(row) and not any(each.takes(row) for each in earlier)]
             for first in range(0, len(runs), self._batch):
                 yield runs[first : first + self._batch]
@@ -132,9 +134,14 @@ class Pruner:
         """Delete those of *runs* that are as they were; return how many."""
         query = self._queries["retention_delete"]
         rows = sorted((row["workflow_uuid"], row["status"]) for row in runs)
+        spent = 0.0
 
         async def work(transaction: Transaction) -> int:
-            return await transaction.execute_batch(query, rows, cutoff_ms=cutoff)
+            nonlocal spent
+            begun = self._world.monotonic()
+            deleted = await transaction.execute_batch(query, rows, cutoff_ms=cutoff)
+            spent = self._world.monotonic() - begun  # without the wait for a turn, which is long where much is to do
+            return deleted
 
         async def surely() -> int:
             try:
@@ -143,7 +150,9 @@ class Pruner:
                 gone = len(rows) - await self._there([each for each, _ in rows])
                 return gone or await self._manager.run(work)
 
-        return await self._paced(surely(), self._pause)
+        deleted = await _to_its_end(surely())
+        await self._rest(self._pause * spent)
+        return deleted
 
     async def _there(self, ids: Sequence[str]) -> int:
         query = self._queries["retention_there"]
@@ -153,18 +162,18 @@ class Pruner:
 
         return len(await self._manager.run(work))
 
-    async def _paced(self, work: Coroutine[Any, Any, T], pause: float) -> T:
-        """Do *work* to its end even when cancelled, then rest for *pause* times as long as it took."""
-        begun = self._world.monotonic()
-        task = asyncio.ensure_future(work)
-        try:
-            result = await asyncio.shield(task)
-        except asyncio.CancelledError:
-            await asyncio.gather(task, return_exceptions=True)
-            raise
-        spent = self._world.monotonic() - begun
-        await self._world.sleep(min(_LONGEST_PAUSE, pause * spent))
-        return result
+    async def _rest(self, seconds: float) -> None:
+        await self._world.sleep(min(_LONGEST_PAUSE, seconds))
+
+
+async def _to_its_end(work: Coroutine[Any, Any, T]) -> T:
+    """Do *work* to its end also when the one who waits for it is cancelled."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.gather(task, return_exceptions=True)
+        raise
 
 
 def _wanted(policy: Retention) -> dict[str, Any]:

@@ -32,8 +32,9 @@ ON CONFLICT (workflow_uuid) DO NOTHING;
 -- rows: id text, status text, name text, class_name text, config_name text, inputs text, serialization text
 -- rows: creation_key text, parent_id text, fingerprint text, timeout_ms bigint, deadline_ms bigint, attributes text
 -- rows: authenticated_user text, assumed_role text, authenticated_roles text, version text
--- rows: queue_name text, deduplication_id text, priority int, partition_key text, delay_ms bigint
--- none -> ENQUEUED, or DELAYED. A row whose id is taken is left out.
+-- rows: queue_name text, deduplication_id text, priority int, partition_key text, delay_ms bigint, until_ms bigint
+-- none -> ENQUEUED, or DELAYED. A row whose id or deduplication id is taken is left out. Rows go in by deduplication id,
+-- so that two batches that want the same ones do not wait for each other.
 INSERT INTO @workflow_status (
     workflow_uuid, status, name, class_name, config_name, inputs, serialization, creation_key,
     parent_workflow_id, fingerprint, workflow_timeout_ms, workflow_deadline_epoch_ms, attributes,
@@ -44,10 +45,38 @@ SELECT
     r.id, r.status, r.name, r.class_name, r.config_name, r.inputs, r.serialization, r.creation_key,
     r.parent_id, r.fingerprint, r.timeout_ms, r.deadline_ms, r.attributes,
     r.authenticated_user, r.assumed_role, r.authenticated_roles, r.version, :application_id,
-    r.queue_name, r.deduplication_id, r.priority, r.partition_key, {now_ms} + r.delay_ms, {now_ms}, {now_ms}
+    r.queue_name, r.deduplication_id, r.priority, r.partition_key, COALESCE(r.until_ms, {now_ms} + r.delay_ms),
+    {now_ms}, {now_ms}
 FROM {rows} AS r
 WHERE true
-ON CONFLICT (workflow_uuid) DO NOTHING;
+ORDER BY r.deduplication_id, r.id
+ON CONFLICT DO NOTHING;
+
+-- name: runs_deduplicated
+-- rows: queue_name text, deduplication_id text
+-- The runs that have deduplication ids, for an enqueue that found one taken.
+SELECT
+    w.workflow_uuid, w.status, w.name, w.class_name, w.config_name, w.fingerprint, w.creation_key, w.owner_xid,
+    w.queue_name, w.deduplication_id
+FROM {rows} AS r JOIN @workflow_status AS w
+    ON w.queue_name = r.queue_name AND w.deduplication_id = r.deduplication_id AND w.deduplication_id IS NOT NULL;
+
+-- name: debounce_begin
+-- The run that run_enqueue of the same transaction has put in its queue is one that further calls may put off.
+UPDATE @workflow_status
+SET is_debounced = TRUE, debounce_deadline_epoch_ms = created_at + CAST(:timeout_ms AS bigint)
+WHERE workflow_uuid = :id AND creation_key = :key;
+
+-- name: debounce_extend
+-- DELAYED, never started -> DELAYED again, with other arguments; never beyond its deadline.
+UPDATE @workflow_status
+SET inputs = :inputs, serialization = :serialization, fingerprint = :fingerprint, change_key = :key,
+    delay_until_epoch_ms = CASE
+        WHEN debounce_deadline_epoch_ms < {now_ms} + CAST(:delay_ms AS bigint) THEN debounce_deadline_epoch_ms
+        ELSE {now_ms} + CAST(:delay_ms AS bigint) END,
+    updated_at = {now_ms}
+WHERE workflow_uuid = :id AND deduplication_id = :deduplication_id AND status || '' = 'DELAYED' AND executions = 0
+  AND is_debounced;
 
 -- name: runs_look
 -- rows: id text
@@ -78,10 +107,18 @@ ON CONFLICT DO NOTHING;
 -- rows: id text, identity text
 -- Why a record was refused, or whether it is there after all.
 SELECT
-    r.id AS workflow_uuid, r.identity, w.status, w.owner_xid, o.owner_xid AS recorded_by, o.function_name
+    r.id AS workflow_uuid, r.identity, w.status, w.owner_xid, o.owner_xid AS recorded_by, o.function_name,
+    o.child_workflow_id, o.output, o.serialization
 FROM {rows} AS r
 LEFT JOIN @workflow_status AS w ON w.workflow_uuid = r.id
 LEFT JOIN @operation_outputs AS o ON o.workflow_uuid = r.id AND o.identity = r.identity;
+
+-- name: step_amend
+-- rows: id text, token text, identity text, output text, child_id text
+-- What a record of this transaction says of the runs it enqueued: others, which had the deduplication ids already.
+UPDATE @operation_outputs AS o SET output = r.output, child_workflow_id = r.child_id
+FROM {rows} AS r
+WHERE o.workflow_uuid = r.id AND o.identity = r.identity AND o.owner_xid = r.token;
 
 -- name: runs_progressed
 -- rows: id text, token text
@@ -128,10 +165,12 @@ WHERE w.workflow_uuid = r.id AND w.owner_xid = r.token AND w.status || '' = 'PEN
 -- name: run_retry_cut
 -- rows: id text, token text, cut int, delay_ms bigint
 -- What was recorded from the failed operation on goes, where run_retry of the same transaction has taken place.
-DELETE FROM @operation_outputs AS o
-WHERE EXISTS (
-    SELECT 1 FROM {rows} AS r JOIN @workflow_status AS w ON w.workflow_uuid = r.id AND w.change_key = r.token
-    WHERE w.status || '' = 'DELAYED' AND o.workflow_uuid = r.id AND o.function_id >= r.cut
+DELETE FROM @operation_outputs
+WHERE (workflow_uuid, function_id) IN (
+    SELECT o.workflow_uuid, o.function_id
+    FROM {rows} AS r JOIN @workflow_status AS w ON w.workflow_uuid = r.id AND w.change_key = r.token
+    JOIN @operation_outputs AS o ON o.workflow_uuid = r.id AND o.function_id >= r.cut
+    WHERE w.status || '' = 'DELAYED'
 );
 
 -- name: runs_release
@@ -168,7 +207,7 @@ CASE WHEN EXISTS (SELECT 1 FROM @workflow_waits) THEN 1 ELSE 0 END AS parked;
 
 -- name: runs_due
 -- DELAYED -> ENQUEUED when due.
-UPDATE @workflow_status SET status = 'ENQUEUED', updated_at = {now_ms}
+UPDATE @workflow_status SET status = 'ENQUEUED', wait_kind = NULL, updated_at = {now_ms}
 WHERE status = 'DELAYED' AND delay_until_epoch_ms <= {now_ms};
 
 -- name: steps_of_runs

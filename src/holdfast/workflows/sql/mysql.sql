@@ -27,8 +27,7 @@ JOIN @workflow_status AS w ON w.workflow_uuid = r.id AND w.creation_key = r.toke
 -- rows: id text, status text, name text, class_name text, config_name text, inputs text, serialization text
 -- rows: creation_key text, parent_id text, fingerprint text, timeout_ms bigint, deadline_ms bigint, attributes text
 -- rows: authenticated_user text, assumed_role text, authenticated_roles text, version text
--- rows: queue_name text, deduplication_id text, priority int, partition_key text, delay_ms bigint
--- A row whose id is there is left out by the join; a deduplication id that is taken is a conflict, as it must be.
+-- rows: queue_name text, deduplication_id text, priority int, partition_key text, delay_ms bigint, until_ms bigint
 INSERT INTO @workflow_status (
     workflow_uuid, status, name, class_name, config_name, inputs, serialization, creation_key,
     parent_workflow_id, fingerprint, workflow_timeout_ms, workflow_deadline_epoch_ms, attributes,
@@ -39,11 +38,27 @@ SELECT
     r.id, r.status, r.name, r.class_name, r.config_name, r.inputs, r.serialization, r.creation_key,
     r.parent_id, r.fingerprint, r.timeout_ms, r.deadline_ms, r.attributes,
     r.authenticated_user, r.assumed_role, r.authenticated_roles, r.version, :application_id,
-    r.queue_name, r.deduplication_id, r.priority, r.partition_key, {now_ms} + r.delay_ms, {now_ms}, {now_ms}
-FROM {rows} AS r LEFT JOIN @workflow_status AS there ON there.workflow_uuid = r.id
-WHERE there.workflow_uuid IS NULL;
+    r.queue_name, r.deduplication_id, r.priority, r.partition_key, COALESCE(r.until_ms, {now_ms} + r.delay_ms),
+    {now_ms}, {now_ms}
+FROM {rows} AS r
+ORDER BY r.deduplication_id, r.id
+ON DUPLICATE KEY UPDATE workflow_uuid = @workflow_status.workflow_uuid;
 SELECT w.workflow_uuid FROM {rows} AS r
 JOIN @workflow_status AS w ON w.workflow_uuid = r.id AND w.creation_key = r.creation_key;
+
+-- name: debounce_begin
+UPDATE @workflow_status SET is_debounced = TRUE, debounce_deadline_epoch_ms = created_at + :timeout_ms
+WHERE workflow_uuid = :id AND creation_key = :key;
+
+-- name: debounce_extend
+UPDATE @workflow_status
+SET inputs = :inputs, serialization = :serialization, fingerprint = :fingerprint, change_key = :key,
+    delay_until_epoch_ms = CASE
+        WHEN debounce_deadline_epoch_ms < {now_ms} + :delay_ms THEN debounce_deadline_epoch_ms
+        ELSE {now_ms} + :delay_ms END,
+    updated_at = {now_ms}
+WHERE workflow_uuid = :id AND deduplication_id = :deduplication_id AND status = 'DELAYED' AND executions = 0
+  AND is_debounced;
 
 -- name: step_record
 -- rows: id text, token text, position int, name text, identity text, fingerprint text, output text, error text
@@ -63,6 +78,12 @@ LOCK IN SHARE MODE
 ON DUPLICATE KEY UPDATE workflow_uuid = @operation_outputs.workflow_uuid;
 SELECT o.workflow_uuid, o.identity FROM {rows} AS r
 JOIN @operation_outputs AS o ON o.workflow_uuid = r.id AND o.identity = r.identity AND o.owner_xid = r.token;
+
+-- name: step_amend
+-- rows: id text, token text, identity text, output text, child_id text
+UPDATE {rows} AS r STRAIGHT_JOIN @operation_outputs AS o FORCE INDEX (uq_operation_outputs_identity)
+    ON o.workflow_uuid = r.id AND o.identity = r.identity AND o.owner_xid = r.token
+SET o.output = r.output, o.child_workflow_id = r.child_id;
 
 -- name: runs_progressed
 -- rows: id text, token text

@@ -31,7 +31,7 @@ SELECT w.workflow_uuid FROM {rows} AS r JOIN @workflow_status AS w ON w.parent_w
 -- PENDING, ENQUEUED, DELAYED -> CANCELLED.
 UPDATE @workflow_status AS w
 SET status = 'CANCELLED', owner_xid = NULL, incarnation = NULL, queue_name = NULL, deduplication_id = NULL,
-    completed_at = {now_ms}, updated_at = {now_ms}, change_key = :key
+    completed_at = {now_ms}, updated_at = {now_ms}, change_key = :key, wait_kind = NULL
 FROM {rows} AS r
 WHERE w.workflow_uuid = r.id AND w.status || '' IN ('PENDING', 'ENQUEUED', 'DELAYED');
 
@@ -58,7 +58,7 @@ UPDATE @workflow_status AS w
 SET status = 'ENQUEUED', owner_xid = NULL, incarnation = NULL, recovery_attempts = 0,
     workflow_deadline_epoch_ms = NULL, error = NULL, output_serialization = NULL, completed_at = NULL,
     delay_until_epoch_ms = NULL, deduplication_id = NULL, queue_name = :queue_name,
-    updated_at = {now_ms}, change_key = :key
+    updated_at = {now_ms}, change_key = :key, wait_kind = NULL
 FROM {rows} AS r
 WHERE w.workflow_uuid = r.id AND w.status || '' IN ('CANCELLED', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED');
 
@@ -72,7 +72,7 @@ SET status = 'ENQUEUED', generation = w.generation + 1, owner_xid = NULL, incarn
     started_at_epoch_ms = NULL, workflow_deadline_epoch_ms = NULL, delay_until_epoch_ms = NULL,
     deduplication_id = NULL, queue_name = :queue_name, queue_partition_key = :partition_key,
     application_version = COALESCE(:application_version, w.application_version),
-    updated_at = {now_ms}, change_key = :key
+    updated_at = {now_ms}, change_key = :key, wait_kind = NULL
 FROM {rows} AS r
 WHERE w.workflow_uuid = r.id
   AND w.status || '' IN ('SUCCESS', 'ERROR', 'CANCELLED', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED');

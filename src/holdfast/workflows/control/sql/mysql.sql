@@ -19,7 +19,7 @@ FOR UPDATE SKIP LOCKED;
 -- rows: id text
 UPDATE {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY) ON w.workflow_uuid = r.id
 SET w.status = 'CANCELLED', w.owner_xid = NULL, w.incarnation = NULL, w.queue_name = NULL, w.deduplication_id = NULL,
-    w.completed_at = {now_ms}, w.updated_at = {now_ms}, w.change_key = :key
+    w.completed_at = {now_ms}, w.updated_at = {now_ms}, w.change_key = :key, w.wait_kind = NULL
 WHERE w.status IN ('PENDING', 'ENQUEUED', 'DELAYED');
 
 -- name: runs_resume
@@ -28,7 +28,7 @@ UPDATE {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY) ON 
 SET w.status = 'ENQUEUED', w.owner_xid = NULL, w.incarnation = NULL, w.recovery_attempts = 0,
     w.workflow_deadline_epoch_ms = NULL, w.error = NULL, w.output_serialization = NULL, w.completed_at = NULL,
     w.delay_until_epoch_ms = NULL, w.deduplication_id = NULL, w.queue_name = :queue_name,
-    w.updated_at = {now_ms}, w.change_key = :key
+    w.updated_at = {now_ms}, w.change_key = :key, w.wait_kind = NULL
 WHERE w.status IN ('CANCELLED', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED');
 
 -- name: runs_rewind
@@ -40,7 +40,7 @@ SET w.status = 'ENQUEUED', w.generation = w.generation + 1, w.owner_xid = NULL, 
     w.delay_until_epoch_ms = NULL, w.deduplication_id = NULL, w.queue_name = :queue_name,
     w.queue_partition_key = :partition_key,
     w.application_version = COALESCE(:application_version, w.application_version),
-    w.updated_at = {now_ms}, w.change_key = :key
+    w.updated_at = {now_ms}, w.change_key = :key, w.wait_kind = NULL
 WHERE w.status IN ('SUCCESS', 'ERROR', 'CANCELLED', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED');
 
 -- name: steps_cut

@@ -13,10 +13,9 @@ WHERE w.workflow_uuid = r.id AND w.owner_xid = r.token AND w.status || '' = 'PEN
 -- name: waits_forget
 -- rows: id text, token text, until_ms bigint, kind text
 -- What the run waited for when it was put away before, where run_put_away of the same transaction has taken place.
-DELETE FROM @workflow_waits AS o
-WHERE EXISTS (
-    SELECT 1 FROM {rows} AS r JOIN @workflow_status AS w ON w.workflow_uuid = r.id AND w.change_key = r.token
-    WHERE o.workflow_uuid = r.id
+DELETE FROM @workflow_waits
+WHERE workflow_uuid IN (
+    SELECT r.id FROM {rows} AS r JOIN @workflow_status AS w ON w.workflow_uuid = r.id AND w.change_key = r.token
 );
 
 -- name: waits_note
@@ -63,10 +62,10 @@ WHERE w.workflow_uuid = r.id AND w.status || '' = 'DELAYED' AND w.wait_kind IS N
 
 -- name: waits_clear
 -- rows: id text, kind text, awaited text
-DELETE FROM @workflow_waits AS s
-WHERE EXISTS (
-    SELECT 1 FROM {rows} AS r WHERE s.workflow_uuid = r.id AND s.wait_kind = r.kind AND s.wait_key = r.awaited
-) AND NOT EXISTS (
-    SELECT 1 FROM @workflow_status AS w
-    WHERE w.workflow_uuid = s.workflow_uuid AND w.status = 'DELAYED' AND w.wait_kind IS NOT NULL
+DELETE FROM @workflow_waits
+WHERE (workflow_uuid, wait_kind, wait_key) IN (
+    SELECT r.id, r.kind, r.awaited FROM {rows} AS r
+    LEFT JOIN @workflow_status AS w
+        ON w.workflow_uuid = r.id AND w.status || '' = 'DELAYED' AND w.wait_kind IS NOT NULL
+    WHERE w.workflow_uuid IS NULL
 );

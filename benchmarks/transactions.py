@@ -1,0 +1,137 @@
+"""A transaction step with one UPDATE beside a plain step, in one run.
+
+Promised: in the application's own database a transaction costs at most 1.5 times a plain step, one after the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from yard.databases import databases
+from yard.table import alternating, print_table
+
+from holdfast import AsyncHoldfast, Holdfast
+from holdfast.db import ConnectionManager
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+_ROUNDS = 7
+_STEPS = 60
+_AT_ONCE = 20
+
+
+async def _counters(url: str) -> None:
+    """Make a table with a counter for each of those who count at once."""
+    async with ConnectionManager(url) as manager:
+        await manager.execute("CREATE TABLE counters (id INTEGER NOT NULL PRIMARY KEY, n INTEGER NOT NULL)")
+        for number in range(_AT_ONCE):
+            await manager.execute("INSERT INTO counters VALUES (?, 0)", number)
+
+
+def _async_app(url: str) -> tuple[AsyncHoldfast, Callable[[str, int], Awaitable[None]]]:
+    app = AsyncHoldfast(url)
+
+    @app.step
+    async def plain(number: int) -> int:
+        return number
+
+    @app.transaction
+    async def counted(tx: Any, number: int) -> int:
+        return int(await tx.execute("UPDATE counters SET n = n + 1 WHERE id = ?", number))
+
+    @app.workflow
+    async def steps(kind: str, number: int) -> None:
+        step = {"plain": plain, "transaction": counted}[kind]
+        for _ in range(_STEPS):
+            await step(number)
+
+    return app, steps
+
+
+def _sync_app(url: str) -> tuple[Holdfast, Callable[[str, int], None]]:
+    app = Holdfast(url, name="blocking")
+
+    @app.step
+    def plain(number: int) -> int:
+        return number
+
+    @app.transaction
+    def counted(tx: Any, number: int) -> int:
+        return int(tx.execute("UPDATE counters SET n = n + 1 WHERE id = ?", number))
+
+    @app.workflow
+    def steps(kind: str, number: int) -> None:
+        step = {"plain": plain, "transaction": counted}[kind]
+        for _ in range(_STEPS):
+            step(number)
+
+    return app, steps
+
+
+async def _one_by_one(steps: Callable[[str, int], Awaitable[None]], kind: str) -> float:
+    """Milliseconds of one step among others of its kind."""
+    begun = time.perf_counter()
+    await steps(kind, 0)
+    return (time.perf_counter() - begun) * 1000 / _STEPS
+
+
+async def _at_once(steps: Callable[[str, int], Awaitable[None]], kind: str) -> float:
+    """Milliseconds of one step when many workflows do such steps side by side."""
+    begun = time.perf_counter()
+    await asyncio.gather(*(steps(kind, number) for number in range(_AT_ONCE)))
+    return (time.perf_counter() - begun) * 1000 / (_STEPS * _AT_ONCE)
+
+
+async def _compared(measure: Callable[[str], Awaitable[float]]) -> tuple[float, float]:
+    """Return the medians of a plain step and of a transaction, taken in turns."""
+    await measure("plain")
+    await measure("transaction")
+    plain, transaction = await alternating(_ROUNDS, partial(measure, "plain"), partial(measure, "transaction"))
+    return plain, transaction
+
+
+async def _measure(url: str) -> dict[str, tuple[float, float]]:
+    """Return (plain, transaction) by measurement."""
+    await _counters(url)
+    app, steps = _async_app(url)
+    found: dict[str, tuple[float, float]] = {}
+    async with app:
+        found["async, one by one"] = await _compared(partial(_one_by_one, steps))
+        found[f"async, {_AT_ONCE} at once"] = await _compared(partial(_at_once, steps))
+    return found
+
+
+async def _measure_threads(url: str) -> dict[str, tuple[float, float]]:
+    app, blocking = _sync_app(url)
+
+    async def steps(kind: str, number: int) -> None:
+        await asyncio.to_thread(blocking, kind, number)
+
+    with app:
+        return {
+            "sync, one by one": await _compared(partial(_one_by_one, steps)),
+            f"sync, {_AT_ONCE} at once": await _compared(partial(_at_once, steps)),
+        }
+
+
+def main() -> None:
+    """Measure, and print a table; names of databases may be given."""
+    rows: list[tuple[object, ...]] = []
+    with databases(*sys.argv[1:]) as urls:
+        for name, url in urls.items():
+            found = asyncio.run(_measure(url)) | asyncio.run(_measure_threads(url))
+            rows += [(name, measure, plain, own, own / plain) for measure, (plain, own) in found.items()]
+    print_table(
+        "Milliseconds of a step, and of a transaction with one UPDATE",
+        ["database", "measure", "step", "transaction", "ratio"],
+        rows,
+    )
+
+
+if __name__ == "__main__":
+    main()

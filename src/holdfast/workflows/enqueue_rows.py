@@ -1,0 +1,152 @@
+"""What goes into a queue: the row of a run that nobody has begun, made before anything is written."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from holdfast.errors import Deduplicated, WorkflowConflict
+from holdfast.model.workflow import StartOptions, WorkflowStatus, seconds
+from holdfast.workflows.facts import STARTED, Duplicate, Existing
+from holdfast.workflows.starts import check_id, class_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from holdfast.db.operation import Values
+    from holdfast.model.workflow import Duration
+    from holdfast.workflows.payloads import Codec, Payloads
+    from holdfast.workflows.run import Run
+    from holdfast.workflows.ticket import Call
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+
+# Places in a row of run_enqueue.
+_NAME, _CONFIG, KEY, _MARK, _QUEUE, DEDUPLICATION = 2, 4, 7, 9, 17, 18
+
+
+class Work(NamedTuple):
+    """A run that is wanted: its function by name, what it is given, and what was said about it.
+
+    *load* reads arguments as the function will get them, where the function is known.
+    """
+
+    name: str
+    class_name: str | None
+    config_name: str | None
+    arguments: tuple[Any, ...]
+    keywords: dict[str, Any]
+    options: StartOptions
+    codec: Codec
+    load: Callable[[str | None, str | None], tuple[tuple[Any, ...], dict[str, Any]]] | None = None
+
+
+class Entry(NamedTuple):
+    """A run on its way into a queue: its row of ``run_enqueue``, and what is to happen if one of its ids is taken."""
+
+    row: Values
+    on_conflict: str
+    on_duplicate: str
+
+
+def work_of(call: Call) -> Work:
+    """Return what a call of a function of this process asks for."""
+    definition = call.definition
+    config_name = getattr(call.instance, "config_name", None) if definition.binds == "instance" else None
+    return Work(
+        definition.name,
+        class_name(definition, call.instance),
+        config_name,
+        call.arguments,
+        call.keywords,
+        call.options,
+        definition.codec,
+        definition.codec.load_call,
+    )
+
+
+def entry(
+    payloads: Payloads, new_id: Callable[[], str], work: Work, *, run_id: str | None = None, parent: Run | None = None
+) -> Entry:
+    """Make the row; refuse what cannot be stored. A child has no more time than its *parent*.
+
+    The time of a run counts from its first claim, and so does its version, unless one was said.
+    """
+    options = work.options
+    chosen = options.workflow_id if options.workflow_id is not None else run_id or new_id()
+    check_id(chosen)
+    inputs, format_ = payloads.dump_call(work.arguments, work.keywords)
+    arguments, keywords = (work.arguments, work.keywords) if work.load is None else work.load(inputs, format_)
+    delayed = options.delay is not None or options.delay_until is not None
+    attributes, roles = options.attributes, options.authenticated_roles
+    row = (
+        chosen,
+        (WorkflowStatus.DELAYED if delayed else WorkflowStatus.ENQUEUED).value,
+        work.name,
+        work.class_name,
+        work.config_name,
+        inputs,
+        format_,
+        new_id(),
+        None if parent is None else parent.id,
+        payloads.mark(work.name, arguments, keywords),
+        milliseconds(options.timeout),
+        None if parent is None else parent.deadline_ms,
+        None if attributes is None else payloads.dump_open(dict(attributes)),
+        options.authenticated_user,
+        options.assumed_role,
+        None if roles is None else payloads.dump_open(list(roles)),
+        options.application_version,
+        options.queue_name,
+        options.deduplication_id,
+        options.priority,
+        options.queue_partition_key,
+        milliseconds(options.delay),
+        None if options.delay_until is None else (options.delay_until - _EPOCH) // _MILLISECOND,
+    )
+    return Entry(row, options.on_conflict, options.on_duplicate)
+
+
+def run_meant(wanted: Entry, outcome: Any) -> str:
+    """Return the id of the run that stands for *wanted*: its own, or that of the run that has one of its ids.
+
+    Raises ``WorkflowConflict`` or ``Deduplicated`` if the policy does not allow that one.
+    """
+    row = wanted.row
+    if outcome is STARTED:
+        return str(row[0])
+    if isinstance(outcome, Duplicate):
+        if wanted.on_duplicate == "reject":
+            raise deduplicated(row[_QUEUE], row[DEDUPLICATION], outcome.row)
+        return str(outcome.row["workflow_uuid"])
+    if not isinstance(outcome, Existing):
+        raise outcome
+    there = outcome.row
+    same = there["name"] == row[_NAME] and there["config_name"] == row[_CONFIG]
+    if wanted.on_conflict == "reject" and not (same and there["fingerprint"] == row[_MARK]):
+        what = "with other arguments" if same else f"of {there['name']!r}"
+        raise WorkflowConflict(
+            f"The id {row[0]!r} belongs to a run {what} ({there['status']}). Choose another workflow_id, or pass "
+            'on_conflict="return_existing" to get that run.'
+        )
+    return str(row[0])
+
+
+def runs_meant(wanted: Sequence[Entry], outcomes: Sequence[Any]) -> list[str]:
+    """Do as ``run_meant`` for many."""
+    return [run_meant(each, outcome) for each, outcome in zip(wanted, outcomes, strict=True)]
+
+
+def deduplicated(queue_name: str, deduplication_id: str, there: Any) -> Deduplicated:
+    """Return the error of a run whose deduplication id another run has."""
+    return Deduplicated(
+        f"The queue {queue_name!r} has a run with the deduplication id {deduplication_id!r} that has not ended: "
+        f"{there['workflow_uuid']} ({there['status']}). Wait for it, choose another deduplication_id, or pass "
+        'on_duplicate="return_existing" to get that run.'
+    )
+
+
+def milliseconds(duration: Duration | None) -> int | None:
+    """Return a duration in whole milliseconds."""
+    return None if duration is None else int(seconds(duration) * 1000)

@@ -1,0 +1,132 @@
+"""What may be said about a run that is put in a queue, checked before anything is written."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields
+from typing import TYPE_CHECKING
+
+from holdfast.errors import ConfigurationError, MisuseError
+from holdfast.model.workflow import StartOptions, seconds
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from holdfast.model.workflow import Duration
+
+RESERVED = "_holdfast_"
+POLICIES = ("reject", "return_existing")
+
+_LONGEST = 255
+_HIGHEST_PRIORITY = 2**31 - 1
+_QUEUE_ALONE = (
+    "queue_name",
+    "priority",
+    "delay",
+    "delay_until",
+    "deduplication_id",
+    "queue_partition_key",
+    "on_duplicate",
+    "debounce_timeout",
+)
+_DEFAULTS: dict[str, Any] = {each.name: each.default for each in fields(StartOptions)}
+# A debounced call has these from its key and its period, or is answered by a run that is there.
+_NOT_DEBOUNCED = ("workflow_id", "deduplication_id", "delay", "delay_until", "on_conflict", "on_duplicate")
+
+
+def said(options: StartOptions, names: tuple[str, ...]) -> list[str]:
+    """Return which of the options *names* were said."""
+    return [name for name in names if getattr(options, name) != _DEFAULTS[name]]
+
+
+def merged(own: StartOptions, common: StartOptions) -> StartOptions:
+    """Return *own* options, and for those that were not said the *common* ones."""
+    names = tuple(_DEFAULTS)
+    return StartOptions(
+        **{name: getattr(common, name) for name in names} | {n: getattr(own, n) for n in said(own, names)}
+    )
+
+
+def refuse_queue_options(options: StartOptions, verb: str) -> None:
+    """Raise if something was said that only a queue can heed."""
+    if options is _NONE_SAID:
+        return
+    found = said(options, _QUEUE_ALONE)
+    if found:
+        raise MisuseError(
+            f"{verb} begins a run at once, here, so {', '.join(found)} would mean nothing: use enqueue(), or leave "
+            f"{'it' if len(found) == 1 else 'them'} out."
+        )
+
+
+def check_queue_options(options: StartOptions, verb: str) -> None:
+    """Raise for what no queue can hold; *verb* needs a queue, which must not be one of ours."""
+    if options.queue_name is None:
+        raise MisuseError(f"{verb} puts a run in a queue: say which, with options(queue_name=...).")
+    check_key("queue_name", options.queue_name)
+    if options.queue_name.startswith(RESERVED):
+        raise ConfigurationError(f"Queue names that begin with {RESERVED} are the library's own; choose another one.")
+    check_key("deduplication_id", options.deduplication_id)
+    check_key("queue_partition_key", options.queue_partition_key)
+    priority = options.priority
+    if type(priority) is not int or not 0 <= priority <= _HIGHEST_PRIORITY:
+        raise ConfigurationError(
+            f"A priority is a whole number from 0, which goes first, to {_HIGHEST_PRIORITY}, not {priority!r}."
+        )
+    check_policy("on_duplicate", options.on_duplicate)
+    check_policy("on_conflict", options.on_conflict)
+    _check_delay(options)
+    if options.debounce_timeout is not None and verb != "debounce()":
+        raise MisuseError(f"debounce_timeout says how long calls of debounce() may put a run off; {verb} is none.")
+
+
+def check_debounce_options(options: StartOptions, period: Duration) -> None:
+    """Raise for what a debounced call cannot have."""
+    check_queue_options(options, "debounce()")
+    found = said(options, _NOT_DEBOUNCED)
+    if found:
+        raise MisuseError(
+            f"debounce() replaces a run that waits, or makes one that waits for the period, so {', '.join(found)} "
+            f"cannot be said besides."
+        )
+    check_duration("The period of debounce()", period)
+    if options.debounce_timeout is not None:
+        check_duration("debounce_timeout", options.debounce_timeout)
+
+
+def _check_delay(options: StartOptions) -> None:
+    if options.delay is not None:
+        check_duration("A delay", options.delay)
+    if options.delay_until is not None:
+        if options.delay is not None:
+            raise ConfigurationError("Both delay and delay_until were said: a run is delayed by one of them.")
+        if options.delay_until.tzinfo is None:
+            raise ConfigurationError(
+                f"delay_until={options.delay_until.isoformat()} has no time zone, so it is no moment; give it one."
+            )
+
+
+def check_duration(what: str, duration: Duration) -> None:
+    """Raise unless *duration* is one that a clock can count."""
+    length = seconds(duration)
+    if not math.isfinite(length) or not 0 <= length < 2**53 / 1000:
+        raise ConfigurationError(f"{what} is a duration of at least 0 seconds, not {duration!r}.")
+
+
+def check_policy(name: str, policy: str) -> None:
+    """Raise unless *policy* is one of the two."""
+    if policy not in POLICIES:
+        raise ConfigurationError(f"{name} may be {' or '.join(POLICIES)}, not {policy!r}.")
+
+
+def check_key(what: str, key: str | None) -> None:
+    """Raise unless *key*, if there is one, fits its column on every database."""
+    if key is None:
+        return
+    if not 0 < len(key) <= _LONGEST or "\0" in key or any("\ud800" <= letter <= "\udfff" for letter in key):
+        raise ConfigurationError(
+            f"A {what} has 1 to {_LONGEST} Unicode characters and no NUL; this one has {len(key)}."
+        )
+
+
+_NONE_SAID = StartOptions()

@@ -1,0 +1,9 @@
+"""Queues: their settings, what waits in them, and how it is claimed within their limits."""
+
+from holdfast.workflows.queues.claims import Claimed, Claims
+from holdfast.workflows.queues.queries import queue_queries
+from holdfast.workflows.queues.settings import OnConflict, QueueSettings
+from holdfast.workflows.queues.store import QueueStore
+from holdfast.workflows.queues.survey import Survey, Surveys
+
+__all__ = ["Claimed", "Claims", "OnConflict", "QueueSettings", "QueueStore", "Survey", "Surveys", "queue_queries"]

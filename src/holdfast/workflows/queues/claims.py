@@ -1,0 +1,160 @@
+"""Claiming runs from one queue, within its limits and for one executor.
+
+A queue without limits is claimed from in one statement, which takes no lock but on the runs it gets. All others are
+claimed from under the lock of the queue's row: lock, count, claim, note, in that order, one statement each, so that what
+is counted cannot change before the commit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from holdfast.core.limits import Limits, Room, Use, room, soonest
+from holdfast.db.url import DialectName
+from holdfast.model.workflow import WorkflowStatus
+from holdfast.workflows.queues.partitions import Partitions
+from holdfast.workflows.queues.store import queue_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from holdfast.db.session import Row, Transaction
+    from holdfast.model.queue import Queue
+    from holdfast.model.world import World
+    from holdfast.workflows.beats import Identity
+    from holdfast.workflows.queues.store import QueueStore
+    from holdfast.workflows.registry import Registry
+
+_BUSY = 0.005, 0.02  # when somebody else claims from the queue at this moment: look again within so many seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """What was taken, in the order of the queue. *again* is in how many seconds a further look may find more, if time
+    alone brings that; *more* says that a further look may find more at once."""
+
+    rows: list[Row] = field(default_factory=list)
+    again: float | None = None
+    more: bool = False
+
+
+class Claims:
+    """Takes runs for one executor. What it cannot run it passes over, so nothing that others can run is in its way."""
+
+    def __init__(
+        self, store: QueueStore, identity: Identity, versions: Sequence[str], registry: Registry, world: World
+    ) -> None:
+        self._store = store
+        self._identity = identity
+        self._versions = msgspec.json.encode(list(versions)).decode()
+        self._registry = registry
+        self._world = world
+        self._partitions = Partitions(store.queries, world)
+        # Counting after the lock must see what was committed before it, whatever the server's default is. The others
+        # say so when they connect, or have one writer.
+        self._isolation = "READ COMMITTED" if store.manager.dialect is DialectName.POSTGRES else None
+
+    async def claim(self, queue: Queue, most: int, caps: Mapping[str, int], *, suspects: bool) -> Claimed:
+        """Take up to *most* runs from *queue*; *caps* are the functions there are here, and their recovery caps."""
+        who = self._who(queue, caps, suspects=suspects)
+        if queue.is_shared:
+            return await self._claim_shared(queue.name, most, who)
+        name = claim_query("queue_claim", queue)
+        rows = await self._store.manager.fetch(self._store.queries[name], unlimited=True, most=most, **who)
+        return Claimed(in_order(rows, queue), more=len(rows) == most)
+
+    def _who(self, queue: Queue, caps: Mapping[str, int], *, suspects: bool) -> dict[str, Any]:
+        """Return what every claim says about this executor, under a claim id of its own."""
+        return {
+            "claim": self._world.new_id(),
+            "incarnation": self._identity.incarnation,
+            "executor_id": self._identity.executor_id,
+            "application_version": self._identity.application_version,
+            "versions": self._versions,
+            "caps": msgspec.json.encode({**caps, **dict.fromkeys(self._registry.owners(), 0)}).decode(),
+            "queue_name": queue.name,
+            "suspects": int(suspects),
+        }
+
+    async def _claim_shared(self, name: str, most: int, who: dict[str, Any]) -> Claimed:
+        queries = self._store.queries
+
+        async def work(transaction: Transaction) -> Claimed:
+            row = await transaction.fetchone(queries["queue_hold_free"], name=name)
+            if row is None:
+                return Claimed(again=self._world.random.uniform(*_BUSY))
+            queue = queue_of(row)
+            if queue.paused:
+                return Claimed()
+            left = await self._room(transaction, queue, most)
+            if not left.free:
+                return Claimed(again=_seconds(left))
+            if queue.partition_queue:
+                found = await self._partitions.claim(transaction, queue, left.free, who)
+            else:
+                query = queries[claim_query("queue_claim", queue)]
+                rows = in_order(await transaction.fetch(query, most=left.free, **who), queue)
+                found = Claimed(rows, more=len(rows) == left.free)
+            await self._note(transaction, queue, found.rows)
+            return Claimed(found.rows, soonest(found.again, _seconds(left)), found.more and left.free == most)
+
+        return await self._store.manager.run(work, isolation=self._isolation)
+
+    async def _room(self, transaction: Transaction, queue: Queue, most: int) -> Room:
+        limits = limits_of(queue)
+        if not limits:
+            return Room(most)
+        [row] = await transaction.fetch(
+            self._store.queries["queue_use"],
+            queue_name=queue.name,
+            concurrency=limits.concurrency or 0,
+            period_ms=limits.period_ms,
+        )
+        return room(limits, use_of(row), row["now_ms"], most)
+
+    async def _note(self, transaction: Transaction, queue: Queue, rows: Sequence[Row]) -> None:
+        """Write what was started into the ledger, and let go of what no period reaches back to."""
+        periods = queue.rate_limit_period_sec, queue.partition_rate_limit_period_sec
+        keep = max((each for each in periods if each is not None), default=None)
+        started = [
+            (row["owner_xid"], row["queue_partition_key"] or "", row["workflow_uuid"])
+            for row in rows
+            if row["status"] == WorkflowStatus.PENDING
+        ]
+        if keep is None or not started:
+            return
+        queries = self._store.queries
+        await transaction.execute(queries["starts_trim"], queue_name=queue.name, keep_ms=int(keep * 1000))
+        await transaction.execute_batch(queries["starts_note"], started, queue_name=queue.name)
+
+
+def claim_query(name: str, queue: Queue) -> str:
+    """Return the name of the claim that keeps to the order of *queue*."""
+    return f"{name}_by_priority" if queue.priority_enabled else name
+
+
+def in_order(rows: list[Row], queue: Queue) -> list[Row]:
+    """Return what a claim gave in the order of *queue*: a statement that writes returns rows in any order."""
+    if queue.priority_enabled:
+        return sorted(rows, key=lambda row: (row["priority"], row["created_at"], row["workflow_uuid"]))
+    return sorted(rows, key=lambda row: (row["created_at"], row["workflow_uuid"]))
+
+
+def limits_of(queue: Queue) -> Limits:
+    """Return the limits of the queue as a whole."""
+    return Limits(queue.concurrency, queue.rate_limit_max, int((queue.rate_limit_period_sec or 0) * 1000))
+
+
+def use_of(row: Row) -> Use:
+    """Return what was counted."""
+    return Use(row["running"], row["starts"], row["oldest_start_ms"])
+
+
+def _seconds(left: Room) -> float | None:
+    return None if left.again_ms is None else left.again_ms / 1000
+
+
+__all__ = ["Claimed", "Claims"]

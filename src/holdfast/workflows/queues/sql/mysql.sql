@@ -1,0 +1,89 @@
+-- MariaDB/MySQL writes first and then reads what came of it, in the same transaction. The indexes are said by name: what
+-- waits must not be sorted for a claim, nor walked from end to end, waiting for every row that somebody has locked.
+
+-- fragment: hold
+FOR UPDATE
+
+-- fragment: hold_free
+FOR UPDATE SKIP LOCKED
+
+-- fragment: by_age
+FORCE INDEX (idx_workflow_status_queue_age)
+
+-- fragment: by_partition
+FORCE INDEX (idx_workflow_status_partition_age)
+
+-- fragment: by_queue_age
+FORCE INDEX (idx_workflow_status_queue_age)
+
+-- fragment: by_queue_priority
+FORCE INDEX (idx_workflow_status_queue)
+
+-- fragment: by_partition_age
+FORCE INDEX (idx_workflow_status_partition_age)
+
+-- fragment: by_partition_priority
+FORCE INDEX (idx_workflow_status_partition_age)
+
+-- fragment: unlimited
+NOT EXISTS (
+    SELECT 1 FROM @queues AS l
+    WHERE l.name = :queue_name
+      AND (l.paused OR l.partition_queue OR l.concurrency IS NOT NULL OR l.rate_limit_max IS NOT NULL)
+)
+
+-- fragment: fitting
+AND JSON_EXTRACT(:caps, CONCAT('$."', q.name, '"')) IS NOT NULL
+AND (q.config_name IS NULL OR JSON_EXTRACT(:caps, CONCAT('$."', q.class_name, '/', q.config_name, '"')) IS NOT NULL)
+AND (q.application_version IS NULL OR JSON_CONTAINS(:versions, JSON_QUOTE(q.application_version)))
+AND (:suspects = 1 OR q.recovery_attempts = 0
+     OR q.recovery_attempts * 2 < CAST(JSON_EXTRACT(:caps, CONCAT('$."', q.name, '"')) AS SIGNED)
+     OR q.recovery_attempts > CAST(JSON_EXTRACT(:caps, CONCAT('$."', q.name, '"')) AS SIGNED))
+
+-- fragment: claim
+UPDATE (
+    SELECT q.workflow_uuid FROM @workflow_status AS q
+
+-- fragment: claimed
+    LIMIT :most
+    FOR UPDATE SKIP LOCKED
+) AS c STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY) ON w.workflow_uuid = c.workflow_uuid
+SET w.status = CASE WHEN w.recovery_attempts > CAST(JSON_EXTRACT(:caps, CONCAT('$."', w.name, '"')) AS SIGNED)
+                    THEN 'MAX_RECOVERY_ATTEMPTS_EXCEEDED' ELSE 'PENDING' END,
+    w.owner_xid = CONCAT(:claim, '.', w.workflow_uuid), w.incarnation = :incarnation,
+    w.executor_id = CASE WHEN w.recovery_attempts > CAST(JSON_EXTRACT(:caps, CONCAT('$."', w.name, '"')) AS SIGNED)
+                         THEN w.executor_id ELSE :executor_id END,
+    w.application_version = COALESCE(w.application_version, :application_version),
+    w.workflow_deadline_epoch_ms = CASE
+        WHEN w.started_at_epoch_ms IS NULL AND w.workflow_timeout_ms IS NOT NULL
+        THEN COALESCE(w.workflow_deadline_epoch_ms, {now_ms} + w.workflow_timeout_ms)
+        ELSE w.workflow_deadline_epoch_ms END,
+    w.started_at_epoch_ms = COALESCE(w.started_at_epoch_ms, {now_ms}),
+    w.executions = w.executions + 1, w.updated_at = {now_ms};
+SELECT
+    w.workflow_uuid, w.status, w.name, w.class_name, w.config_name, w.inputs, w.serialization, w.owner_xid,
+    w.recovery_attempts, w.generation, w.retries, w.workflow_deadline_epoch_ms, w.parent_workflow_id, w.executions,
+    w.executor_id, w.queue_name, w.queue_partition_key, w.priority, w.created_at
+FROM @workflow_status AS w
+WHERE w.incarnation = :incarnation AND w.owner_xid LIKE CONCAT(:claim, '.%')
+
+-- name: queue_register
+INSERT INTO @queues (
+    queue_id, name, concurrency, worker_concurrency, rate_limit_max, rate_limit_period_sec, priority_enabled,
+    partition_queue, partition_concurrency, partition_rate_limit_max, partition_rate_limit_period_sec,
+    polling_interval_sec, created_at, updated_at
+) VALUES (
+    :queue_id, :name, :concurrency, :worker_concurrency, :rate_limit_max, :rate_limit_period_sec, :priority_enabled,
+    :partition_queue, :partition_concurrency, :partition_rate_limit_max, :partition_rate_limit_period_sec,
+    :polling_interval_sec, {now_ms}, {now_ms}
+) ON DUPLICATE KEY UPDATE name = @queues.name;
+
+-- name: runs_due
+UPDATE (
+    SELECT q.workflow_uuid FROM @workflow_status AS q FORCE INDEX (idx_workflow_status_delayed)
+    WHERE q.status = 'DELAYED' AND q.delay_until_epoch_ms <= {now_ms}
+    ORDER BY q.delay_until_epoch_ms
+    LIMIT :most
+    FOR UPDATE SKIP LOCKED
+) AS c STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY) ON w.workflow_uuid = c.workflow_uuid
+SET w.status = 'ENQUEUED', w.updated_at = {now_ms};

@@ -1,0 +1,71 @@
+-- fragment: hold
+FOR UPDATE
+
+-- fragment: hold_free
+FOR UPDATE SKIP LOCKED
+
+-- fragment: hold_free_runs
+FOR UPDATE OF w SKIP LOCKED
+
+-- fragment: by_delay
+
+-- fragment: by_age
+
+-- fragment: by_partition
+
+-- fragment: by_queue_age
+
+-- fragment: by_queue_priority
+
+-- fragment: by_partition_age
+
+-- fragment: by_partition_priority
+
+-- The claims: ENQUEUED -> PENDING (or over the cap) for an executor that has the function and a fitting version. :caps is
+-- a JSON object of function names and their caps on recovery attempts, and of the objects whose methods can be run
+-- (class/configuration), :versions a JSON array. With :suspects = 0 runs from half their cap on are left for an executor
+-- that can try them alone; those over it are taken, to be ended. What others can run and this executor cannot is passed
+-- over, and takes nobody's place.
+
+-- fragment: claim
+UPDATE @workflow_status AS w
+SET status = CASE WHEN w.recovery_attempts > CAST(CAST(:caps AS jsonb) ->> w.name AS bigint)
+                  THEN 'MAX_RECOVERY_ATTEMPTS_EXCEEDED' ELSE 'PENDING' END,
+    owner_xid = :claim || '.' || w.workflow_uuid, incarnation = :incarnation,
+    executor_id = CASE WHEN w.recovery_attempts > CAST(CAST(:caps AS jsonb) ->> w.name AS bigint)
+                       THEN w.executor_id ELSE :executor_id END,
+    application_version = COALESCE(w.application_version, :application_version),
+    started_at_epoch_ms = COALESCE(w.started_at_epoch_ms, {now_ms}),
+    workflow_deadline_epoch_ms = CASE
+        WHEN w.started_at_epoch_ms IS NULL AND w.workflow_timeout_ms IS NOT NULL
+        THEN COALESCE(w.workflow_deadline_epoch_ms, {now_ms} + w.workflow_timeout_ms)
+        ELSE w.workflow_deadline_epoch_ms END,
+    executions = w.executions + 1, updated_at = {now_ms}
+FROM (
+    SELECT q.workflow_uuid FROM @workflow_status AS q
+
+-- fragment: unlimited
+-- For whoever holds no lock: nothing is taken from a queue that has a limit, or is paused, by now.
+NOT EXISTS (
+    SELECT 1 FROM @queues AS l
+    WHERE l.name = :queue_name
+      AND (l.paused OR l.partition_queue OR l.concurrency IS NOT NULL OR l.rate_limit_max IS NOT NULL)
+)
+
+-- fragment: fitting
+AND jsonb_exists(CAST(:caps AS jsonb), q.name)
+AND (q.config_name IS NULL OR jsonb_exists(CAST(:caps AS jsonb), q.class_name || '/' || q.config_name))
+AND (q.application_version IS NULL OR jsonb_exists(CAST(:versions AS jsonb), q.application_version))
+AND (CAST(:suspects AS bigint) = 1 OR q.recovery_attempts = 0
+     OR q.recovery_attempts * 2 < CAST(CAST(:caps AS jsonb) ->> q.name AS bigint)
+     OR q.recovery_attempts > CAST(CAST(:caps AS jsonb) ->> q.name AS bigint))
+
+-- fragment: claimed
+    LIMIT :most
+    FOR UPDATE SKIP LOCKED
+) AS c
+WHERE w.workflow_uuid = c.workflow_uuid
+RETURNING
+    w.workflow_uuid, w.status, w.name, w.class_name, w.config_name, w.inputs, w.serialization, w.owner_xid,
+    w.recovery_attempts, w.generation, w.retries, w.workflow_deadline_epoch_ms, w.parent_workflow_id, w.executions,
+    w.executor_id, w.queue_name, w.queue_partition_key, w.priority, w.created_at

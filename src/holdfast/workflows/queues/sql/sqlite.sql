@@ -1,0 +1,69 @@
+-- One writer is lock enough here. The index of a claim is said by name: without statistics another might be taken, and
+-- all that waits sorted.
+
+-- fragment: hold
+
+-- fragment: hold_free
+
+-- fragment: hold_free_runs
+
+-- fragment: by_delay
+INDEXED BY idx_workflow_status_delayed
+
+-- fragment: by_age
+INDEXED BY idx_workflow_status_queue_age
+
+-- fragment: by_partition
+INDEXED BY idx_workflow_status_partition_age
+
+-- fragment: by_queue_age
+INDEXED BY idx_workflow_status_queue_age
+
+-- fragment: by_queue_priority
+INDEXED BY idx_workflow_status_queue
+
+-- fragment: by_partition_age
+INDEXED BY idx_workflow_status_partition_age
+
+-- fragment: by_partition_priority
+INDEXED BY idx_workflow_status_partition
+
+-- fragment: claim
+UPDATE @workflow_status AS w
+SET status = CASE WHEN w.recovery_attempts > json_extract(:caps, '$."' || w.name || '"')
+                  THEN 'MAX_RECOVERY_ATTEMPTS_EXCEEDED' ELSE 'PENDING' END,
+    owner_xid = :claim || '.' || w.workflow_uuid, incarnation = :incarnation,
+    executor_id = CASE WHEN w.recovery_attempts > json_extract(:caps, '$."' || w.name || '"')
+                       THEN w.executor_id ELSE :executor_id END,
+    application_version = COALESCE(w.application_version, :application_version),
+    started_at_epoch_ms = COALESCE(w.started_at_epoch_ms, {now_ms}),
+    workflow_deadline_epoch_ms = CASE
+        WHEN w.started_at_epoch_ms IS NULL AND w.workflow_timeout_ms IS NOT NULL
+        THEN COALESCE(w.workflow_deadline_epoch_ms, {now_ms} + w.workflow_timeout_ms)
+        ELSE w.workflow_deadline_epoch_ms END,
+    executions = w.executions + 1, updated_at = {now_ms}
+WHERE w.workflow_uuid IN (
+    SELECT q.workflow_uuid FROM @workflow_status AS q
+
+-- fragment: unlimited
+NOT EXISTS (
+    SELECT 1 FROM @queues AS l
+    WHERE l.name = :queue_name
+      AND (l.paused OR l.partition_queue OR l.concurrency IS NOT NULL OR l.rate_limit_max IS NOT NULL)
+)
+
+-- fragment: fitting
+AND json_extract(:caps, '$."' || q.name || '"') IS NOT NULL
+AND (q.config_name IS NULL OR json_extract(:caps, '$."' || q.class_name || '/' || q.config_name || '"') IS NOT NULL)
+AND (q.application_version IS NULL OR q.application_version IN (SELECT value FROM json_each(:versions)))
+AND (:suspects = 1 OR q.recovery_attempts = 0
+     OR q.recovery_attempts * 2 < json_extract(:caps, '$."' || q.name || '"')
+     OR q.recovery_attempts > json_extract(:caps, '$."' || q.name || '"'))
+
+-- fragment: claimed
+    LIMIT :most
+)
+RETURNING
+    workflow_uuid, status, name, class_name, config_name, inputs, serialization, owner_xid,
+    recovery_attempts, generation, retries, workflow_deadline_epoch_ms, parent_workflow_id, executions,
+    executor_id, queue_name, queue_partition_key, priority, created_at
