@@ -29,12 +29,9 @@ SINGLE: list[tuple[dict[str, Any], str]] = [
     ({"workflow_ids": "r1"}, KEY),
     ({"workflow_ids": ["r1", "r2"]}, KEY),
     ({"workflow_id_prefix": "r1"}, KEY),
-    ({"status": "SUCCESS"}, "list_status"),
     ({"status": "ERROR"}, "list_status"),
     ({"status": "PENDING"}, "owner"),
-    ({"status": ["ERROR", "CANCELLED"]}, "list_status"),
     ({"name": "x"}, "list_name"),
-    ({"name": ["x", "y"]}, "list_name"),
     ({"class_name": "x"}, "list_class"),
     ({"config_name": "x"}, "list_config"),
     ({"application_version": "x"}, "list_version"),
@@ -43,7 +40,7 @@ SINGLE: list[tuple[dict[str, Any], str]] = [
     ({"assumed_role": "x"}, "list_role"),
     ({"queue_name": "x"}, "list_queue"),
     ({"queue_partition_key": "x"}, "list_partition"),
-    ({"deduplication_id": "x"}, "list_dedup"),
+    ({"deduplication_id": "x"}, "dedup"),
     ({"parent_workflow_id": "x"}, "parent_workflow_id"),
     ({"forked_from": "x"}, "forked_from"),
     ({"priority": 1}, "list_priority"),
@@ -67,12 +64,13 @@ SINGLE: list[tuple[dict[str, Any], str]] = [
 async def _fill(manager: ConnectionManager, schema: str, rows: int, *, analyse: bool) -> None:
     numbers = "(WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < ?) SELECT i FROM c) AS n"
     rarely = "CASE WHEN n.i % 10 = 0 THEN 'y' END"
+    status = "CASE WHEN n.i % 100 = 0 THEN 'PENDING' WHEN n.i % 20 = 1 THEN 'ERROR' ELSE 'SUCCESS' END"
     await manager.execute(
         f"INSERT INTO {schema}workflow_status (workflow_uuid, status, name, class_name, config_name, executor_id, "
         "application_version, authenticated_user, assumed_role, queue_name, queue_partition_key, parent_workflow_id, "
-        "forked_from, created_at, updated_at, incarnation) SELECT 'r' || n.i, CASE WHEN n.i % 100 = 0 THEN 'PENDING' "
-        f"WHEN n.i % 20 = 1 THEN 'ERROR' ELSE 'SUCCESS' END, 'f' || n.i % 9, {', '.join([rarely] * 2)}, 'e' || n.i % 9, "
-        f"'v' || n.i % 9, {', '.join([rarely] * 6)}, n.i, n.i, 'one' FROM {numbers}",
+        f"forked_from, created_at, updated_at, incarnation) SELECT 'r' || n.i, {status}, 'f' || n.i % 9, "
+        f"{', '.join([rarely] * 2)}, 'e' || n.i % 9, 'v' || n.i % 9, {', '.join([rarely] * 6)}, n.i, n.i, 'one' "
+        f"FROM {numbers}",
         rows,
     )
     if analyse:
@@ -104,6 +102,11 @@ async def _plans(url: str, size: str, explain: Explain) -> dict[str, tuple[str, 
         return plans
 
 
+def _may_differ(index: str) -> set[str]:
+    """Return for which tables another index is as good: for an empty one all are, and a small one may be sorted."""
+    return {"empty", "small and never analysed"} if index == "created_at_index" else {"empty"}
+
+
 def _fitted(manager: ConnectionManager, values: dict[str, Any]) -> dict[str, Any]:
     """Return lists as this database takes them."""
     if manager.dialect is DialectName.POSTGRES:
@@ -131,8 +134,7 @@ def test_postgres_lists_by_the_index_of_the_filter(fresh_database: Callable[[str
     for what, (plan, index) in asyncio.run(_plans(fresh_database("postgres"), size, _explain_postgres)).items():
         assert "Seq Scan" not in plan, f"{what} walks a table that is {size}:\n{plan}"
         named = "workflow_status_pkey" if index == KEY else f"_{index}"
-        if named not in plan:
-            print("MISS", size, what, index, plan)
+        assert named in plan or size in _may_differ(index), f"{what} does not use {named}, the table is {size}:\n{plan}"
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -141,5 +143,4 @@ def test_sqlite_lists_by_the_index_of_the_filter(fresh_database: Callable[[str],
         walks = [line for line in plan.splitlines() if line.startswith("SCAN w") and "USING" not in line]
         assert not walks, f"{what} walks a table that is {size}:\n{plan}"
         named = "sqlite_autoindex_workflow_status_1" if index == KEY else f"_{index}"
-        if named not in plan:
-            print("MISS", size, what, index, plan)
+        assert named in plan or size in _may_differ(index), f"{what} does not use {named}, the table is {size}:\n{plan}"

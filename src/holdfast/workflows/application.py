@@ -11,6 +11,7 @@ from holdfast.workflows.configuration import Settings, engine_settings, read_con
 from holdfast.workflows.engine import Engine
 from holdfast.workflows.functions import Step
 from holdfast.workflows.place import StepPlace, here
+from holdfast.workflows.queues.settings import check_name as check_queue_name
 from holdfast.workflows.registry import (
     Definition,
     StepDefinition,
@@ -26,7 +27,7 @@ from holdfast.workflows.transactions import TransactionDecorator
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import Self
 
     from holdfast.model.workflow import Duration, Retry
@@ -104,6 +105,14 @@ class Application(TransactionDecorator, ABC):
             return Step(self._engine, self._define_step(function, name, retry, timeout))
 
         return decorate if function is None else decorate(function)
+
+    def listen_queues(self, names: Iterable[str]) -> None:
+        """Claim from these queues alone, from the next launch on; by default from every one that is registered."""
+        if self._engine.launched:
+            raise MisuseError("listen_queues() comes before launch(): a running application keeps its queues.")
+        if isinstance(names, str):
+            raise MisuseError(f"Several names are wanted, not one text: pass [{names!r}].")
+        self._engine.listens = frozenset(check_queue_name(name) for name in names)
 
     def retention(self, *policies: Retention, interval: Duration = RETENTION_INTERVAL) -> None:
         """Delete ended runs that fit one of *policies* every *interval*, from the next launch on; off without any."""

@@ -1,53 +1,103 @@
-"""Claiming work from the internal queue: what was released, handed over or delayed, for functions this process has."""
+"""Looking for work in all queues this process listens to, and beginning what is claimed.
+
+Polling is enough by itself; being woken only makes it sooner. A look asks one question for all queues, then claims from
+those in which something waits. Who wakes the dispatcher for one queue by name spares it the question. After a look that
+found work the next one comes soon, and at once where more may wait; a process at rest looks ever more seldom.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
 
-import msgspec
-
-from holdfast import faults
-from holdfast.errors import DatabaseError, SerializationError
-from holdfast.model.workflow import INTERNAL_QUEUE, History, Recorded, WorkflowStatus
-from holdfast.workflows.release import Releases
-from holdfast.workflows.results import exhausted
-from holdfast.workflows.run import Run
-from holdfast.workflows.trial import Trial, is_suspect
+from holdfast.core.limits import soonest, worker_room
+from holdfast.errors import DatabaseError
+from holdfast.model.workflow import INTERNAL_QUEUE
+from holdfast.workflows.launching import Launching
+from holdfast.workflows.queues import Claims, Surveys
+from holdfast.workflows.trial import Trial
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from holdfast.db.manager import ConnectionManager
     from holdfast.db.queries import Queries
-    from holdfast.db.session import Row, Transaction
+    from holdfast.db.session import Transaction
+    from holdfast.model.queue import Queue
     from holdfast.model.world import World
     from holdfast.workflows.beats import Identity
     from holdfast.workflows.deadlines import Deadlines
     from holdfast.workflows.parking import Wakes
     from holdfast.workflows.permit import Permit
+    from holdfast.workflows.queues import Claimed, QueueStore, Survey
     from holdfast.workflows.registry import Registry
+    from holdfast.workflows.run import Outcome, Run
     from holdfast.workflows.runner import Runner
+    from holdfast.workflows.threads import WorkflowThreads
 
 logger = logging.getLogger("holdfast.dispatch")
 
 _AT_ONCE = 200
+_SOON = 0.05
 _LONGEST_WAIT = 2.5
+_SHORTEST_WAIT = 0.005  # runs that become due one by one are taken together
+_SURVEY_EVERY = 1.0  # however often it is woken for single queues
+
+
+class Hints(Protocol):
+    """What tells other processes, and hears from them, that there is something to do: a hint, on which nothing rests."""
+
+    @property
+    def alive(self) -> bool:
+        """Whether a hint from another process would be heard now."""
+
+    def tell(self) -> None:
+        """Tell other processes soon; on the loop."""
+
+
+@dataclass(slots=True)
+class _Look:
+    """What one look came to: how many runs were begun, whether to look again at once, or in so many seconds."""
+
+    begun: int = 0
+    more: bool = False
+    again: float | None = None
+
+    def add(self, claimed: Claimed, begun: int) -> None:
+        self.begun += begun
+        self.more = self.more or claimed.more
+        self.again = soonest(self.again, claimed.again)
+
+
+@dataclass(slots=True)
+class _Hunger:
+    """The queues of which more could be claimed when one of their runs ends here; None for every queue."""
+
+    names: set[str | None] = field(default_factory=set)
+
+    def is_fed_by(self, name: str | None) -> bool:
+        """Whether the end of a run of this queue makes room that is wanted; answered once."""
+        if not self.names or not self.names & {name, None}:
+            return False
+        self.names -= {name, None}
+        return True
 
 
 class Dispatch:
-    """Polls the queue, soon after it was woken and seldom at rest, and launches what it claims."""
+    """Claims what waits in the queues, within their limits and this process's capacity, and begins it."""
 
     def __init__(
         self,
         identity: Identity,
         versions: Sequence[str],
-        manager: ConnectionManager,
+        queues: QueueStore,
         queries: Queries,
         registry: Registry,
         runner: Runner,
+        threads: WorkflowThreads,
         permit: Permit,
         world: World,
         own: Callable[[Run], None],
@@ -55,22 +105,32 @@ class Dispatch:
         wakes: Wakes,
         *,
         capacity: int,
+        listens: frozenset[str] | None = None,
+        hints: Hints | None = None,
     ) -> None:
-        self._identity = identity
-        self._versions = msgspec.json.encode(list(versions)).decode()
-        self._manager = manager
+        self._manager = queues.manager
         self._queries = queries
         self._registry = registry
         self._runner = runner
+        self._threads = threads
         self._permit = permit
         self._world = world
-        self._own = own
         self._deadlines = deadlines
         self._wakes = wakes
-        self._timers: set[asyncio.Task[None]] = set()
         self._capacity = capacity
-        self._releases = Releases(manager, queries)
+        self._hints = hints
+        self._surveys = Surveys(queues, listens)
+        self._claims = Claims(queues, identity, versions, registry, world)
         self._trial = Trial(world, identity.lease)
+        self._launching = Launching(
+            queues.manager, queries, registry, runner, own, self._trial, self._wake_from_anywhere
+        )
+        self._timers: set[asyncio.Task[None]] = set()
+        self._queues: dict[str, Queue] = {}
+        self._survey_at = 0.0  # when to ask about all queues again, however often it is woken for single ones
+        self._turn = 0
+        self._hinted: set[str | None] = set()
+        self._hunger = _Hunger()
         self._woken = asyncio.Event()
         self._stopping = False
         self._task: asyncio.Task[None] | None = None
@@ -90,8 +150,9 @@ class Dispatch:
                 timer.cancel()
             await asyncio.gather(*self._timers, return_exceptions=True)
 
-    def wake(self) -> None:
-        """Look now; on the loop."""
+    def wake(self, queue_name: str | None = None) -> None:
+        """Look now: into one queue, if it is known that something waits there, or into all; on the loop."""
+        self._hinted.add(queue_name)
         self._woken.set()
 
     def wake_in(self, seconds: float) -> None:
@@ -104,26 +165,36 @@ class Dispatch:
         await self._world.sleep(seconds)
         self.wake()
 
-    def _wake_from_anywhere(self) -> None:
+    def _wake_from_anywhere(self, queue_name: str | None = None) -> None:
         with suppress(RuntimeError):  # the loop was closed: nobody looks for work any more
-            self._loop.call_soon_threadsafe(self.wake)
+            self._loop.call_soon_threadsafe(self.wake, queue_name)
 
     async def _run(self) -> None:
-        wait = 0.05
+        wait = _SOON
         while not self._stopping:
             self._woken.clear()
-            claimed = 0
+            look = _Look()
             try:
-                claimed = await self._look()
+                look = await self._look()
             except DatabaseError as error:
                 logger.warning("Looking for work failed and is tried again: %s", error)
             except Exception:
                 # The service loop: what was claimed and not begun is handed back by the beat, the rest goes on.
                 logger.exception("Looking for work failed and is tried again.")
-            if claimed < _AT_ONCE:
-                wait = 0.05 if claimed else min(_LONGEST_WAIT, wait * 2)
-                if await self._woken_within(wait):
-                    wait = 0.05
+            if look.more:
+                wait = _SOON
+                continue
+            longest = self._longest_wait()
+            wait = min(longest, _SOON if look.begun or None in self._hunger.names else wait * 2)
+            if await self._woken_within(min(wait, longest if look.again is None else look.again)):
+                wait = _SOON
+
+    def _longest_wait(self) -> float:
+        """Return how seldom to look at rest: as the queues say, or more seldom where others tell what they enqueue."""
+        queues = [queue for queue in self._queues.values() if queue.name != INTERNAL_QUEUE]
+        if not queues or (self._hints is not None and self._hints.alive):
+            return _LONGEST_WAIT
+        return min(queue.polling_interval_sec for queue in queues)
 
     async def _woken_within(self, seconds: float) -> bool:
         try:
@@ -133,35 +204,91 @@ class Dispatch:
             return False
         return True
 
-    async def _look(self) -> int:
-        """Claim once, as much as there is room for; return how many were claimed and begun."""
+    async def _look(self) -> _Look:
+        """Look once into the queues in which something waits; claim as much as there is room for, and begin it."""
         await self._clear_survivor()
-        room = min(_AT_ONCE, self._capacity - len(self._runner.running))
-        if room <= 0 or self._trial.is_on() or not self._permit.is_valid() or not self._registry.workflows:
-            return 0
-        found = await self._manager.fetchone(self._queries["queue_waiting"], queue_name=INTERNAL_QUEUE)
-        if found is not None and found["overdue"]:
+        hinted, self._hinted = self._hinted, set()
+        look = _Look()
+        if not self._may_claim():
+            return look
+        for name in self._in_turn(await self._where(hinted, look)):
+            if not self._may_claim() or self._stopping:
+                break
+            await self._claim(self._queues[name], look)
+        return look
+
+    def _may_claim(self) -> bool:
+        if len(self._runner.running) >= self._capacity:
+            self._hunger.names.add(None)
+            return False
+        return not self._trial.is_on() and self._permit.is_valid() and bool(self._registry.workflows)
+
+    async def _where(self, hinted: set[str | None], look: _Look) -> Iterable[str]:
+        """Return the queues to claim from: those it was woken for, or those in which something waits."""
+        now = self._world.monotonic()
+        if hinted and hinted <= self._queues.keys() and now < self._survey_at:
+            look.again = self._survey_at - now
+            return [name for name in hinted if name is not None]
+        survey = await self._survey()
+        if survey.overdue:
             await self._deadlines.sweep()
-        self._wakes.any = found is not None and bool(found["parked"])
-        if self._wakes.any and await self._wakes.sweep():
-            found = {"waiting": 1}
-        if found is None or not found["waiting"]:
-            return 0
-        await self._manager.execute(self._queries["runs_due"])
-        idle = not self._runner.running
-        caps = {name: each.max_recovery_attempts for name, each in self._registry.workflows.items()}
-        claimed = await self._claim(room, caps, suspects=self._trial.takes_suspects(idle=idle))
-        if not claimed:
-            return 0
-        faults.point("run.claimed")
-        rows, back = self._trial.sort(claimed, caps, idle=idle)
-        if back:
-            await self._releases.hand_back([(row["workflow_uuid"], row["owner_xid"]) for row in back])
-        histories = await self._histories([row["workflow_uuid"] for row in rows if row["executions"] > 1])
-        faults.point("run.loaded")
-        for row in rows:
-            await self._launch(row, histories.get(row["workflow_uuid"]), caps[row["name"]])
-        return len(rows)
+        self._wakes.any = survey.parked
+        moved = await self._wakes.sweep() if survey.parked else 0
+        if survey.due_in is not None and survey.due_in <= 0:
+            moved += await self._surveys.move_due()
+        if moved:
+            survey = await self._survey()
+        look.again = survey.due_in if survey.due_in is None else max(_SHORTEST_WAIT, survey.due_in)
+        self._survey_at = now + min(_SURVEY_EVERY, look.again or _SURVEY_EVERY)
+        return survey.waiting
+
+    async def _survey(self) -> Survey:
+        survey = await self._surveys.survey()
+        self._queues = survey.queues
+        return survey
+
+    def _in_turn(self, names: Iterable[str]) -> list[str]:
+        """Return what was released first; then the queues, beginning with another one each time."""
+        others = sorted(name for name in names if name != INTERNAL_QUEUE and not self._queues[name].paused)
+        self._turn += 1
+        first = self._turn % len(others) if others else 0
+        return [name for name in names if name == INTERNAL_QUEUE] + others[first:] + others[:first]
+
+    async def _claim(self, queue: Queue, look: _Look) -> None:
+        caps = self._caps()
+        running = self._runner.running
+        limit = queue.worker_concurrency
+        here = 0 if limit is None else sum(run.queue_name == queue.name for run in list(running.values()))
+        most = min(_AT_ONCE, worker_room(self._capacity, len(running), limit, here))
+        if not most or not caps:
+            self._hunger.names.add(queue.name)
+            return
+        idle = not running
+        claimed = await self._claims.claim(queue, most, caps, suspects=self._trial.takes_suspects(idle=idle))
+        if claimed.full or claimed.more:
+            self._hunger.names.add(queue.name)
+        begun = await self._launching.begin(claimed.rows, caps, idle=idle) if claimed.rows else []
+        for run in begun:
+            run.watch(partial(self._over, run.queue_name))
+        look.add(claimed, len(begun))
+
+    def _caps(self) -> dict[str, int]:
+        """Return the functions that can be begun here, and their caps; sync ones only while a thread is free."""
+        free = self._threads.free > 0
+        if not free:
+            self._hunger.names.add(None)
+        return {
+            name: each.max_recovery_attempts for name, each in self._registry.workflows.items() if each.is_async or free
+        }
+
+    def _over(self, queue_name: str | None, _: Outcome) -> None:
+        """Note that a run has ended here; from any thread."""
+        if self._hunger.is_fed_by(queue_name):
+            self._wake_from_anywhere(queue_name)
+        queue = self._queues.get(queue_name or "")
+        if self._hints is not None and queue is not None and queue.is_shared:
+            with suppress(RuntimeError):  # the loop was closed
+                self._loop.call_soon_threadsafe(self._hints.tell)
 
     async def _clear_survivor(self) -> None:
         run = self._trial.cleared()
@@ -172,82 +299,3 @@ class Dispatch:
                 await transaction.execute_batch(query, [(run.id, run.token)])
 
             await self._manager.run(work)
-
-    async def _claim(self, most: int, caps: dict[str, int], *, suspects: bool) -> list[Row]:
-        return await self._manager.fetch(
-            self._queries["runs_claim"],
-            claim=self._world.new_id(),
-            incarnation=self._identity.incarnation,
-            executor_id=self._identity.executor_id,
-            application_version=self._identity.application_version,
-            versions=self._versions,
-            caps=msgspec.json.encode(caps | dict.fromkeys(self._registry.owners(), 0)).decode(),
-            queue_name=INTERNAL_QUEUE,
-            most=most,
-            suspects=int(suspects),
-        )
-
-    async def _histories(self, ids: list[str]) -> dict[str, History]:
-        query = self._queries["steps_of_runs"]
-
-        async def work(transaction: Transaction) -> list[Row]:
-            return await transaction.fetch_batch(query, [(each,) for each in ids])
-
-        histories = {each: History() for each in ids}
-        for row in await self._manager.run(work) if ids else ():
-            history = histories[row["workflow_uuid"]]
-            history.records[row["identity"]] = Recorded(
-                row["function_id"],
-                row["function_name"],
-                row["fingerprint"],
-                row["output"],
-                row["error"],
-                row["child_workflow_id"],
-                row["serialization"],
-            )
-            history.next_position = max(history.next_position, row["function_id"] + 1)
-        return histories
-
-    async def _give_up(self, row: Row) -> None:
-        """Write the cause beside the status, for whoever looks at the run later."""
-        error = exhausted(row["workflow_uuid"], row["recovery_attempts"], row["executor_id"])
-        logger.error("%s", error)
-        text, format_ = self._runner.payloads.dump_error(error)
-        await self._manager.execute(
-            self._queries["run_exhausted"],
-            id=row["workflow_uuid"],
-            token=row["owner_xid"],
-            error=text,
-            serialization=format_,
-        )
-
-    async def _launch(self, row: Row, history: History | None, cap: int) -> None:
-        if row["status"] == WorkflowStatus.MAX_RECOVERY_ATTEMPTS_EXCEEDED:
-            await self._give_up(row)
-            return
-        definition = self._registry.workflows[row["name"]]
-        run = Run(
-            definition,
-            row["workflow_uuid"],
-            row["owner_xid"],
-            (),
-            {},
-            history=history,
-            attempts=row["recovery_attempts"],
-            generation=row["generation"],
-            retries=row["retries"],
-            parent_id=row["parent_workflow_id"],
-            deadline_ms=row["workflow_deadline_epoch_ms"],
-        )
-        self._own(run)
-        try:
-            run.arguments, run.keywords = definition.codec.load_call(row["inputs"], row["serialization"])
-            run.instance = self._registry.bound_to(definition, row["class_name"], row["config_name"])
-        except (SerializationError, LookupError) as error:
-            logger.error("Run %s cannot be begun: %s", run.id, error)  # noqa: TRY400 -- told to whoever waits, not a bug
-            await self._runner.fail(run, error)
-            return
-        if is_suspect(run.attempts, cap):
-            logger.warning("Run %s is tried alone: %s executors died with it.", run.id, run.attempts)
-            self._trial.begin(run, self._wake_from_anywhere)
-        self._runner.launch(run)

@@ -37,6 +37,7 @@ from holdfast.workflows.parking import Parker, Wakes, parking_queries
 from holdfast.workflows.payloads import Payloads
 from holdfast.workflows.permit import Permit
 from holdfast.workflows.queries import workflow_queries
+from holdfast.workflows.queues import QueueStore, queue_queries
 from holdfast.workflows.recorder import Recorder
 from holdfast.workflows.registry import Registry
 from holdfast.workflows.results import Results
@@ -105,6 +106,7 @@ class Engine:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = 0
         self._clock_offset = 0.0
+        self.listens: frozenset[str] | None = None  # the queues to claim from; None for every one that is registered
         self.retention: tuple[Retention, ...] = ()
         self.retention_interval: Duration = RETENTION_INTERVAL
 
@@ -222,16 +224,18 @@ class Engine:
         self._dispatch = Dispatch(
             self.identity,
             [self.identity.application_version, *settings.compatible_versions],
-            self.manager,
+            self.desk.queues,
             self.queries,
             self.registry,
             self.runner,
+            self.threads,
             self.permit,
             world,
             self.own,
             self.deadlines,
             self.wakes,
             capacity=settings.max_runs,
+            listens=self.listens,
         )
 
     def _desk(self) -> Desk:
@@ -244,6 +248,7 @@ class Engine:
             Transfer(self.manager, looking, world),
             Pruner(self.manager, retention_queries(*place, clock_offset_ms=offset), world),
             self.versions,
+            QueueStore(self.manager, queue_queries(*place, clock_offset_ms=offset), world),
         )
 
     def own(self, run: Run) -> None:

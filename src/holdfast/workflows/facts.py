@@ -228,7 +228,7 @@ class StartChildren:
 
 
 class EndRuns(ABC):
-    """What all have in common by which an execution gives its run up: a guarded update, then the reason for those it left out."""
+    """What all have in common by which an execution gives its run up: a guarded update, then why it left some out."""
 
     one_statement: bool
 

@@ -10,15 +10,23 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypedDic
 
 from holdfast.errors import ConfigurationError, MisuseError, NotInitialized
 from holdfast.model.workflow import Duration, StartOptions
+from holdfast.workflows.enqueue_rows import work_of
 from holdfast.workflows.handles import AsyncHandle, Handle
+from holdfast.workflows.outbox import put_in, put_in_blocking
 from holdfast.workflows.place import task_place, thread_place
-from holdfast.workflows.ticket import Call, Ticket
+from holdfast.workflows.queue_options import check_policy, check_queue_options, merged, refuse_queue_options
+from holdfast.workflows.ticket import Call, PlannedCall, Ticket, call_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
+    from collections.abc import Callable, Coroutine, Iterable, Mapping
+    from datetime import datetime
     from typing import Literal, Self
 
+    from holdfast.workflows.class_functions import AsyncWorkflowOfClass, StepOfClass, WorkflowOfClass
     from holdfast.workflows.engine import Engine
+    from holdfast.workflows.enqueue_rows import Work
+    from holdfast.workflows.outbox import AwaitedTransaction, BlockingTransaction
+    from holdfast.workflows.place import WorkflowPlace
     from holdfast.workflows.registry import Binds, Definition, StepDefinition
 
 P = ParamSpec("P")
@@ -26,8 +34,6 @@ Q = ParamSpec("Q")
 R = TypeVar("R")
 C = TypeVar("C")
 T = TypeVar("T")
-
-_POLICIES = ("reject", "return_existing")
 
 
 class Options(TypedDict, total=False):
@@ -41,6 +47,14 @@ class Options(TypedDict, total=False):
     authenticated_roles: tuple[str, ...] | None
     application_version: str | None
     on_conflict: Literal["reject", "return_existing"]
+    queue_name: str | None
+    priority: int
+    delay: Duration | None
+    delay_until: datetime | None
+    deduplication_id: str | None
+    queue_partition_key: str | None
+    on_duplicate: Literal["reject", "return_existing"]
+    debounce_timeout: Duration | None
 
 
 class Step(Generic[P, C]):
@@ -67,7 +81,7 @@ class Step(Generic[P, C]):
         return await self._engine.durable.step(place, self.definition, args, kwargs)
 
     @overload
-    def __get__(self, instance: None, owner: type | None = None) -> _StepOfClass[P, C]: ...
+    def __get__(self, instance: None, owner: type | None = None) -> StepOfClass[P, C]: ...
     @overload
     def __get__(self: Step[Concatenate[T, Q], C], instance: T, owner: type[T] | None = None) -> Callable[Q, C]: ...
     @overload
@@ -99,13 +113,13 @@ class _Workflow(Generic[P, R, C]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> C:
         """Run durably and return the value: of a sync function here, of an async one when awaited."""
-        call = self._call(args, kwargs)
+        call = self._call(args, kwargs, "A call")
         if self.definition.is_async:
             return cast("C", self._run(call))
         return cast("C", self._run_blocking(call))
 
     def options(self, **options: Unpack[Options]) -> Self:
-        """Return a copy that starts its runs with these options: ``workflow_id``, ``timeout``, ``attributes`` ...
+        """Return a copy that starts or enqueues its runs with these options: ``workflow_id``, ``queue_name`` ...
 
         See ``StartOptions`` for all of them.
         """
@@ -113,8 +127,8 @@ class _Workflow(Generic[P, R, C]):
             chosen = replace(self._options, **options)
         except TypeError as error:
             raise ConfigurationError(f"{error}: the options are {', '.join(StartOptions.__slots__)}.") from None
-        if chosen.on_conflict not in _POLICIES:
-            raise ConfigurationError(f"on_conflict may be {' or '.join(_POLICIES)}, not {chosen.on_conflict!r}.")
+        check_policy("on_conflict", chosen.on_conflict)
+        check_policy("on_duplicate", chosen.on_duplicate)
         return self._copy(chosen, self._instance)
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -130,11 +144,45 @@ class _Workflow(Generic[P, R, C]):
     def _copy(self, options: StartOptions, instance: Any) -> Self:
         return type(self)(self._engine, self.definition, options=options, instance=instance)
 
-    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+    def call(self, *args: P.args, **kwargs: P.kwargs) -> PlannedCall[R]:
+        """Return this call with its options, not made yet, for ``enqueue_many``."""
+        return PlannedCall(Call(self.definition, self._bound_instance(), args, kwargs, self._options))
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], verb: str) -> Call:
+        """Return a call that begins at once; *verb* names it."""
+        self._check_launched()
+        refuse_queue_options(self._options, verb)
+        return Call(self.definition, self._bound_instance(), args, kwargs, self._options)
+
+    def _work(self, args: tuple[Any, ...], kwargs: dict[str, Any], verb: str = "enqueue()") -> Work:
+        """Return a call that goes into a queue."""
+        self._check_launched()
+        check_queue_options(self._options, verb)
+        return work_of(Call(self.definition, self._bound_instance(), args, kwargs, self._options))
+
+    def _works(self, calls: Iterable[PlannedCall[R]]) -> list[Work]:
+        """Return calls that go into queues together; what a call does not say of itself is said here."""
+        self._check_launched()
+        works = []
+        for planned in calls:
+            call = call_of(planned)
+            if call.definition is not self.definition:
+                raise MisuseError(
+                    f"enqueue_many() of {self.definition.name!r} was given a call of {call.definition.name!r}; "
+                    "make its calls with call() of the same workflow."
+                )
+            options = merged(call.options, self._options)
+            check_queue_options(options, "enqueue_many()")
+            works.append(work_of(call._replace(options=options)))
+        return works
+
+    def _check_launched(self) -> None:
         if not self._engine.launched:
             raise NotInitialized(
                 f"The workflow {self.definition.name!r} was called before launch(); use the app in a with block."
             )
+
+    def _bound_instance(self) -> Any:
         instance = self._instance
         if self.definition.binds == "instance":
             self._engine.registry.check_instance(instance, self.definition.name)
@@ -142,7 +190,7 @@ class _Workflow(Generic[P, R, C]):
             raise ConfigurationError(
                 f"The workflow {self.definition.name!r} does not see its class: put @app.workflow above @classmethod."
             )
-        return Call(self.definition, instance, args, kwargs, self._options)
+        return instance
 
     async def _run(self, call: Call) -> Any:
         engine = self._engine
@@ -180,11 +228,20 @@ class _Workflow(Generic[P, R, C]):
         place = thread_place(self._engine)
         if place is not None:
             return self._engine.durable.start_child_blocking(place, call)
+        self._refuse_loop("start()")
+        return self._engine.starts.start_blocking(call)
+
+    def _thread_place(self, verb: str) -> WorkflowPlace | None:
+        place = thread_place(self._engine)
+        if place is None:
+            self._refuse_loop(verb)
+        return place
+
+    def _refuse_loop(self, verb: str) -> None:
         if self._engine.is_loop_thread():
             raise MisuseError(
-                "start() of a Holdfast application was called on its own event loop; call it from a thread."
+                f"{verb} of a Holdfast application was called on its own event loop; call it from a thread."
             )
-        return self._engine.starts.start_blocking(call)
 
 
 class Workflow(_Workflow[P, R, C]):
@@ -192,10 +249,46 @@ class Workflow(_Workflow[P, R, C]):
 
     def start(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         """Start a run in the background; the handle comes back once the start is durable."""
-        return Handle(self._engine, self._started_blocking(self._call(args, kwargs)))
+        return Handle(self._engine, self._started_blocking(self._call(args, kwargs, "start()")))
+
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
+        """Put a run in the queue of ``options(queue_name=...)``; the handle comes back once that is durable.
+
+        Any executor that listens to the queue and has the function begins it. ``Deduplicated`` if the queue has a run
+        with the deduplication id. In a workflow the run is a child, and enqueued once.
+        """
+        work = self._work(args, kwargs)
+        return Handle(self._engine, self._engine.enqueues.enqueue_blocking(self._thread_place("enqueue()"), work))
+
+    def enqueue_many(self, calls: Iterable[PlannedCall[R]]) -> list[Handle[R]]:
+        """Put runs in queues, thousands at once: all of them, or none if one of them is refused.
+
+        *calls* are made with ``call()``; what one does not say by options of its own, the options here say.
+        """
+        works = self._works(calls)
+        place = self._thread_place("enqueue_many()")
+        return [Handle(self._engine, each) for each in self._engine.enqueues.enqueue_many_blocking(place, works)]
+
+    def debounce(self, key: str, period: Duration, /, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
+        """Enqueue a run when *period* has passed without another call with *key*; the last arguments count.
+
+        At the latest when ``debounce_timeout``, if it was said, has passed since the first call.
+        """
+        work = self._work(args, kwargs, "debounce()")
+        place = self._thread_place("debounce()")
+        return Handle(self._engine, self._engine.enqueues.debounce_blocking(place, work, key, period))
+
+    def enqueue_in(self, transaction: BlockingTransaction, /, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
+        """Put a run in a queue within a transaction of your own: neither is there without the other.
+
+        *transaction* is one of ours, or a ``Session`` or ``Connection`` of SQLAlchemy, in the application's database.
+        The run is begun when a process looks for work after the commit.
+        """
+        work = self._work(args, kwargs, "enqueue_in()")
+        return Handle(self._engine, put_in_blocking(self._engine, transaction, work))
 
     @overload
-    def __get__(self, instance: None, owner: type | None = None) -> _WorkflowOfClass[P, R, C]: ...
+    def __get__(self, instance: None, owner: type | None = None) -> WorkflowOfClass[P, R, C]: ...
     @overload
     def __get__(
         self: Workflow[Concatenate[T, Q], R, C], instance: T, owner: type[T] | None = None
@@ -211,10 +304,46 @@ class AsyncWorkflow(_Workflow[P, R, C]):
 
     async def start(self, *args: P.args, **kwargs: P.kwargs) -> AsyncHandle[R]:
         """Start a run in the background; the handle comes back once the start is durable."""
-        return AsyncHandle(self._engine, await self._started(self._call(args, kwargs)))
+        return AsyncHandle(self._engine, await self._started(self._call(args, kwargs, "start()")))
+
+    async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> AsyncHandle[R]:
+        """Put a run in the queue of ``options(queue_name=...)``; the handle comes back once that is durable.
+
+        Any executor that listens to the queue and has the function begins it. ``Deduplicated`` if the queue has a run
+        with the deduplication id. In a workflow the run is a child, and enqueued once.
+        """
+        work = self._work(args, kwargs)
+        return AsyncHandle(self._engine, await self._engine.enqueues.enqueue(task_place(self._engine), work))
+
+    async def enqueue_many(self, calls: Iterable[PlannedCall[R]]) -> list[AsyncHandle[R]]:
+        """Put runs in queues, thousands at once: all of them, or none if one of them is refused.
+
+        *calls* are made with ``call()``; what one does not say by options of its own, the options here say.
+        """
+        works = self._works(calls)
+        place = task_place(self._engine)
+        return [AsyncHandle(self._engine, each) for each in await self._engine.enqueues.enqueue_many(place, works)]
+
+    async def debounce(self, key: str, period: Duration, /, *args: P.args, **kwargs: P.kwargs) -> AsyncHandle[R]:
+        """Enqueue a run when *period* has passed without another call with *key*; the last arguments count.
+
+        At the latest when ``debounce_timeout``, if it was said, has passed since the first call.
+        """
+        work = self._work(args, kwargs, "debounce()")
+        place = task_place(self._engine)
+        return AsyncHandle(self._engine, await self._engine.enqueues.debounce(place, work, key, period))
+
+    async def enqueue_in(self, transaction: AwaitedTransaction, /, *args: P.args, **kwargs: P.kwargs) -> AsyncHandle[R]:
+        """Put a run in a queue within a transaction of your own: neither is there without the other.
+
+        *transaction* is one of ours, or a ``AsyncSession`` or ``AsyncConnection`` of SQLAlchemy, in the application's database.
+        The run is begun when a process looks for work after the commit.
+        """
+        work = self._work(args, kwargs, "enqueue_in()")
+        return AsyncHandle(self._engine, await put_in(self._engine, transaction, work))
 
     @overload
-    def __get__(self, instance: None, owner: type | None = None) -> _AsyncWorkflowOfClass[P, R, C]: ...
+    def __get__(self, instance: None, owner: type | None = None) -> AsyncWorkflowOfClass[P, R, C]: ...
     @overload
     def __get__(
         self: AsyncWorkflow[Concatenate[T, Q], R, C], instance: T, owner: type[T] | None = None
@@ -237,49 +366,3 @@ async def _on_engine(engine: Engine, work: Coroutine[Any, Any, Any]) -> Any:
     if engine.is_loop_thread():
         return await work
     return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, engine.loop()))
-
-
-if TYPE_CHECKING:
-    # How type checkers see a static or class method that is reached through its class: with its parameters as they
-    # are, or without the class. mypy cannot tell one from the other, and so takes whichever fits the call.
-
-    class _StepOfClass(Step[P, C]):
-        @overload
-        def __call__(self, *args: P.args, **kwargs: P.kwargs) -> C: ...
-        @overload
-        def __call__(self: _StepOfClass[Concatenate[type[Any], Q], C], *args: Q.args, **kwargs: Q.kwargs) -> C: ...
-        def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
-
-    class _WorkflowOfClass(Workflow[P, R, C]):
-        @overload
-        def __call__(self, *args: P.args, **kwargs: P.kwargs) -> C: ...
-        @overload
-        def __call__(
-            self: _WorkflowOfClass[Concatenate[type[Any], Q], R, C], *args: Q.args, **kwargs: Q.kwargs
-        ) -> C: ...
-        def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
-
-        @overload
-        def start(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]: ...
-        @overload
-        def start(
-            self: _WorkflowOfClass[Concatenate[type[Any], Q], R, C], *args: Q.args, **kwargs: Q.kwargs
-        ) -> Handle[R]: ...
-        def start(self, *args: Any, **kwargs: Any) -> Any: ...
-
-    class _AsyncWorkflowOfClass(AsyncWorkflow[P, R, C]):
-        @overload
-        def __call__(self, *args: P.args, **kwargs: P.kwargs) -> C: ...
-        @overload
-        def __call__(
-            self: _AsyncWorkflowOfClass[Concatenate[type[Any], Q], R, C], *args: Q.args, **kwargs: Q.kwargs
-        ) -> C: ...
-        def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
-
-        @overload
-        async def start(self, *args: P.args, **kwargs: P.kwargs) -> AsyncHandle[R]: ...
-        @overload
-        async def start(
-            self: _AsyncWorkflowOfClass[Concatenate[type[Any], Q], R, C], *args: Q.args, **kwargs: Q.kwargs
-        ) -> AsyncHandle[R]: ...
-        async def start(self, *args: Any, **kwargs: Any) -> Any: ...

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
     from datetime import datetime
 
+    from holdfast.model.queue import Queue
     from holdfast.model.workflow import (
         ApplicationVersion,
         Changes,
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from holdfast.workflows.desk import Desk, FilterOptions, Place
     from holdfast.workflows.looking import Page, WorkflowCount
     from holdfast.workflows.looking.transfer import OnConflict
+    from holdfast.workflows.queues import OnConflict as OnQueueConflict
+    from holdfast.workflows.queues import QueueSettings
     from holdfast.workflows.retention import PruneReport, Retention
 
 H = TypeVar("H")
@@ -206,6 +209,47 @@ class AsyncManagement(ABC, Generic[H]):
         *progress* is called with the number of runs after each batch.
         """
         return (await self._manage(*desk.prune(policies, dry_run=dry_run, progress=progress))).report(policies)
+
+    async def register_queue(
+        self,
+        name: str,
+        *,
+        on_conflict: OnQueueConflict = "update",
+        in_memory: bool = False,
+        **settings: Unpack[QueueSettings],
+    ) -> Queue:
+        """Make a queue, or set the one that is there; ``on_conflict="keep"`` leaves it, ``"reject"`` raises.
+
+        What is not given has its default. It counts in every process from its next look for work on, without a restart.
+        """
+        return await self._manage(*desk.register_queue(name, settings, on_conflict, in_memory=in_memory))
+
+    async def retrieve_queue(self, name: str) -> Queue | None:
+        """Return a queue as it is set now; None if there is none of this name."""
+        return await self._manage(*desk.retrieve_queue(name))
+
+    async def list_queues(self) -> list[Queue]:
+        """Return all queues, by name."""
+        return await self._manage(*desk.list_queues())
+
+    async def update_queue(self, name: str, **changes: Unpack[QueueSettings]) -> Queue:
+        """Change some settings of a queue, all of them or none, and return it; ``QueueNotFound`` if there is none."""
+        return await self._manage(*desk.update_queue(name, changes))
+
+    async def pause_queue(self, name: str) -> None:
+        """Have nothing more claimed from a queue; what runs goes on. ``QueueNotFound`` if there is none."""
+        await self._manage(*desk.pause_queue("pause_queue", name, paused=True))
+
+    async def resume_queue(self, name: str) -> None:
+        """Have a paused queue claimed from again; ``QueueNotFound`` if there is none."""
+        await self._manage(*desk.pause_queue("resume_queue", name, paused=False))
+
+    async def delete_queue(self, name: str, *, force: bool = False) -> None:
+        """Delete a queue; ``QueueNotFound`` if there is none, ``QueueConflict`` while runs that have not ended are in it.
+
+        With *force* it is deleted all the same: such runs wait until a queue of this name is registered again.
+        """
+        await self._manage(*desk.delete_queue(name, force=force))
 
     async def list_executors(self) -> list[ExecutorState]:
         """Return the processes that run workflows, and when each was heard of last."""
@@ -392,6 +436,47 @@ class Management(ABC, Generic[H]):
         *progress* is called with the number of runs after each batch.
         """
         return self._manage(*desk.prune(policies, dry_run=dry_run, progress=progress)).report(policies)
+
+    def register_queue(
+        self,
+        name: str,
+        *,
+        on_conflict: OnQueueConflict = "update",
+        in_memory: bool = False,
+        **settings: Unpack[QueueSettings],
+    ) -> Queue:
+        """Make a queue, or set the one that is there; ``on_conflict="keep"`` leaves it, ``"reject"`` raises.
+
+        What is not given has its default. It counts in every process from its next look for work on, without a restart.
+        """
+        return self._manage(*desk.register_queue(name, settings, on_conflict, in_memory=in_memory))
+
+    def retrieve_queue(self, name: str) -> Queue | None:
+        """Return a queue as it is set now; None if there is none of this name."""
+        return self._manage(*desk.retrieve_queue(name))
+
+    def list_queues(self) -> list[Queue]:
+        """Return all queues, by name."""
+        return self._manage(*desk.list_queues())
+
+    def update_queue(self, name: str, **changes: Unpack[QueueSettings]) -> Queue:
+        """Change some settings of a queue, all of them or none, and return it; ``QueueNotFound`` if there is none."""
+        return self._manage(*desk.update_queue(name, changes))
+
+    def pause_queue(self, name: str) -> None:
+        """Have nothing more claimed from a queue; what runs goes on. ``QueueNotFound`` if there is none."""
+        self._manage(*desk.pause_queue("pause_queue", name, paused=True))
+
+    def resume_queue(self, name: str) -> None:
+        """Have a paused queue claimed from again; ``QueueNotFound`` if there is none."""
+        self._manage(*desk.pause_queue("resume_queue", name, paused=False))
+
+    def delete_queue(self, name: str, *, force: bool = False) -> None:
+        """Delete a queue; ``QueueNotFound`` if there is none, ``QueueConflict`` while runs that have not ended are in it.
+
+        With *force* it is deleted all the same: such runs wait until a queue of this name is registered again.
+        """
+        self._manage(*desk.delete_queue(name, force=force))
 
     def list_executors(self) -> list[ExecutorState]:
         """Return the processes that run workflows, and when each was heard of last."""

@@ -32,6 +32,7 @@ from holdfast.workflows.facts import EnqueueRuns
 from holdfast.workflows.looking import Looking, Transfer, looking_queries
 from holdfast.workflows.payloads import Payloads
 from holdfast.workflows.queries import workflow_queries
+from holdfast.workflows.queues import QueueStore, queue_queries
 from holdfast.workflows.queue_options import check_queue_options
 from holdfast.workflows.results import Results, outcome_of
 from holdfast.workflows.retention import Pruner, retention_queries
@@ -142,6 +143,7 @@ class Remote:
             Transfer(manager, looking, world),
             Pruner(manager, retention_queries(dialect, schema, clock_offset_ms=offset), world),
             Versions(manager, queries, world),
+            QueueStore(manager, queue_queries(dialect, schema, clock_offset_ms=offset), world),
         )
 
     async def close(self) -> None:

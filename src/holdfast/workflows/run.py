@@ -84,6 +84,7 @@ class Run:
         "keywords",
         "next_position",
         "parent_id",
+        "queue_name",
         "retries",
         "stopped",
         "suspect",
@@ -105,6 +106,7 @@ class Run:
         retries: int = 0,
         parent_id: str | None = None,
         deadline_ms: int | None = None,
+        queue_name: str | None = None,
     ) -> None:
         self.definition = definition
         self.id = run_id
@@ -120,6 +122,7 @@ class Run:
         self.cut_at = CutAt() if definition.retry is not None else None
         self.parent_id = parent_id
         self.deadline_ms = deadline_ms
+        self.queue_name = queue_name
         self.instance: Any = None
         self.engine: Any = None
         self.stopped: BaseException | None = None

@@ -142,6 +142,32 @@ class ControlContract:
 
         Stage(venue).play(scene)
 
+    def test_resume_brings_back_the_children_that_were_cancelled_with_their_parent(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            app, gate = stage.app(), stage.gate()
+
+            async def slow() -> str:
+                await gate()
+                return "done"
+
+            child = app.workflow(slow)
+
+            async def parent() -> str:
+                found: str = await child()
+                return found
+
+            flow = app.workflow(parent)
+            async with app:
+                handle = await flow.start()
+                await gate.reached()
+                await app.do("cancel_workflow", handle.workflow_id)
+                gate.open()
+                assert await Handle(app, await app.do("resume_workflow", handle.workflow_id)).result() == "done"
+                [young] = family(stage, handle.workflow_id)
+                assert stage.run(young)["status"] == "SUCCESS"
+
+        Stage(venue).play(scene)
+
     def test_cancel_can_leave_the_children(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:
             app, gate = stage.app(), stage.gate()

@@ -14,6 +14,7 @@ from holdfast.workflows.control.changing import Changing, distinct, write_each
 from holdfast.workflows.control.deleting import Deleting
 from holdfast.workflows.control.forking import Forking, Place
 from holdfast.workflows.control.refusals import not_found, refused_because
+from holdfast.workflows.control.resuming import Resuming
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,6 +43,7 @@ class Control:
         self._world = world
         self._changing = Changing(manager, queries, world)
         self._cancelling = Cancelling(self._changing, queries)
+        self._resuming = Resuming(self._changing, queries)
         self._forking = Forking(self._changing, queries)
         self._deleting = Deleting(self._changing, queries)
         self._json = PortableJSON()
@@ -64,13 +66,11 @@ class Control:
         return cancelled
 
     async def resume(self, ids: Sequence[str], *, queue_name: str | None = None) -> Changes:
-        """Let cancelled and given-up runs go on where they stopped, with all attempts anew and no deadline."""
+        """Let cancelled and given-up runs go on where they stopped, with all attempts anew and no deadline.
 
-        async def write(transaction: Transaction, rows: Sequence[tuple[str]], key: str) -> None:
-            queue = queue_name or INTERNAL_QUEUE
-            await write_each(transaction, self._queries["runs_resume"], rows, key=key, queue_name=queue)
-
-        return await self._changing.each(ids, self._changing.simply(Event.RESUME, write))
+        The children that were cancelled together with them go on too, in the same transaction.
+        """
+        return await self._changing.each(ids, lambda some, key: self._resuming.runs(some, key, queue_name=queue_name))
 
     async def rewind(
         self,

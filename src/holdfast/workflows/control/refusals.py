@@ -37,7 +37,7 @@ def refused(workflow_id: str, status: WorkflowStatus, event: Event) -> Transitio
 def refused_because(workflow_id: str, status: WorkflowStatus, event: Event, why: str, advice: str) -> TransitionRefused:
     """Return the error for a run whose status would allow *event*, and something else does not."""
     return TransitionRefused(
-        f"The run {workflow_id} cannot {event}: {why}. {advice}",
+        f"{event.capitalize()} is refused for run {workflow_id}: {why}. {advice}",
         workflow_id=workflow_id,
         status=status.value,
         event=event.value,

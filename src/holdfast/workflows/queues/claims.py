@@ -7,14 +7,14 @@ is counted cannot change before the commit.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from holdfast.core.limits import Limits, Room, Use, room, soonest
+from holdfast.core.limits import Limits, Room, room, soonest
 from holdfast.db.url import DialectName
 from holdfast.model.workflow import WorkflowStatus
+from holdfast.workflows.queues.claimed import Claimed, claim_query, in_order, seconds_of, use_of
 from holdfast.workflows.queues.partitions import Partitions
 from holdfast.workflows.queues.store import queue_of
 
@@ -29,16 +29,6 @@ if TYPE_CHECKING:
     from holdfast.workflows.registry import Registry
 
 _BUSY = 0.005, 0.02  # when somebody else claims from the queue at this moment: look again within so many seconds
-
-
-@dataclass(frozen=True, slots=True)
-class Claimed:
-    """What was taken, in the order of the queue. *again* is in how many seconds a further look may find more, if time
-    alone brings that; *more* says that a further look may find more at once."""
-
-    rows: list[Row] = field(default_factory=list)
-    again: float | None = None
-    more: bool = False
 
 
 class Claims:
@@ -91,7 +81,7 @@ class Claims:
                 return Claimed()
             left = await self._room(transaction, queue, most)
             if not left.free:
-                return Claimed(again=_seconds(left))
+                return Claimed(again=seconds_of(left), full=True)
             if queue.partition_queue:
                 found = await self._partitions.claim(transaction, queue, left.free, who)
             else:
@@ -99,7 +89,9 @@ class Claims:
                 rows = in_order(await transaction.fetch(query, most=left.free, **who), queue)
                 found = Claimed(rows, more=len(rows) == left.free)
             await self._note(transaction, queue, found.rows)
-            return Claimed(found.rows, soonest(found.again, _seconds(left)), found.more and left.free == most)
+            again = soonest(found.again, seconds_of(left))
+            # Where the limit was what ended it, a further look at once would find no room.
+            return Claimed(found.rows, again, found.more and left.free == most, found.full or found.more)
 
         return await self._store.manager.run(work, isolation=self._isolation)
 
@@ -131,30 +123,9 @@ class Claims:
         await transaction.execute_batch(queries["starts_note"], started, queue_name=queue.name)
 
 
-def claim_query(name: str, queue: Queue) -> str:
-    """Return the name of the claim that keeps to the order of *queue*."""
-    return f"{name}_by_priority" if queue.priority_enabled else name
-
-
-def in_order(rows: list[Row], queue: Queue) -> list[Row]:
-    """Return what a claim gave in the order of *queue*: a statement that writes returns rows in any order."""
-    if queue.priority_enabled:
-        return sorted(rows, key=lambda row: (row["priority"], row["created_at"], row["workflow_uuid"]))
-    return sorted(rows, key=lambda row: (row["created_at"], row["workflow_uuid"]))
-
-
 def limits_of(queue: Queue) -> Limits:
     """Return the limits of the queue as a whole."""
     return Limits(queue.concurrency, queue.rate_limit_max, int((queue.rate_limit_period_sec or 0) * 1000))
 
 
-def use_of(row: Row) -> Use:
-    """Return what was counted."""
-    return Use(row["running"], row["starts"], row["oldest_start_ms"])
-
-
-def _seconds(left: Room) -> float | None:
-    return None if left.again_ms is None else left.again_ms / 1000
-
-
-__all__ = ["Claimed", "Claims"]
+__all__ = ["Claims"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import numbers
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
@@ -48,8 +47,10 @@ DEFAULTS: Mapping[str, Any] = {each.name: each.default for each in fields(Queue)
 
 def check_name(name: str) -> str:
     """Return the name of a queue; ConfigurationError if it cannot be one."""
-    if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME or "\0" in name or not _is_unicode(name):
-        raise ConfigurationError(f"The name of a queue has 1 to {LONGEST_NAME} Unicode characters and no NUL: {name!r}.")
+    if not 0 < len(name) <= LONGEST_NAME or "\0" in name or not _is_unicode(name):
+        raise ConfigurationError(
+            f"The name of a queue has 1 to {LONGEST_NAME} Unicode characters and no NUL: {name!r}."
+        )
     if name.startswith(RESERVED_PREFIX):
         raise ConfigurationError(f"Names of queues that begin with {RESERVED_PREFIX} are ours: rename {name!r}.")
     return name
@@ -94,7 +95,7 @@ def _check_count(name: str, key: str, value: Any) -> None:
 
 
 def _check_seconds(name: str, key: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 < value < math.inf:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
         raise ConfigurationError(f"{key} of the queue {name!r} is a number of seconds above 0, not {value!r}.")
 
 

@@ -170,7 +170,8 @@ class QueueStore:
 
 def queue_of(row: Row) -> Queue:
     """Return the queue in a row that has its columns, and others perhaps."""
-    return Queue(**{name: bool(row[name]) if name in _FLAGS else row[name] for name in _FIELDS})
+    values: dict[str, Any] = {name: bool(row[name]) if name in _FLAGS else row[name] for name in _FIELDS}
+    return Queue(**values)
 
 
 def _listed() -> str:

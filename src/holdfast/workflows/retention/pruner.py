@@ -1,7 +1,7 @@
 """Deleting what the policies say may go, in small batches and out of everybody's way.
 
 The walk over the runs, oldest first, only reads: on SQLite it never enters the writer's thread. A batch is one short
-transaction with one guarded delete. After each the pruner rests for several times as long as the delete took, so that a
+transaction with one guarded delete. After each the pruner rests for several times as long as the batch took, so that a
 database that has much to do is given more time, not less.
 """
 
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 _WALK = 2000
 _BATCH = 200
-_PAUSE = 4.0
+_PAUSE = 7.0
 _READ_PAUSE = 1.0  # what is only read holds up nobody, but takes its share of the machine
 _LONGEST_PAUSE = 2.0
 
@@ -134,14 +134,12 @@ class Pruner:
         """Delete those of *runs* that are as they were; return how many."""
         query = self._queries["retention_delete"]
         rows = sorted((row["workflow_uuid"], row["status"]) for row in runs)
-        spent = 0.0
+        begun = self._world.monotonic()
 
         async def work(transaction: Transaction) -> int:
-            nonlocal spent
-            begun = self._world.monotonic()
-            deleted = await transaction.execute_batch(query, rows, cutoff_ms=cutoff)
-            spent = self._world.monotonic() - begun  # without the wait for a turn, which is long where much is to do
-            return deleted
+            nonlocal begun
+            begun = self._world.monotonic()  # the wait for a turn before that holds up nobody
+            return await transaction.execute_batch(query, rows, cutoff_ms=cutoff)
 
         async def surely() -> int:
             try:
@@ -151,7 +149,7 @@ class Pruner:
                 return gone or await self._manager.run(work)
 
         deleted = await _to_its_end(surely())
-        await self._rest(self._pause * spent)
+        await self._rest(self._pause * (self._world.monotonic() - begun))
         return deleted
 
     async def _there(self, ids: Sequence[str]) -> int:

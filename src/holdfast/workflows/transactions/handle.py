@@ -59,6 +59,10 @@ class AsyncTransaction:
         """Run a statement; return its first row, or None."""
         return await self._watched(sql, lambda transaction: transaction.fetchone(sql, *args))
 
+    async def lend(self, work: Callable[[OpenTransaction], Coroutine[Any, Any, T]]) -> T:
+        """Run statements of the library's own, for as long as *work* takes."""
+        return await self._watched("", work)
+
     def doom(self) -> Exception | None:
         """Return why this transaction cannot be kept, whatever its function made of it: broken, or to be done again."""
         return self._doom
@@ -141,6 +145,11 @@ class Transaction:
         """Run a statement; return its first row, or None."""
         row: Row | None = self._ask(self._in_time(self._transaction.fetchone(sql, *args)))
         return row
+
+    def lend(self, work: Callable[[OpenTransaction], Coroutine[Any, Any, T]]) -> T:
+        """Run statements of the library's own, for as long as *work* takes."""
+        answer: T = self._ask(self._in_time(self._transaction.lend(work)))
+        return answer
 
     async def _in_time(self, statement: Coroutine[Any, Any, T]) -> T:
         left = self._left()

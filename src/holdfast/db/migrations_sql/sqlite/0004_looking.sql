@@ -22,8 +22,9 @@ CREATE INDEX idx_workflow_status_list_queue ON @workflow_status (queue_name, cre
     WHERE status <> 'PENDING' AND queue_name IS NOT NULL;
 CREATE INDEX idx_workflow_status_list_partition ON @workflow_status (queue_partition_key, created_at)
     WHERE status <> 'PENDING' AND queue_partition_key IS NOT NULL;
+-- || '' keeps the index of the statuses out of it, which would lead to all that waits, in no order.
 CREATE INDEX idx_workflow_status_list_waiting ON @workflow_status (created_at)
-    WHERE status IN ('ENQUEUED', 'DELAYED') AND queue_name IS NOT NULL;
+    WHERE status || '' IN ('ENQUEUED', 'DELAYED');
 CREATE INDEX idx_workflow_status_list_dedup ON @workflow_status (deduplication_id, created_at)
     WHERE deduplication_id IS NOT NULL;
 CREATE INDEX idx_workflow_status_list_priority ON @workflow_status (priority, created_at)

@@ -86,7 +86,7 @@ w.attributes
 [[ has_none? AND w.parent_workflow_id IS NULL ]]
 [[ has_deadline? AND w.workflow_deadline_epoch_ms IS NOT NULL ]]
 [[ is_timeless? AND w.workflow_deadline_epoch_ms IS NULL ]]
-[[ queues_only? AND w.queue_name IS NOT NULL ]]
+[[ queues_only? AND COALESCE(w.queue_name, NULL) IS NOT NULL ]]
 [[ AND w.recovery_attempts > 0 AND w.recovery_attempts >= :min_recovery_attempts ]]
 [[ AND w.created_at >= :created_after ]]
 [[ AND w.created_at < :created_before ]]
@@ -108,7 +108,7 @@ w.attributes
 -- fragment: the_rest
 FROM @workflow_status AS w
 WHERE w.status <> 'PENDING'
-[[ queues_only? AND w.status IN ('ENQUEUED', 'DELAYED') ]]
+[[ queues_only? AND {status_text} IN ('ENQUEUED', 'DELAYED') ]]
 [[ AND w.status = :status ]]
 [[ AND COALESCE(w.status, NULL) {in_list} :status_any {list_end} ]]
 {filters}

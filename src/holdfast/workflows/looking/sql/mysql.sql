@@ -12,6 +12,9 @@ instr
 
 -- fragment: by_owner
 
+-- fragment: status_text
+w.status
+
 -- fragment: priority_text
 CAST(w.priority AS CHAR)
 

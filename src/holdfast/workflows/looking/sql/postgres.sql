@@ -10,6 +10,10 @@ strpos
 
 -- fragment: by_owner
 
+-- fragment: status_text
+-- As in the index of what waits in queues.
+w.status || ''
+
 -- fragment: priority_text
 CAST(w.priority AS text)
 

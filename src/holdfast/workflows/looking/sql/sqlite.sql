@@ -10,6 +10,10 @@ instr
 -- fragment: by_owner
 INDEXED BY idx_workflow_status_owner
 
+-- fragment: status_text
+-- As in the index of what waits in queues.
+w.status || ''
+
 -- fragment: priority_text
 CAST(w.priority AS text)
 

@@ -80,9 +80,10 @@ SELECT
 FROM (SELECT 1 AS one) AS here LEFT JOIN @queues AS q ON here.one = 1;
 
 -- name: runs_due
--- DELAYED -> ENQUEUED when due, the longest due first, a bounded number.
+-- DELAYED -> ENQUEUED when due, the longest due first, a bounded number. A debounced run gives its key up.
 UPDATE @workflow_status
-SET status = 'ENQUEUED', updated_at = {now_ms}
+SET status = 'ENQUEUED', updated_at = {now_ms},
+    deduplication_id = CASE WHEN is_debounced THEN NULL ELSE deduplication_id END
 WHERE workflow_uuid IN (
     SELECT w.workflow_uuid FROM @workflow_status AS w {by_delay}
     WHERE w.status = 'DELAYED' AND w.delay_until_epoch_ms <= {now_ms}
@@ -150,6 +151,7 @@ WITH RECURSIVE found (partition_key, n) AS (
         SELECT w.queue_partition_key FROM @workflow_status AS w {by_partition}
         WHERE w.status = 'ENQUEUED' AND w.queue_name = :queue_name AND w.queue_partition_key IS NOT NULL
           [[ AND w.queue_partition_key > :after ]]
+          [[ AND w.queue_partition_key <= :until ]]
         ORDER BY w.queue_partition_key LIMIT 1
     ), 1
     UNION ALL
@@ -157,6 +159,7 @@ WITH RECURSIVE found (partition_key, n) AS (
         SELECT w.queue_partition_key FROM @workflow_status AS w {by_partition}
         WHERE w.status = 'ENQUEUED' AND w.queue_name = :queue_name AND w.queue_partition_key IS NOT NULL
           AND w.queue_partition_key > found.partition_key
+          [[ AND w.queue_partition_key <= :until ]]
         ORDER BY w.queue_partition_key LIMIT 1
     ), found.n + 1
     FROM found WHERE found.partition_key IS NOT NULL AND found.n < :most

@@ -1,0 +1,127 @@
+"""From a row that was claimed to a run under way: its history is read, its arguments are loaded, and it is begun."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from holdfast import faults
+from holdfast.errors import SerializationError
+from holdfast.model.workflow import History, Recorded, WorkflowStatus
+from holdfast.workflows.release import Releases
+from holdfast.workflows.results import exhausted
+from holdfast.workflows.run import Run
+from holdfast.workflows.trial import is_suspect
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from holdfast.db.manager import ConnectionManager
+    from holdfast.db.queries import Queries
+    from holdfast.db.session import Row, Transaction
+    from holdfast.workflows.registry import Registry
+    from holdfast.workflows.runner import Runner
+    from holdfast.workflows.trial import Trial
+
+logger = logging.getLogger("holdfast.dispatch")
+
+
+class Launching:
+    """Begins what was claimed. *own* makes a run one of the engine's; *over* is called when the one on trial ends."""
+
+    def __init__(
+        self,
+        manager: ConnectionManager,
+        queries: Queries,
+        registry: Registry,
+        runner: Runner,
+        own: Callable[[Run], None],
+        trial: Trial,
+        over: Callable[[], None],
+    ) -> None:
+        self._manager = manager
+        self._queries = queries
+        self._registry = registry
+        self._runner = runner
+        self._own = own
+        self._trial = trial
+        self._over = over
+        self._releases = Releases(manager, queries)
+
+    async def begin(self, claimed: Sequence[Row], caps: Mapping[str, int], *, idle: bool) -> list[Run]:
+        """Begin what was claimed, in this order, one suspect at most; return the runs that are under way."""
+        faults.point("run.claimed")
+        rows, back = self._trial.sort(claimed, caps, idle=idle)
+        if back:
+            await self._releases.hand_back([(row["workflow_uuid"], row["owner_xid"]) for row in back])
+        histories = await self._histories([row["workflow_uuid"] for row in rows if row["executions"] > 1])
+        faults.point("run.loaded")
+        begun = [await self._launch(row, histories.get(row["workflow_uuid"]), caps[row["name"]]) for row in rows]
+        return [run for run in begun if run is not None]
+
+    async def _histories(self, ids: list[str]) -> dict[str, History]:
+        query = self._queries["steps_of_runs"]
+
+        async def work(transaction: Transaction) -> list[Row]:
+            return await transaction.fetch_batch(query, [(each,) for each in ids])
+
+        histories = {each: History() for each in ids}
+        for row in await self._manager.run(work) if ids else ():
+            history = histories[row["workflow_uuid"]]
+            history.records[row["identity"]] = Recorded(
+                row["function_id"],
+                row["function_name"],
+                row["fingerprint"],
+                row["output"],
+                row["error"],
+                row["child_workflow_id"],
+                row["serialization"],
+            )
+            history.next_position = max(history.next_position, row["function_id"] + 1)
+        return histories
+
+    async def _give_up(self, row: Row) -> None:
+        """Write the cause beside the status, for whoever looks at the run later."""
+        error = exhausted(row["workflow_uuid"], row["recovery_attempts"], row["executor_id"])
+        logger.error("%s", error)
+        text, format_ = self._runner.payloads.dump_error(error)
+        await self._manager.execute(
+            self._queries["run_exhausted"],
+            id=row["workflow_uuid"],
+            token=row["owner_xid"],
+            error=text,
+            serialization=format_,
+        )
+
+    async def _launch(self, row: Row, history: History | None, cap: int) -> Run | None:
+        if row["status"] == WorkflowStatus.MAX_RECOVERY_ATTEMPTS_EXCEEDED:
+            await self._give_up(row)
+            return None
+        definition = self._registry.workflows[row["name"]]
+        run = Run(
+            definition,
+            row["workflow_uuid"],
+            row["owner_xid"],
+            (),
+            {},
+            history=history,
+            attempts=row["recovery_attempts"],
+            generation=row["generation"],
+            retries=row["retries"],
+            parent_id=row["parent_workflow_id"],
+            deadline_ms=row["workflow_deadline_epoch_ms"],
+            queue_name=row["queue_name"],
+        )
+        self._own(run)
+        try:
+            run.arguments, run.keywords = definition.codec.load_call(row["inputs"], row["serialization"])
+            run.instance = self._registry.bound_to(definition, row["class_name"], row["config_name"])
+        except (SerializationError, LookupError) as error:
+            logger.error("Run %s cannot be begun: %s", run.id, error)  # noqa: TRY400 -- told to whoever waits, not a bug
+            await self._runner.fail(run, error)
+            return None
+        if is_suspect(run.attempts, cap):
+            logger.warning("Run %s is tried alone: %s executors died with it.", run.id, run.attempts)
+            self._trial.begin(run, self._over)
+        self._runner.launch(run)
+        return run

@@ -1,0 +1,115 @@
+"""Putting a run in a queue within a transaction of the user's own: neither is there without the other.
+
+The row goes in by statements of that transaction, which its owner commits. Nothing here begins, ends or repeats it.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from holdfast.db import SyncTransaction, Transaction
+from holdfast.db.session import run_sync
+from holdfast.errors import MisuseError
+from holdfast.workflows.enqueue_rows import run_meant
+from holdfast.workflows.place import WorkflowPlace, here
+from holdfast.workflows.ticket import Ticket
+from holdfast.workflows.transactions.handle import AsyncTransaction
+from holdfast.workflows.transactions.handle import Transaction as BlockingHandle
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sqlalchemy import Connection
+    from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
+    from sqlalchemy.orm import Session
+
+    from holdfast.db.operation import Values
+    from holdfast.db.queries import Query
+    from holdfast.db.session import Row
+    from holdfast.workflows.engine import Engine
+    from holdfast.workflows.enqueue_rows import Entry, Work
+    from holdfast.workflows.facts import EnqueueRuns
+
+BlockingTransaction: TypeAlias = "SyncTransaction | BlockingHandle | Session | Connection"
+AwaitedTransaction: TypeAlias = "Transaction | AsyncTransaction | AsyncSession | AsyncConnection"
+
+
+async def put_in(engine: Engine, transaction: Any, work: Work) -> Ticket:
+    """Write the run with statements of *transaction*; raise ``WorkflowConflict`` or ``Deduplicated`` if it is refused."""
+    wanted, kind = _wanted(engine, work), engine.enqueues.kind
+    rows = [wanted.row]
+    match transaction:
+        case Transaction():
+            [outcome] = await kind.apply(transaction, rows)
+        case AsyncTransaction():
+            [outcome] = await transaction.lend(lambda opened: kind.apply(opened, rows))
+        case _ if _is_alchemy(transaction, awaited=True):
+            from holdfast.workflows.outbox_alchemy import apply  # noqa: PLC0415 -- an extra, which is imported if it is used
+
+            [outcome] = await apply(transaction, engine.manager.dialect, kind, rows)
+        case _:
+            raise _unfit(transaction, "async", "an AsyncSession or AsyncConnection")
+    return Ticket(run_meant(wanted, outcome), work.codec, None)
+
+
+def put_in_blocking(engine: Engine, transaction: Any, work: Work) -> Ticket:
+    """Do as ``put_in``, on a thread."""
+    wanted, kind = _wanted(engine, work), engine.enqueues.kind
+    rows = [wanted.row]
+    match transaction:
+        case SyncTransaction():
+            [outcome] = _applied(kind, _Steady(transaction), rows)
+        case BlockingHandle():
+            [outcome] = transaction.lend(lambda opened: kind.apply(opened, rows))
+        case _ if _is_alchemy(transaction, awaited=False):
+            from holdfast.workflows.outbox_alchemy import apply_blocking  # noqa: PLC0415 -- likewise
+
+            [outcome] = apply_blocking(transaction, engine.manager.dialect, kind, rows)
+        case _:
+            raise _unfit(transaction, "sync", "a Session or Connection")
+    return Ticket(run_meant(wanted, outcome), work.codec, None)
+
+
+def _wanted(engine: Engine, work: Work) -> Entry:
+    place = here.get()
+    if isinstance(place, WorkflowPlace) and place.run.engine is engine:
+        raise MisuseError(
+            "enqueue_in() was called in a workflow, where a replay would do it again: do it in a transaction or a step, "
+            "or call enqueue(), which is recorded."
+        )
+    return engine.enqueues.entry(work)
+
+
+class _Steady:
+    """A sync transaction with the verbs of an async one, which never wait."""
+
+    def __init__(self, transaction: SyncTransaction) -> None:
+        self._transaction = transaction
+
+    async def execute_batch(self, query: Query, rows: Sequence[Values], **named: Any) -> int:
+        return self._transaction.execute_batch(query, rows, **named)
+
+    async def fetch_batch(self, query: Query, rows: Sequence[Values], **named: Any) -> list[Row]:
+        return self._transaction.fetch_batch(query, rows, **named)
+
+
+def _applied(kind: EnqueueRuns, transaction: Any, rows: Sequence[Values]) -> Sequence[Any]:
+    return run_sync(kind.apply(transaction, rows))
+
+
+def _is_alchemy(transaction: Any, *, awaited: bool) -> bool:
+    """Whether it is of SQLAlchemy and the right colour; if nobody has imported that, it is not."""
+    if "sqlalchemy" not in sys.modules:
+        return False
+    from holdfast.workflows.outbox_alchemy import fits  # noqa: PLC0415 -- an extra
+
+    return fits(transaction, awaited=awaited)
+
+
+def _unfit(transaction: Any, colour: str, alchemy: str) -> MisuseError:
+    return MisuseError(
+        f"enqueue_in() of {'an' if colour == 'async' else 'a'} {colour} application takes an open {colour} transaction: "
+        f"that of a ConnectionManager of holdfast.db, the one that a function of @app.transaction is given, or {alchemy} "
+        f"of SQLAlchemy; not a {type(transaction).__qualname__}."
+    )

@@ -1,0 +1,113 @@
+"""Statements of ours on a session or connection of SQLAlchemy, in the transaction it is in.
+
+They are written as ``text()`` with named parameters, which SQLAlchemy spells for whatever driver it has.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Connection, text
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
+from sqlalchemy.orm import Session, scoped_session
+
+from holdfast.db.placeholders import Part, pieces
+from holdfast.db.session import run_sync
+from holdfast.db.url import DialectName
+from holdfast.errors import MisuseError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sqlalchemy import CursorResult, TextClause
+
+    from holdfast.db.operation import Values
+    from holdfast.db.queries import Query
+    from holdfast.db.session import Row
+    from holdfast.workflows.facts import EnqueueRuns
+
+_DIALECTS = {
+    "postgresql": DialectName.POSTGRES,
+    "mysql": DialectName.MYSQL,
+    "mariadb": DialectName.MYSQL,
+    "sqlite": DialectName.SQLITE,
+}
+_PLACEHOLDERS = {
+    DialectName.POSTGRES: re.compile(r"\$(?P<place>\d+)(?:::(?P<type>\w+(?:\[\])?))?"),
+    DialectName.MYSQL: re.compile(r"%s|%%"),
+    DialectName.SQLITE: re.compile(r"\?"),
+}
+
+
+def fits(transaction: Any, *, awaited: bool) -> bool:
+    """Whether *transaction* is something of SQLAlchemy that is, or is not, awaited."""
+    kinds = (AsyncSession, AsyncConnection, async_scoped_session) if awaited else (Session, Connection, scoped_session)
+    return isinstance(transaction, kinds)
+
+
+async def apply(transaction: Any, dialect: DialectName, kind: EnqueueRuns, rows: Sequence[Values]) -> Sequence[Any]:
+    """Write *rows* on an async session or connection."""
+    connection: AsyncConnection = (
+        transaction if isinstance(transaction, AsyncConnection) else await transaction.connection()
+    )
+    return await connection.run_sync(lambda opened: apply_blocking(opened, dialect, kind, rows))
+
+
+def apply_blocking(transaction: Any, dialect: DialectName, kind: EnqueueRuns, rows: Sequence[Values]) -> Sequence[Any]:
+    """Write *rows* on a session or connection."""
+    connection: Connection = transaction if isinstance(transaction, Connection) else transaction.connection()
+    if _DIALECTS.get(connection.dialect.name) is not dialect:
+        raise MisuseError(
+            f"enqueue_in() was given a transaction in {connection.dialect.name}, but the application's runs are in "
+            f"{dialect}: both must be in one database, to commit together."
+        )
+    statements: Any = _Statements(connection, dialect)
+    return run_sync(kind.apply(statements, rows))
+
+
+class _Statements:
+    """The verbs of a transaction of ours that a kind uses, on a connection; they never wait."""
+
+    def __init__(self, connection: Connection, dialect: DialectName) -> None:
+        self._connection = connection
+        self._dialect = dialect
+
+    async def execute_batch(self, query: Query, rows: Sequence[Values], **named: Any) -> int:
+        count = 0
+        for sql, values in query.batch(rows, named):
+            result = self._execute(sql, values)
+            count = len(result.all()) if result.returns_rows else result.rowcount
+        return count
+
+    async def fetch_batch(self, query: Query, rows: Sequence[Values], **named: Any) -> list[Row]:
+        found: list[Row] = []
+        for sql, values in query.batch(rows, named):
+            found += [dict(row) for row in self._execute(sql, values).mappings()]
+        return found
+
+    def _execute(self, sql: str, values: Sequence[Any]) -> CursorResult[Any]:
+        statement, places = _named(sql, self._dialect)
+        return self._connection.execute(statement, {f"p{place}": values[place] for place in places})
+
+
+@lru_cache(maxsize=256)
+def _named(sql: str, dialect: DialectName) -> tuple[TextClause, tuple[int, ...]]:
+    """Return a statement in its driver's placeholders as ``text()``, and which values it takes, as p0, p1 ..."""
+    places: list[int] = []
+
+    def name(match: re.Match[str]) -> str:
+        if match[0] == "%%":
+            return "%"
+        place = int(match["place"]) - 1 if dialect is DialectName.POSTGRES else len(places)
+        places.append(place)
+        type_ = match["type"] if dialect is DialectName.POSTGRES else None
+        return f":p{place}" if type_ is None else f"CAST(:p{place} AS {type_})"
+
+    placeholder = _PLACEHOLDERS[dialect]
+    spelled = [
+        placeholder.sub(name, piece) if part is Part.CODE else piece.replace(":", "\\:")
+        for part, piece in pieces(sql, dialect)
+    ]
+    return text("".join(spelled)), tuple(places)
