@@ -10,7 +10,6 @@ import asyncio
 import statistics
 import sys
 import time
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from yard.databases import databases
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 _RUNS = 100_000
 _STEPS = 5
 _AT_ONCE = 100
-_STRETCH = 2.0
+_STRETCH = 4.0
 _POLICY = Retention(older_than=3600, name="old")
 
 _TEN = " UNION ALL ".join(f"SELECT {digit} AS d" for digit in range(10))
@@ -91,17 +90,17 @@ async def _measure(url: str, runs: int) -> tuple[float, float, float]:
     without: list[float] = []
     during: list[float] = []
     deleted: list[int] = []
+    all_gone = False
     async with app:
         await _load(five, _STRETCH)
-        while sum(deleted) < runs:
+        while not all_gone:
             without.append(await _load(five, _STRETCH))
-            gone = [0]
-            prune = asyncio.ensure_future(app.prune(_POLICY, progress=gone.append))
+            so_far = [0]
+            prune = asyncio.ensure_future(app.prune(_POLICY, progress=so_far.append))
             during.append(await _load(five, _STRETCH))
-            prune.cancel()
-            with suppress(asyncio.CancelledError):
-                await prune
-            deleted.append(gone[-1])
+            all_gone = not prune.cancel()
+            await asyncio.wait([prune])
+            deleted.append(so_far[-1])
     whole = max(1, len(deleted) - 1)  # in the last stretch the deleting came to its end
     return (
         statistics.mean(without[:whole]),

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from holdfast.workflows.configuration import Settings
     from holdfast.workflows.decorators import AsyncWorkflowDecorator, WorkflowDecorator
     from holdfast.workflows.desk import Desk
+    from holdfast.workflows.remote import QueueOptions
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -112,6 +113,23 @@ class Holdfast(Application, Management[Handle[Any]]):
         """Run a workflow with named *parameters*; return its result and the id of the run."""
         handle = workflow.start(**(parameters or {}))
         return handle.result(), handle.workflow_id
+
+    def enqueue(
+        self,
+        workflow_name: str,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        *,
+        queue_name: str,
+        **options: Unpack[QueueOptions],
+    ) -> Handle[Any]:
+        """Put a run of a workflow, which another process may have, in a queue; return when it is stored.
+
+        ``WorkflowConflict`` if the id belongs to another call, ``Deduplicated`` if the *deduplication_id* belongs to a
+        run that has not ended.
+        """
+        work = self._running.enqueues.named(workflow_name, args, kwargs, options, queue_name)
+        return Handle(self._engine, self._engine.enqueues.enqueue_blocking(thread_place(self._engine), work))
 
     def retrieve_workflow(self, workflow_id: str) -> Handle[Any]:
         """Return a handle of a run by its id; its result comes back as plain JSON values."""
@@ -247,6 +265,23 @@ class AsyncHoldfast(Application, AsyncManagement[AsyncHandle[Any]]):
         """Run a workflow with named *parameters*; return its result and the id of the run."""
         handle = await workflow.start(**(parameters or {}))
         return await handle.result(), handle.workflow_id
+
+    async def enqueue(
+        self,
+        workflow_name: str,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        *,
+        queue_name: str,
+        **options: Unpack[QueueOptions],
+    ) -> AsyncHandle[Any]:
+        """Put a run of a workflow, which another process may have, in a queue; return when it is stored.
+
+        ``WorkflowConflict`` if the id belongs to another call, ``Deduplicated`` if the *deduplication_id* belongs to a
+        run that has not ended.
+        """
+        work = self._running.enqueues.named(workflow_name, args, kwargs, options, queue_name)
+        return AsyncHandle(self._engine, await self._engine.enqueues.enqueue(task_place(self._engine), work))
 
     def retrieve_workflow(self, workflow_id: str) -> AsyncHandle[Any]:
         """Return a handle of a run by its id; its result comes back as plain JSON values."""

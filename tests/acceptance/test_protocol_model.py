@@ -1,4 +1,7 @@
-"""The run table against a small model: starts, claims, records, crashes, releases, hand-overs and ends, in any order.
+"""The run table against a small model: everything that may happen to a run, in any order.
+
+Starts, claims, records, crashes, releases, hand-overs, retries and ends; and what is asked for from outside: cancel,
+resume, rewind, fork and delete.
 
 No process and no clock: the real facts and queries are driven through one connection, on every database.
 """
@@ -17,14 +20,17 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from holdfast.db import ConnectionManager
 from holdfast.db.migrations import Migrator
-from holdfast.errors import Superseded
-from holdfast.model.workflow import INTERNAL_QUEUE
+from holdfast.errors import Superseded, TransitionRefused, WorkflowNotFound
+from holdfast.model.workflow import INTERNAL_QUEUE, WorkflowStatus
+from holdfast.model.world import RealWorld
+from holdfast.workflows.control import Control, control_queries
 from holdfast.workflows.facts import (
     STARTED,
     Existing,
     FinishRuns,
     HandOverRuns,
     RecordSteps,
+    RetryRuns,
     StartChildren,
     StartRuns,
 )
@@ -37,6 +43,8 @@ CAP = 3
 RUNS = st.sampled_from(["a", "b", "c"])
 EXECUTORS = st.sampled_from([0, 1])
 IDENTITIES = st.sampled_from(["0", "1", "~0.0"])
+POSITIONS = {"0": 1, "1": 2, "~0.0": 3, "child": 4}
+CUTS = st.integers(1, 5)
 
 
 @dataclass
@@ -48,7 +56,17 @@ class ModelRun:
     incarnation: str | None
     attempts: int = 0
     executions: int = 1
-    records: dict[str, str] = field(default_factory=dict)
+    generation: int = 0
+    parent: str | None = None
+    records: dict[str, str | None] = field(default_factory=dict)
+
+    def cut(self, position: int) -> None:
+        """Keep what was recorded below *position*."""
+        self.records = {each: token for each, token in self.records.items() if POSITIONS[each] < position}
+
+    @property
+    def has_ended(self) -> bool:
+        return WorkflowStatus(self.status).has_ended
 
 
 class Protocol(RuleBasedStateMachine):
@@ -65,6 +83,8 @@ class Protocol(RuleBasedStateMachine):
         self.record_progress = RecordSteps(self.queries, progress=True)
         self.finish = FinishRuns(self.queries)
         self.hand_over = HandOverRuns(self.queries)
+        self.retry = RetryRuns(self.queries)
+        self.control = Control(self.manager, control_queries(self.manager.dialect, "holdfast"), RealWorld())
         self.runs: dict[str, ModelRun] = {}
         self.held: list[tuple[str, str]] = []
         self.alive: list[str] = []
@@ -120,8 +140,7 @@ class Protocol(RuleBasedStateMachine):
         return (run_id, "f", None, None, "[]", "json", token, parent, "mark", *[None] * 6, "v")
 
     def step_row(self, run_id: str, token: str, identity: str) -> tuple[Any, ...]:
-        position = ["0", "1", "~0.0", "child"].index(identity) + 1
-        return (run_id, token, position, "step", identity, "mark", f'"{token}"', None, None, "json", 0)
+        return (run_id, token, POSITIONS[identity], "step", identity, "mark", f'"{token}"', None, None, "json", 0)
 
     def owner(self, run_id: str, token: str) -> ModelRun | None:
         """Return the run if *token* holds it, whatever its status."""
@@ -152,7 +171,7 @@ class Protocol(RuleBasedStateMachine):
             assert outcome is True
         elif run is not None:
             assert isinstance(outcome, Exception)  # recorded by an earlier execution: a replay would have found it
-        elif self.runs[run_id].records.get(identity) == token:
+        elif run_id in self.runs and self.runs[run_id].records.get(identity) == token:
             assert outcome is True  # it was recorded while the token held: asking again changes nothing
         else:
             assert isinstance(outcome, Superseded)
@@ -164,23 +183,29 @@ class Protocol(RuleBasedStateMachine):
         if not self.held:
             return
         run_id, token = data.draw(st.sampled_from(self.held))
-        if run_id.endswith("child"):
+        if run_id.endswith("child") or run_id not in self.runs:
             return
         child, child_token = f"{run_id}-child", self.fresh("token")
         kind = StartChildren(self.record, self.starter(executor))
         row = (self.step_row(run_id, token, "child"), self.start_row(child, child_token, run_id))
         outcome = self.apply(kind, row)
-        run = self.owner(run_id, token)
-        if run is None and self.runs[run_id].records.get("child") != token:
+        run, there = self.owner(run_id, token), self.runs.get(run_id)
+        if run is None and (there is None or there.records.get("child") != token):
             assert isinstance(outcome, Superseded)
-            assert (child in self.runs) == ("child" in self.runs[run_id].records)
         elif run is not None and "child" not in run.records:
-            assert outcome is STARTED
             run.records["child"] = token
-            self.runs[child] = ModelRun("PENDING", child_token, self.alive[executor])
+            if child in self.runs:
+                assert isinstance(outcome, Existing)
+                return
+            assert outcome is STARTED
+            self.runs[child] = ModelRun("PENDING", child_token, self.alive[executor], parent=run_id)
             self.held.append((child, child_token))
-        else:
+        elif child in self.runs or isinstance(outcome, Exception):
             assert outcome is not STARTED
+        else:  # the record is this token's own, and the child that it tells of was deleted: it is started again
+            assert outcome is STARTED
+            self.runs[child] = ModelRun("PENDING", child_token, self.alive[executor], parent=run_id)
+            self.held.append((child, child_token))
 
     @rule(data=st.data(), status=st.sampled_from(["SUCCESS", "ERROR"]))
     def end(self, data: st.DataObject, status: str) -> None:
@@ -206,6 +231,102 @@ class Protocol(RuleBasedStateMachine):
         if run is not None and run.status == "PENDING":
             assert outcome is True
             run.status, run.token, run.incarnation = "ENQUEUED", None, None
+
+    @rule(data=st.data(), cut=CUTS)
+    def try_again(self, data: st.DataObject, cut: int) -> None:
+        if not self.held:
+            return
+        run_id, token = data.draw(st.sampled_from(self.held))
+        outcome = self.apply(self.retry, (run_id, token, cut, 0))
+        run = self.owner(run_id, token)
+        if run is not None and run.status == "PENDING":
+            assert outcome is True
+            run.status, run.token, run.incarnation = "DELAYED", None, None
+            run.generation += 1
+            run.cut(cut)
+
+    @rule()
+    def become_due(self) -> None:
+        self.do(self.manager.execute(self.queries["runs_due"]))
+        for run in self.runs.values():
+            if run.status == "DELAYED":
+                run.status = "ENQUEUED"
+
+    def asked(self, work: Coroutine[Any, Any, Any], run_id: str, *, may: bool) -> bool:
+        """Have something done to one run; check that it was done if it may be, and refused with the reason if not."""
+        changes = self.do(work)
+        error = changes.refused.get(run_id)
+        assert (error is None) == may == (changes.changed == (run_id,))
+        if run_id not in self.runs:
+            assert isinstance(error, WorkflowNotFound)
+        elif error is not None:
+            assert isinstance(error, TransitionRefused)
+            assert error.status == self.runs[run_id].status
+        return may
+
+    @rule(data=st.data(), children=st.booleans())
+    def cancel(self, data: st.DataObject, children: bool) -> None:
+        run_id = data.draw(st.sampled_from([*self.runs, "nobody"]))
+        run = self.runs.get(run_id)
+        may = run is not None and not run.has_ended
+        if self.asked(self.control.cancel([run_id], children=children), run_id, may=may):
+            below = [each for each, other in self.runs.items() if other.parent == run_id] if children else []
+            for each in [run_id, *below]:
+                if not self.runs[each].has_ended:
+                    self.runs[each].status, self.runs[each].token = "CANCELLED", None
+                    self.runs[each].incarnation = None
+
+    @rule(data=st.data())
+    def resume(self, data: st.DataObject) -> None:
+        run_id = data.draw(st.sampled_from([*self.runs, "nobody"]))
+        run = self.runs.get(run_id)
+        may = run is not None and run.status in {"CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"}
+        keys = self.change_keys()
+        if self.asked(self.control.resume([run_id]), run_id, may=may):
+            below = [
+                each
+                for each, other in self.runs.items()
+                if other.parent == run_id and other.status == "CANCELLED" and keys[each] == keys[run_id]
+                if self.runs[run_id].status == "CANCELLED"
+            ]
+            for each in [run_id, *below]:
+                resumed = self.runs[each]
+                resumed.status, resumed.token, resumed.incarnation, resumed.attempts = "ENQUEUED", None, None, 0
+
+    def change_keys(self) -> dict[str, str | None]:
+        rows = self.do(self.manager.fetch(f"SELECT workflow_uuid, change_key FROM {self.table('workflow_status')}"))
+        return {row["workflow_uuid"]: row["change_key"] for row in rows}
+
+    @rule(data=st.data(), cut=CUTS)
+    def rewind(self, data: st.DataObject, cut: int) -> None:
+        run_id = data.draw(st.sampled_from([*self.runs, "nobody"]))
+        run = self.runs.get(run_id)
+        if self.asked(self.control.rewind([run_id], cut), run_id, may=run is not None and run.has_ended):
+            rewound = self.runs[run_id]
+            rewound.status, rewound.token, rewound.incarnation, rewound.attempts = "ENQUEUED", None, None, 0
+            rewound.generation += 1
+            rewound.cut(cut)
+
+    @rule(data=st.data(), cut=CUTS)
+    def fork(self, data: st.DataObject, cut: int) -> None:
+        if not self.runs or len(self.runs) > 8:
+            return
+        run_id = data.draw(st.sampled_from(list(self.runs)))
+        new = self.fresh("fork")
+        assert self.do(self.control.fork([run_id], cut, new_ids=[new])) == {run_id: new}
+        copy = ModelRun("ENQUEUED", None, None, executions=int(cut > 1), records=dict(self.runs[run_id].records))
+        copy.cut(cut)
+        copy.records = dict.fromkeys(copy.records)
+        self.runs[new] = copy
+
+    @rule(data=st.data())
+    def delete(self, data: st.DataObject) -> None:
+        run_id = data.draw(st.sampled_from([*self.runs, "nobody"]))
+        run = self.runs.get(run_id)
+        parent = self.runs.get(run.parent or "") if run is not None else None
+        may = run is not None and run.has_ended and (parent is None or parent.has_ended)
+        if self.asked(self.control.delete([run_id]), run_id, may=may):
+            del self.runs[run_id]
 
     @rule(executor=EXECUTORS, release=st.booleans())
     def crash(self, executor: int, release: bool) -> None:
@@ -285,10 +406,11 @@ class Protocol(RuleBasedStateMachine):
                 row["incarnation"],
                 row["recovery_attempts"],
                 row["executions"],
+                row["generation"],
             )
             for row in rows
         } == {
-            run_id: (run.status, run.token, run.incarnation, run.attempts, run.executions)
+            run_id: (run.status, run.token, run.incarnation, run.attempts, run.executions, run.generation)
             for run_id, run in self.runs.items()
         }
         steps = self.do(self.manager.fetch(f"SELECT * FROM {self.table('operation_outputs')}"))

@@ -132,7 +132,7 @@ def test_i7_a_worker_paused_past_its_lease_commits_nothing_when_it_wakes(
 
     fresh = scene.ready(second)
     fresh.tell("run", "paying", "paused", 7)
-    assert fresh.hear("result", "paused")[2] == 21
+    assert fresh.hear("result", "paused")[2] == 21, fresh.log()
     stale.wake()
     assert stale.hear("result", "paused")[2] == 21
     stale.tell("run", "paying", "next", 1)

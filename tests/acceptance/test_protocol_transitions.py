@@ -201,7 +201,8 @@ def check_refusal(said: Any, scene: Scene, event: Event, status: WorkflowStatus 
     elif event in BY_CONTROL:
         assert isinstance(said, TransitionRefused)
         assert (said.workflow_id, said.status, said.event) == (scene.id, status, event)
-        assert str(said).startswith(f"The run {scene.id} cannot {event}: it is {status}, and to {event} it must be ")
+        told = f"{event.capitalize()} is refused for run {scene.id}: it is {status}, and to {event} it must be "
+        assert str(said).startswith(told)
     elif event in BY_TOKEN and (status is None or not status.has_ended):
         assert isinstance(said, Superseded)
 

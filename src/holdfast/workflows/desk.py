@@ -11,7 +11,6 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypedDict, TypeVar
 
 from holdfast.errors import ConfigurationError, MisuseError, WorkflowNotFound
-from holdfast.model.queue import Queue
 from holdfast.model.workflow import (
     ApplicationVersion,
     Changes,
@@ -32,8 +31,7 @@ if TYPE_CHECKING:
     from holdfast.workflows.looking import Looking, Transfer
     from holdfast.workflows.looking.filters import OneOrMore, Scalar, When
     from holdfast.workflows.looking.transfer import OnConflict
-    from holdfast.workflows.queues import OnConflict as OnQueueConflict
-    from holdfast.workflows.queues import QueueSettings, QueueStore
+    from holdfast.workflows.queues import QueueStore
     from holdfast.workflows.retention import Pruner, Retention
     from holdfast.workflows.versions import Versions
 
@@ -328,65 +326,6 @@ def prune(
         return PruneRecord([(each.matched, each.deleted) for each in report.policies], report.dry_run)
 
     return Request("prune", call, {"policies": list(policies), "dry_run": dry_run}, PruneRecord)
-
-
-def register_queue(
-    name: str, settings: QueueSettings, on_conflict: OnQueueConflict, *, in_memory: bool
-) -> Request[Queue]:
-    """Ask for a queue."""
-
-    async def call(desk: Desk) -> Queue:
-        if in_memory:
-            return desk.queues.register_in_memory(name, settings)
-        return await desk.queues.register(name, settings, on_conflict)
-
-    arguments = {"name": name, "settings": settings, "on_conflict": on_conflict, "in_memory": in_memory}
-    return Request("register_queue", call, arguments, Queue)
-
-
-def retrieve_queue(name: str) -> Request[Queue | None]:
-    """Ask how a queue is set."""
-
-    async def call(desk: Desk) -> Queue | None:
-        return await desk.queues.get(name)
-
-    return Request("retrieve_queue", call, {"name": name}, Queue | None)
-
-
-def list_queues() -> Request[list[Queue]]:
-    """Ask which queues there are."""
-
-    async def call(desk: Desk) -> list[Queue]:
-        return await desk.queues.all()
-
-    return Request("list_queues", call, {}, list[Queue])
-
-
-def update_queue(name: str, changes: QueueSettings) -> Request[Queue]:
-    """Ask for a queue to be set differently."""
-
-    async def call(desk: Desk) -> Queue:
-        return await desk.queues.update(name, changes)
-
-    return Request("update_queue", call, {"name": name, "changes": changes}, Queue)
-
-
-def pause_queue(method: str, name: str, *, paused: bool) -> Request[None]:
-    """Ask for a queue to stand still, or to go on."""
-
-    async def call(desk: Desk) -> None:
-        await desk.queues.update(name, {"paused": paused})
-
-    return Request(method, call, {"name": name}, None)
-
-
-def delete_queue(name: str, *, force: bool) -> Request[None]:
-    """Ask for a queue to be deleted."""
-
-    async def call(desk: Desk) -> None:
-        await desk.queues.delete(name, force=force)
-
-    return Request("delete_queue", call, {"name": name, "force": force}, None)
 
 
 def executors() -> Request[list[ExecutorState]]:

@@ -48,7 +48,7 @@ _SURVEY_EVERY = 1.0  # however often it is woken for single queues
 
 
 class Hints(Protocol):
-    """What tells other processes, and hears from them, that there is something to do: a hint, on which nothing rests."""
+    """What tells other processes that there is something to do, and hears it from them: a hint; nothing rests on it."""
 
     @property
     def alive(self) -> bool:

@@ -11,11 +11,12 @@ from holdfast.workflows.facts import STARTED, Duplicate, Existing
 from holdfast.workflows.starts import check_id, class_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from holdfast.db.operation import Values
     from holdfast.model.workflow import Duration
     from holdfast.workflows.payloads import Codec, Payloads
+    from holdfast.workflows.remote import QueueOptions, RunOptions
     from holdfast.workflows.run import Run
     from holdfast.workflows.ticket import Call
 
@@ -64,6 +65,20 @@ def work_of(call: Call) -> Work:
         definition.codec,
         definition.codec.load_call,
     )
+
+
+def named_work(
+    payloads: Payloads,
+    name: str,
+    arguments: Sequence[Any],
+    keywords: Mapping[str, Any] | None,
+    options: RunOptions | QueueOptions,
+    queue_name: str,
+) -> Work:
+    """Return what a call by name asks for; its result comes back as plain JSON values."""
+    said: dict[str, Any] = {**options, "queue_name": queue_name}
+    names = said.pop("class_name", None), said.pop("config_name", None)
+    return Work(name, *names, tuple(arguments), dict(keywords or {}), StartOptions(**said), payloads.plain)
 
 
 def entry(

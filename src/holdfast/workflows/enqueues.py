@@ -10,13 +10,14 @@ from holdfast.errors import WorkflowConflict
 from holdfast.model.workflow import seconds
 from holdfast.workflows.debounce import PutOff, debounced
 from holdfast.workflows.enqueue_facts import PutAll, PutByWorkflow, put_durably
-from holdfast.workflows.enqueue_rows import Entry, entry, run_meant
+from holdfast.workflows.enqueue_rows import Entry, entry, named_work, run_meant
 from holdfast.workflows.facts import EnqueueRuns, RecordSteps
 from holdfast.workflows.place import refuse_closed_attempt
+from holdfast.workflows.queue_options import check_queue_options
 from holdfast.workflows.ticket import Ticket
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from holdfast.model.workflow import Duration, Recorded
     from holdfast.workflows.engine import Engine
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from holdfast.workflows.enqueue_rows import Work
     from holdfast.workflows.place import WorkflowPlace
     from holdfast.workflows.recorder import Operation
+    from holdfast.workflows.remote import QueueOptions
 
 DEBOUNCE = "holdfast.debounce"
 ENQUEUE_MANY = "holdfast.enqueue_many"
@@ -68,6 +70,19 @@ class Enqueues:
         usual, progress = self._records
         queries, payloads = self._engine.queries, self._engine.payloads
         return PutByWorkflow(usual, put, queries, payloads), PutByWorkflow(progress, put, queries, payloads)
+
+    def named(
+        self,
+        name: str,
+        arguments: Sequence[Any],
+        keywords: Mapping[str, Any] | None,
+        options: QueueOptions,
+        queue_name: str,
+    ) -> Work:
+        """Return a call by name that goes into a queue; refuse what was said wrongly."""
+        work = named_work(self._engine.payloads, name, arguments, keywords, options, queue_name)
+        check_queue_options(work.options, "enqueue()")
+        return work
 
     async def enqueue(self, place: WorkflowPlace | None, work: Work) -> Ticket:
         """Put a run in its queue; in a workflow as a child, whose start is recorded in the same commit."""

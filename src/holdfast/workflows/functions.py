@@ -266,8 +266,8 @@ class Workflow(_Workflow[P, R, C]):
         *calls* are made with ``call()``; what one does not say by options of its own, the options here say.
         """
         works = self._works(calls)
-        place = self._thread_place("enqueue_many()")
-        return [Handle(self._engine, each) for each in self._engine.enqueues.enqueue_many_blocking(place, works)]
+        tickets = self._engine.enqueues.enqueue_many_blocking(self._thread_place("enqueue_many()"), works)
+        return [Handle(self._engine, each) for each in tickets]
 
     def debounce(self, key: str, period: Duration, /, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         """Enqueue a run when *period* has passed without another call with *key*; the last arguments count.
@@ -320,9 +320,8 @@ class AsyncWorkflow(_Workflow[P, R, C]):
 
         *calls* are made with ``call()``; what one does not say by options of its own, the options here say.
         """
-        works = self._works(calls)
-        place = task_place(self._engine)
-        return [AsyncHandle(self._engine, each) for each in await self._engine.enqueues.enqueue_many(place, works)]
+        tickets = await self._engine.enqueues.enqueue_many(task_place(self._engine), self._works(calls))
+        return [AsyncHandle(self._engine, each) for each in tickets]
 
     async def debounce(self, key: str, period: Duration, /, *args: P.args, **kwargs: P.kwargs) -> AsyncHandle[R]:
         """Enqueue a run when *period* has passed without another call with *key*; the last arguments count.
@@ -336,8 +335,8 @@ class AsyncWorkflow(_Workflow[P, R, C]):
     async def enqueue_in(self, transaction: AwaitedTransaction, /, *args: P.args, **kwargs: P.kwargs) -> AsyncHandle[R]:
         """Put a run in a queue within a transaction of your own: neither is there without the other.
 
-        *transaction* is one of ours, or a ``AsyncSession`` or ``AsyncConnection`` of SQLAlchemy, in the application's database.
-        The run is begun when a process looks for work after the commit.
+        *transaction* is one of ours, or an ``AsyncSession`` or ``AsyncConnection`` of SQLAlchemy, in the application's
+        database. The run is begun when a process looks for work after the commit.
         """
         work = self._work(args, kwargs, "enqueue_in()")
         return AsyncHandle(self._engine, await put_in(self._engine, transaction, work))

@@ -6,16 +6,16 @@ application makes it a recorded operation where a workflow asks; a client carrie
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
 from holdfast.workflows import desk
+from holdfast.workflows.queue_management import AsyncQueueManagement, QueueManagement
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from holdfast.model.queue import Queue
     from holdfast.model.workflow import (
         ApplicationVersion,
         Changes,
@@ -24,29 +24,21 @@ if TYPE_CHECKING:
         StepState,
         WorkflowState,
     )
-    from holdfast.workflows.desk import Desk, FilterOptions, Place
+    from holdfast.workflows.desk import FilterOptions, Place
     from holdfast.workflows.looking import Page, WorkflowCount
     from holdfast.workflows.looking.transfer import OnConflict
-    from holdfast.workflows.queues import OnConflict as OnQueueConflict
-    from holdfast.workflows.queues import QueueSettings
     from holdfast.workflows.retention import PruneReport, Retention
 
 H = TypeVar("H")
 T = TypeVar("T")
 
 
-class AsyncManagement(ABC, Generic[H]):
+class AsyncManagement(AsyncQueueManagement, Generic[H]):
     """What can be asked about runs and done to them; awaited."""
 
     @abstractmethod
     def retrieve_workflow(self, workflow_id: str) -> H:
         """Return a handle of a run by its id; its result comes back as plain JSON values."""
-
-    @abstractmethod
-    async def _manage(
-        self, name: str, call: Callable[[Desk], Coroutine[Any, Any, T]], arguments: Mapping[str, Any], type_: Any
-    ) -> T:
-        """Carry out *call* for the method *name*; *arguments* and *type_* are for whoever records it."""
 
     async def cancel_workflow(self, workflow_id: str, *, cancel_children: bool = True) -> None:
         """Cancel a run that has not ended, and its children; raise ``TransitionRefused`` or ``WorkflowNotFound``.
@@ -210,47 +202,6 @@ class AsyncManagement(ABC, Generic[H]):
         """
         return (await self._manage(*desk.prune(policies, dry_run=dry_run, progress=progress))).report(policies)
 
-    async def register_queue(
-        self,
-        name: str,
-        *,
-        on_conflict: OnQueueConflict = "update",
-        in_memory: bool = False,
-        **settings: Unpack[QueueSettings],
-    ) -> Queue:
-        """Make a queue, or set the one that is there; ``on_conflict="keep"`` leaves it, ``"reject"`` raises.
-
-        What is not given has its default. It counts in every process from its next look for work on, without a restart.
-        """
-        return await self._manage(*desk.register_queue(name, settings, on_conflict, in_memory=in_memory))
-
-    async def retrieve_queue(self, name: str) -> Queue | None:
-        """Return a queue as it is set now; None if there is none of this name."""
-        return await self._manage(*desk.retrieve_queue(name))
-
-    async def list_queues(self) -> list[Queue]:
-        """Return all queues, by name."""
-        return await self._manage(*desk.list_queues())
-
-    async def update_queue(self, name: str, **changes: Unpack[QueueSettings]) -> Queue:
-        """Change some settings of a queue, all of them or none, and return it; ``QueueNotFound`` if there is none."""
-        return await self._manage(*desk.update_queue(name, changes))
-
-    async def pause_queue(self, name: str) -> None:
-        """Have nothing more claimed from a queue; what runs goes on. ``QueueNotFound`` if there is none."""
-        await self._manage(*desk.pause_queue("pause_queue", name, paused=True))
-
-    async def resume_queue(self, name: str) -> None:
-        """Have a paused queue claimed from again; ``QueueNotFound`` if there is none."""
-        await self._manage(*desk.pause_queue("resume_queue", name, paused=False))
-
-    async def delete_queue(self, name: str, *, force: bool = False) -> None:
-        """Delete a queue; ``QueueNotFound`` if there is none, ``QueueConflict`` while runs that have not ended are in it.
-
-        With *force* it is deleted all the same: such runs wait until a queue of this name is registered again.
-        """
-        await self._manage(*desk.delete_queue(name, force=force))
-
     async def list_executors(self) -> list[ExecutorState]:
         """Return the processes that run workflows, and when each was heard of last."""
         return await self._manage(*desk.executors())
@@ -268,18 +219,12 @@ class AsyncManagement(ABC, Generic[H]):
         await self._manage(*desk.set_latest_version(version_name))
 
 
-class Management(ABC, Generic[H]):
+class Management(QueueManagement, Generic[H]):
     """What can be asked about runs and done to them; blocking."""
 
     @abstractmethod
     def retrieve_workflow(self, workflow_id: str) -> H:
         """Return a handle of a run by its id; its result comes back as plain JSON values."""
-
-    @abstractmethod
-    def _manage(
-        self, name: str, call: Callable[[Desk], Coroutine[Any, Any, T]], arguments: Mapping[str, Any], type_: Any
-    ) -> T:
-        """Carry out *call* for the method *name*; *arguments* and *type_* are for whoever records it."""
 
     def cancel_workflow(self, workflow_id: str, *, cancel_children: bool = True) -> None:
         """Cancel a run that has not ended, and its children; raise ``TransitionRefused`` or ``WorkflowNotFound``.
@@ -436,47 +381,6 @@ class Management(ABC, Generic[H]):
         *progress* is called with the number of runs after each batch.
         """
         return self._manage(*desk.prune(policies, dry_run=dry_run, progress=progress)).report(policies)
-
-    def register_queue(
-        self,
-        name: str,
-        *,
-        on_conflict: OnQueueConflict = "update",
-        in_memory: bool = False,
-        **settings: Unpack[QueueSettings],
-    ) -> Queue:
-        """Make a queue, or set the one that is there; ``on_conflict="keep"`` leaves it, ``"reject"`` raises.
-
-        What is not given has its default. It counts in every process from its next look for work on, without a restart.
-        """
-        return self._manage(*desk.register_queue(name, settings, on_conflict, in_memory=in_memory))
-
-    def retrieve_queue(self, name: str) -> Queue | None:
-        """Return a queue as it is set now; None if there is none of this name."""
-        return self._manage(*desk.retrieve_queue(name))
-
-    def list_queues(self) -> list[Queue]:
-        """Return all queues, by name."""
-        return self._manage(*desk.list_queues())
-
-    def update_queue(self, name: str, **changes: Unpack[QueueSettings]) -> Queue:
-        """Change some settings of a queue, all of them or none, and return it; ``QueueNotFound`` if there is none."""
-        return self._manage(*desk.update_queue(name, changes))
-
-    def pause_queue(self, name: str) -> None:
-        """Have nothing more claimed from a queue; what runs goes on. ``QueueNotFound`` if there is none."""
-        self._manage(*desk.pause_queue("pause_queue", name, paused=True))
-
-    def resume_queue(self, name: str) -> None:
-        """Have a paused queue claimed from again; ``QueueNotFound`` if there is none."""
-        self._manage(*desk.pause_queue("resume_queue", name, paused=False))
-
-    def delete_queue(self, name: str, *, force: bool = False) -> None:
-        """Delete a queue; ``QueueNotFound`` if there is none, ``QueueConflict`` while runs that have not ended are in it.
-
-        With *force* it is deleted all the same: such runs wait until a queue of this name is registered again.
-        """
-        self._manage(*desk.delete_queue(name, force=force))
 
     def list_executors(self) -> list[ExecutorState]:
         """Return the processes that run workflows, and when each was heard of last."""

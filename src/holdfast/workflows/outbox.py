@@ -36,7 +36,7 @@ AwaitedTransaction: TypeAlias = "Transaction | AsyncTransaction | AsyncSession |
 
 
 async def put_in(engine: Engine, transaction: Any, work: Work) -> Ticket:
-    """Write the run with statements of *transaction*; raise ``WorkflowConflict`` or ``Deduplicated`` if it is refused."""
+    """Write the run with statements of *transaction*; ``WorkflowConflict`` or ``Deduplicated`` if it is refused."""
     wanted, kind = _wanted(engine, work), engine.enqueues.kind
     rows = [wanted.row]
     match transaction:
@@ -75,8 +75,8 @@ def _wanted(engine: Engine, work: Work) -> Entry:
     place = here.get()
     if isinstance(place, WorkflowPlace) and place.run.engine is engine:
         raise MisuseError(
-            "enqueue_in() was called in a workflow, where a replay would do it again: do it in a transaction or a step, "
-            "or call enqueue(), which is recorded."
+            "enqueue_in() was called in a workflow, where a replay would do it again: do it in a transaction or a "
+            "step, or call enqueue(), which is recorded."
         )
     return engine.enqueues.entry(work)
 
@@ -108,8 +108,9 @@ def _is_alchemy(transaction: Any, *, awaited: bool) -> bool:
 
 
 def _unfit(transaction: Any, colour: str, alchemy: str) -> MisuseError:
+    article = "An" if colour == "async" else "A"
     return MisuseError(
-        f"enqueue_in() of {'an' if colour == 'async' else 'a'} {colour} application takes an open {colour} transaction: "
-        f"that of a ConnectionManager of holdfast.db, the one that a function of @app.transaction is given, or {alchemy} "
-        f"of SQLAlchemy; not a {type(transaction).__qualname__}."
+        f"{article} {colour} application enqueues in an open {colour} transaction: that of a manager of holdfast.db, "
+        f"the one that a function of @app.transaction is given, or {alchemy} of SQLAlchemy; not in a "
+        f"{type(transaction).__qualname__}."
     )

@@ -23,17 +23,17 @@ from holdfast.errors import (
     NotOurDatabase,
     SerializationError,
 )
-from holdfast.model.workflow import INTERNAL_QUEUE, Duration, StartOptions, WorkflowState, seconds
+from holdfast.model.workflow import INTERNAL_QUEUE, Duration, WorkflowState, seconds
 from holdfast.workflows.control import Control, control_queries
 from holdfast.workflows.desk import Desk
 from holdfast.workflows.enqueue_facts import PutAll, put_durably
-from holdfast.workflows.enqueue_rows import Work, entry
+from holdfast.workflows.enqueue_rows import entry, named_work
 from holdfast.workflows.facts import EnqueueRuns
 from holdfast.workflows.looking import Looking, Transfer, looking_queries
 from holdfast.workflows.payloads import Payloads
 from holdfast.workflows.queries import workflow_queries
-from holdfast.workflows.queues import QueueStore, queue_queries
 from holdfast.workflows.queue_options import check_queue_options
+from holdfast.workflows.queues import QueueStore, queue_queries
 from holdfast.workflows.results import Results, outcome_of
 from holdfast.workflows.retention import Pruner, retention_queries
 from holdfast.workflows.run import Outcome
@@ -173,9 +173,7 @@ class Remote:
     ) -> str:
         """Put a run in a queue and return the id of the run that stands for it, which may be there already."""
         self.desk  # noqa: B018 -- refuses before anything is written
-        said: dict[str, Any] = {**options, "queue_name": queue_name}
-        names = said.pop("class_name", None), said.pop("config_name", None)
-        work = Work(name, *names, tuple(arguments), dict(keywords or {}), StartOptions(**said), self.payloads.plain)
+        work = named_work(self.payloads, name, arguments, keywords, options, queue_name)
         if queue_name != INTERNAL_QUEUE:
             check_queue_options(work.options, "enqueue()")
         wanted = entry(self.payloads, self._settings.world.new_id, work)

@@ -1,8 +1,8 @@
 """Claiming runs from one queue, within its limits and for one executor.
 
 A queue without limits is claimed from in one statement, which takes no lock but on the runs it gets. All others are
-claimed from under the lock of the queue's row: lock, count, claim, note, in that order, one statement each, so that what
-is counted cannot change before the commit.
+claimed from under the lock of the queue's row: lock, count, claim, note, in that order, one statement each, so that
+what is counted cannot grow before the commit.
 """
 
 from __future__ import annotations

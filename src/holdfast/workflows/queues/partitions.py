@@ -1,8 +1,8 @@
 """Partitions take turns: one run from each, from the one after the last that was served, until the room is used up.
 
 All of it happens under the lock of the queue's row, which also holds whose turn it is. Runs of a partitioned queue that
-have no partition key, because the queue had no partitions when they were enqueued perhaps, are a partition of their own,
-which comes last in the round: so nothing is left behind, and nothing waits for them.
+have no partition key, because the queue had no partitions when they were enqueued perhaps, are a partition of their
+own, which comes last in the round: so nothing is left behind, and nothing waits for them.
 """
 
 from __future__ import annotations

@@ -81,8 +81,8 @@ def check_in_memory(name: str, settings: Mapping[str, Any]) -> None:
     others = sorted(key for key, value in settings.items() if key not in _IN_MEMORY and value != DEFAULTS.get(key))
     if others:
         raise ConfigurationError(
-            f"The queue {name!r} is kept in memory, so no other process knows its {', '.join(others)}: such a queue has "
-            f"only {' and '.join(sorted(_IN_MEMORY))}. Register it without in_memory=True."
+            f"The queue {name!r} is kept in memory, so no other process knows its {', '.join(others)}: such a queue "
+            f"has only {' and '.join(sorted(_IN_MEMORY))}. Register it without in_memory=True."
         )
 
 
@@ -110,7 +110,7 @@ def _refuse_partition_limits(name: str, whole: Mapping[str, Any]) -> None:
     given = [key for key in _OF_PARTITIONS if whole[key] is not None]
     if given:
         raise ConfigurationError(
-            f"The queue {name!r} has no partitions, so {', '.join(given)} would limit nothing: set partition_queue=True."
+            f"The queue {name!r} has no partitions, so {', '.join(given)} limit nothing: set partition_queue=True."
         )
 
 

@@ -50,8 +50,8 @@ class QueueStore:
     async def register(self, name: str, settings: Mapping[str, Any], on_conflict: OnConflict = "update") -> Queue:
         """Make a queue, and return it; if it is there, set it so, keep it, or raise ``QueueConflict``.
 
-        Settings that are not given are the defaults, also where a queue that is there is set anew. Whether it is paused,
-        and whose turn it is, stays as it was.
+        Settings that are not given are the defaults, also where a queue that is there is set anew. Whether it is
+        paused, and whose turn it is, stays as it was.
         """
         check_name(name)
         if on_conflict not in POLICIES:
@@ -151,8 +151,8 @@ class QueueStore:
         if found["runs"]:
             many = f"{found['runs']} or more" if found["runs"] == _COUNTED else str(found["runs"])
             raise QueueConflict(
-                f"{many} runs that have not ended are in the queue {name!r}, and nobody would claim them. Let them end or "
-                "cancel them first; or pass force=True, and they wait until the queue is registered again."
+                f"{many} runs that have not ended are in the queue {name!r}, and nobody would claim them. Let them end "
+                "or cancel them first; or pass force=True, and they wait until the queue is registered again."
             )
 
     async def _carry_out(

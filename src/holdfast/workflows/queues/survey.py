@@ -34,7 +34,7 @@ class Survey:
 
 
 class Surveys:
-    """Looks at all queues. *listens* are the queues to claim from; None for every one that is registered, at any time."""
+    """Looks at all queues. *listens* are those to claim from; None for every one that is registered, at any time."""
 
     def __init__(self, store: QueueStore, listens: frozenset[str] | None) -> None:
         self._store = store

@@ -80,12 +80,13 @@ class Pruner:
         for number, plan in enumerate(plans):
             matched = deleted = 0
             async for runs in self._batches(plan, plans[:number]):
-                gone = 0 if dry_run else await self._delete(runs, plan.cutoff_ms)
+                gone, spent = (0, 0.0) if dry_run else await self._delete(runs, plan.cutoff_ms)
                 matched += len(runs)
                 deleted += gone
                 total += len(runs) if dry_run else gone
                 if progress is not None:
                     progress(total)
+                await self._rest(self._pause * spent)
             done.append(Pruned(plan.policy, matched, deleted))
         return PruneReport(tuple(done), dry_run)
 
@@ -130,8 +131,8 @@ class Pruner:
         )
         return to_ms, rows
 
-    async def _delete(self, runs: Sequence[Row], cutoff: int) -> int:
-        """Delete those of *runs* that are as they were; return how many."""
+    async def _delete(self, runs: Sequence[Row], cutoff: int) -> tuple[int, float]:
+        """Delete those of *runs* that are as they were; return how many, and how many seconds that took."""
         query = self._queries["retention_delete"]
         rows = sorted((row["workflow_uuid"], row["status"]) for row in runs)
         begun = self._world.monotonic()
@@ -149,8 +150,7 @@ class Pruner:
                 return gone or await self._manager.run(work)
 
         deleted = await _to_its_end(surely())
-        await self._rest(self._pause * (self._world.monotonic() - begun))
-        return deleted
+        return deleted, self._world.monotonic() - begun
 
     async def _there(self, ids: Sequence[str]) -> int:
         query = self._queries["retention_there"]

@@ -207,7 +207,9 @@ CASE WHEN EXISTS (SELECT 1 FROM @workflow_waits) THEN 1 ELSE 0 END AS parked;
 
 -- name: runs_due
 -- DELAYED -> ENQUEUED when due.
-UPDATE @workflow_status SET status = 'ENQUEUED', wait_kind = NULL, updated_at = {now_ms}
+UPDATE @workflow_status
+SET status = 'ENQUEUED', wait_kind = NULL, updated_at = {now_ms},
+    deduplication_id = CASE WHEN is_debounced THEN NULL ELSE deduplication_id END
 WHERE status = 'DELAYED' AND delay_until_epoch_ms <= {now_ms};
 
 -- name: steps_of_runs

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from holdfast import faults
 from holdfast.core.backoff import backoff
-from holdfast.errors import Conflict, Retryable, Superseded, Unavailable
+from holdfast.errors import Conflict, Retryable, Superseded, Unavailable, UnknownCommit
 from holdfast.workflows.recorder import Kept
 from holdfast.workflows.transactions.conversation import Conversation
 from holdfast.workflows.transactions.queries import transaction_queries
@@ -109,7 +109,7 @@ class OwnDatabase:
                     lambda transaction: transaction.fetch(query, id=operation.run.id, identity=operation.identity)
                 )
                 return _judged(operation, rows[0] if rows else None)
-            except (Unavailable, Retryable) as error:
+            except (Unavailable, Retryable, UnknownCommit) as error:  # a question that is lost is asked again
                 failures += 1
                 await self._pause(operation, failures, error)
 

@@ -20,10 +20,11 @@ w.attributes
 -- fragment: narrowing
 -- What an index leads to. It is added to the filters only when it is known that it leads to few runs; the filters
 -- themselves are written so that no index is chosen for them. Otherwise an index might be chosen that leads to most of
--- the table, all of which would have to be sorted.
+-- the table, all of which would have to be sorted. Two ends make a narrow range to PostgreSQL while it knows nothing of a
+-- table; one end would be a third of it.
 [[ AND w.workflow_uuid >= :prefix_from ]]
 [[ AND w.workflow_uuid < :prefix_to ]]
-[[ AND w.updated_at >= :touched_from ]]
+[[ AND w.updated_at >= :touched_from AND w.updated_at < 9007199254740992 ]]
 [[ AND {attributes} ]]
 [[ forks_only? AND w.forked_from IS NOT NULL ]]
 [[ children_only? AND w.parent_workflow_id IS NOT NULL ]]
@@ -120,6 +121,7 @@ WHERE w.status = 'PENDING'
 {filters}
 
 -- name: runs_newest
+{planned}
 SELECT * FROM (
     SELECT {columns} {the_rest}
     [[ AND w.created_at <= :beyond AND (w.created_at < :beyond OR w.workflow_uuid < :beyond_id) ]]
@@ -133,6 +135,7 @@ SELECT * FROM (
 ORDER BY created_at DESC, workflow_uuid DESC LIMIT :most;
 
 -- name: runs_oldest
+{planned}
 SELECT * FROM (
     SELECT {columns} {the_rest}
     [[ AND w.created_at >= :beyond AND (w.created_at > :beyond OR w.workflow_uuid > :beyond_id) ]]
@@ -147,6 +150,7 @@ ORDER BY created_at, workflow_uuid LIMIT :most;
 
 -- name: runs_probe
 -- How many runs an index would lead to, up to :most: whether they are few enough to be sorted.
+{planned}
 SELECT count(*) AS found FROM (
     SELECT 1 AS one FROM @workflow_status AS w
     WHERE true [[ partial? AND w.status <> 'PENDING' ]] {narrowing}

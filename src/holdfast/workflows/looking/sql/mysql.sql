@@ -1,3 +1,5 @@
+-- fragment: planned
+
 -- fragment: in_list
 IN (SELECT l.v FROM JSON_TABLE(
 

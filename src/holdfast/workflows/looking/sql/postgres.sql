@@ -1,3 +1,8 @@
+-- fragment: planned
+-- Planned for the values there are. A plan for any values, which PostgreSQL makes after some calls, does not know how
+-- short a page is, and walks all runs in search of a rare one.
+SET LOCAL plan_cache_mode = force_custom_plan;
+
 -- fragment: in_list
 -- An array: the planner looks into it, which it does not do with the elements of a JSON text.
 = ANY(CAST(

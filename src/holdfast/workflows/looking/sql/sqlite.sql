@@ -1,3 +1,5 @@
+-- fragment: planned
+
 -- fragment: in_list
 IN (SELECT value FROM json_each(
 
