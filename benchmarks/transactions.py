@@ -46,9 +46,8 @@ def _async_app(url: str) -> tuple[AsyncHoldfast, Callable[[str, int], Awaitable[
 
     @app.workflow
     async def steps(kind: str, number: int) -> None:
-        step = {"plain": plain, "transaction": counted}[kind]
         for _ in range(_STEPS):
-            await step(number)
+            await (plain(number) if kind == "plain" else counted(number))
 
     return app, steps
 
@@ -66,9 +65,8 @@ def _sync_app(url: str) -> tuple[Holdfast, Callable[[str, int], None]]:
 
     @app.workflow
     def steps(kind: str, number: int) -> None:
-        step = {"plain": plain, "transaction": counted}[kind]
         for _ in range(_STEPS):
-            step(number)
+            plain(number) if kind == "plain" else counted(number)
 
     return app, steps
 

@@ -127,3 +127,23 @@ def test_i6_a_run_whose_worker_dies_while_it_hands_over_ends_once(kind: str, sta
     for number in range(3):
         assert second.hear("result", f"lingering-{number}")[2] == "lingered"
     scene.check_record()
+
+
+# Where a worker may die that puts runs away whenever they wait, and loads them again.
+WHILE_WAITING = [("run.put_away", 1), ("run.put_away", 2), ("run.claimed", 1), ("run.loaded", 1), ("step.recorded", 6)]
+RESTLESS = LEASE | {"put_away_after": 0.001}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("point", "at"), WHILE_WAITING)
+@TURNS
+def test_i6_a_run_whose_worker_dies_putting_it_away_or_loading_it_ends_once(
+    kind: str, point: str, at: int, turn: int, stage: Callable[[str], Stage]
+) -> None:
+    place = WHILE_WAITING.index((point, at)) + turn
+    scene = stage(kind)
+    doomed = scene.ready(colour_for(kind, place), app=RESTLESS, faults=[(point, at, "kill")])
+    start_all(doomed)
+    assert doomed.end() == -signal.SIGKILL
+
+    finish_all(scene, scene.ready(colour_for(kind, place + 1), app=RESTLESS))

@@ -13,6 +13,7 @@ import pytest
 
 from holdfast.testing.restarts import check_that_only_poison_is_given_up
 from holdfast.testing.stage import Stage
+from holdfast.testing.workers import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,3 +28,28 @@ def test_i6_long_sleeps_and_restarts_beside_a_poisonous_neighbour_give_up_the_po
     with ExitStack() as afterwards:
         scene = Stage(PROGRAM, fresh_database(kind), tmp_path / "effects", afterwards)
         check_that_only_poison_is_given_up(scene, cap=2, sleeps=6, lease=0.7)
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres", "mariadb"])
+@pytest.mark.parametrize("colour", ["async", "sync"])
+def test_i6_a_close_in_the_middle_of_everything_ends_no_run(
+    kind: str, colour: str, fresh_database: Callable[[str], str], tmp_path: Path
+) -> None:
+    """Wherever a run is when its executor closes, it is handed over; that the application closes is not its outcome."""
+    with ExitStack() as afterwards:
+        scene = Stage(PROGRAM, fresh_database(kind), tmp_path / "effects", afterwards)
+        worker = scene.ready(colour, app={"lease": 10.0})
+        for number in range(40):
+            worker.tell("start", "march", f"run-{number}", 400, 0.0)
+            worker.hear("started", f"run-{number}")
+        for _ in range(4):
+            before = len(scene.ledger.all())
+            until(lambda: len(scene.ledger.all()) > before + 100)  # noqa: B023 -- asked at once
+            worker.tell("close")
+            worker.hear("closed")
+            assert set(scene.statuses().values()) <= {"ENQUEUED", "SUCCESS"}
+            worker = scene.ready(colour, app={"lease": 10.0})
+        until(scene.all_ended)
+        assert {row["recovery_attempts"] for row in scene.fetch("SELECT recovery_attempts FROM {runs}")} == {0}
+        assert scene.fetch("SELECT 1 AS one FROM {runs} WHERE executions > 1")
+        scene.check_record()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from holdfast.testing.contract.workflows_enqueue import QueueEntryContract
+from holdfast.testing.contract.workflows_outbox import OutboxContract
 
 if TYPE_CHECKING:
     from holdfast.testing.contract import Venue
@@ -20,3 +21,7 @@ def venue(shared_venue: Venue) -> Venue:
 
 class TestQueueEntry(QueueEntryContract):
     """One suite, every shared column of the table in ``conftest``."""
+
+
+class TestOutbox(OutboxContract):
+    """The same for transactions of the user's own."""

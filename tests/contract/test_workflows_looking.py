@@ -10,6 +10,7 @@ import pytest
 from holdfast import Holdfast
 from holdfast.errors import ConfigurationError
 from holdfast.testing.contract.workflows_looking import LookingContract
+from holdfast.testing.contract.workflows_states import StatesContract
 from holdfast.testing.contract.workflows_transfer import TransferContract, through_text
 from holdfast.workflows.looking import Filters
 
@@ -26,6 +27,10 @@ def venue(shared_venue: Venue) -> Venue:
 
 
 class TestLooking(LookingContract):
+    """One suite, every shared column of the table in ``conftest``."""
+
+
+class TestStates(StatesContract):
     """One suite, every shared column of the table in ``conftest``."""
 
 

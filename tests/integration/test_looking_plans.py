@@ -92,12 +92,12 @@ async def _plans(url: str, size: str, explain: Explain) -> dict[str, tuple[str, 
             values = _fitted(manager, conditions(filters) | halves(filters))
             if narrow:
                 values |= {**narrow, "narrow": True}
-                ((text, args),) = queries["runs_probe"].bind(
+                *_, (text, args) = queries["runs_probe"].bind(
                     {**narrow, "partial": "prefix_from" not in narrow, "most": 9}
                 )
                 plans[f"probe of {given}"] = await explain(manager, text, args), index
             for query in ("runs_newest", "runs_oldest"):
-                ((text, args),) = queries[query].bind({**values, "most": 51})
+                *_, (text, args) = queries[query].bind({**values, "most": 51})
                 plans[f"{query} {given}"] = await explain(manager, text, args), index
         return plans
 

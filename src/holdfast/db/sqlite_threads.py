@@ -75,12 +75,14 @@ class SqliteThreads:
 
     @asynccontextmanager
     async def exclusive(self) -> AsyncIterator[TurnSession]:
-        """Lend the thread to one task until the block ends; what is left open then is rolled back."""
+        """Lend the thread to one task until the block ends; what is left open then is rolled back.
+
+        The first statement waits until it is its turn.
+        """
         self._refuse_if_stopped()
         turn = _Turn()
         self._jobs.put(turn.serve)
         try:
-            await turn.begun.future
             yield TurnSession(turn)
         finally:
             turn.steps.put(None)
@@ -137,13 +139,11 @@ class _Turn:
     """The time during which the writer serves one task alone."""
 
     def __init__(self) -> None:
-        self.begun = Reply[None]()
         self.steps: SimpleQueue[Job | None] = SimpleQueue()
         self.connection: SqliteConnection | None = None
 
     def serve(self, connection: SqliteConnection) -> None:
         self.connection = connection
-        self.begun.give(None)
         while (step := self.steps.get()) is not None:
             step(connection)
         connection.rollback()

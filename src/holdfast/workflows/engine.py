@@ -195,6 +195,7 @@ class Engine:
             self._due_in,
             self._told_ended,
         )
+        self.results = Results(self.manager, self.queries, world)
         parking = parking_queries(self.manager.dialect, settings.schema, clock_offset_ms=settings.clock_offset_ms)
         self.wakes = Wakes(self.manager, parking, self.work_released)
         self.parker = Parker(
@@ -202,12 +203,12 @@ class Engine:
             self.queries,
             parking,
             self.runner,
+            self.results,
             world,
             self.now,
             self.on_loop,
             after=settings.put_away_after,
         )
-        self.results = Results(self.manager, self.queries, world)
         self.durable = Durable(self)
         beat_manager = ConnectionManager(
             settings.url,

@@ -89,7 +89,12 @@ class _Statements:
 
     def _execute(self, sql: str, values: Sequence[Any]) -> CursorResult[Any]:
         statement, places = _named(sql, self._dialect)
-        return self._connection.execute(statement, {f"p{place}": values[place] for place in places})
+        return self._connection.execute(statement, {f"p{place}": _adaptable(values[place]) for place in places})
+
+
+def _adaptable(value: Any) -> Any:
+    """Return what every driver of PostgreSQL takes for an array, if it is one: a list."""
+    return list(value) if isinstance(value, tuple | range) else value
 
 
 @lru_cache(maxsize=256)

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("holdfast.dispatch")
 
-_SPACING = 0.008  # between two notifications: what is told meanwhile is told once
+# Between two notifications; what is told meanwhile is told once. It grows while there is always something to tell.
+_SHORTEST, _LONGEST = 0.001, 0.008
 _CHECK_EVERY = 15.0  # a connection that a firewall has dropped looks alive until something is said on it
 _PATIENCE = 5.0
 _FAREWELL = 1.0
@@ -86,6 +87,7 @@ class PostgresWakeUps:
         self._listens = listens
         self._voice: Voice | None = None
         self._told = False
+        self._spacing = _SHORTEST
         self._stirred = asyncio.Event()
         self._stopping = asyncio.Event()
         self._failures = 0
@@ -169,7 +171,8 @@ class PostgresWakeUps:
             if not voice.usable:
                 raise
             logger.debug("A hint was not sent: %s", error)
-        await _set_within(self._stopping, _SPACING)
+        await _set_within(self._stopping, self._spacing)
+        self._spacing = min(_LONGEST, self._spacing * 2) if self._told else _SHORTEST
 
     def _note(self, error: Exception) -> None:
         self._failures += 1

@@ -350,20 +350,48 @@ class DeduplicationContract:
 
         Stage(venue).play(scene)
 
-    def test_two_processes_that_take_turns_never_have_two_runs(self, venue: Venue) -> None:
-        """A run that ends frees the id between two statements of the one that wants it."""
+    def test_applications_that_race_for_a_deduplication_id_have_one_run(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            racers = [Sums(stage) for _ in range(3)]
+            queue = racers[0].queue
+            for each in racers:
+                await each.app.launch()
+
+            async def race(racer: Sums, number: int) -> list[str]:
+                once = Queued(racer.flow, racer.app, queue_name=queue, on_duplicate="return_existing")
+                names = [f"once-{place}" for place in range(8)]
+                calls = [once.options(deduplication_id=each).call(number) for each in names[:: (-1) ** number]]
+                alone = [await once.options(deduplication_id=f"alone-{each}").enqueue(number) for each in names]
+                many = await once.enqueue_many(calls)
+                return [each.workflow_id for each in (*alone, *many[:: (-1) ** number])]
+
+            found = await racers[0].app.at_once(*(partial(race, racer, n) for n, racer in enumerate(racers)))
+            assert found[0] == found[1] == found[2]
+            assert len(racers[0].waiting()) == len(set(found[0])) == 16
+
+        Stage(venue).play(scene)
+
+    def test_deduplication_id_that_is_freed_while_it_is_wanted_is_never_had_by_two(self, venue: Venue) -> None:
+        """Runs end between the statements of those who want their deduplication id."""
 
         async def scene(stage: Stage) -> None:
-            async with Sums(stage) as sums:
-                await sums.listen()
-                once = sums.queued.options(deduplication_id="once", on_duplicate="return_existing")
+            racers = [Sums(stage) for _ in range(2)]
+            queue = racers[0].queue
+            for each in racers:
+                await each.app.launch()
+            await racers[0].listen()
 
-                async def take(number: int) -> list[Handle]:
-                    return [await once.enqueue(number) for _ in range(10)]
+            async def take(racer: Sums, number: int) -> list[int]:
+                chosen = {"queue_name": queue, "deduplication_id": "once", "on_duplicate": "return_existing"}
+                once = Queued(racer.flow, racer.app, **chosen)
+                return [await (await once.enqueue(number, place)).result() for place in range(10)]
 
-                made = await sums.app.at_once(*(partial(take, number) for number in range(4)))
-                for handle in itertools.chain.from_iterable(made):
-                    assert await handle.result() in range(4)
+            found = await racers[0].app.at_once(*(partial(take, racer, n) for n, racer in enumerate(racers)))
+            assert all(value in range(11) for value in itertools.chain.from_iterable(found))
+            rows = racers[0].waiting()
+            assert 10 <= len(rows) <= 20
+            assert {row["status"] for row in rows} == {"SUCCESS"}
+            assert _most_at_once(rows) == 1
 
         Stage(venue).play(scene)
 
@@ -443,6 +471,29 @@ class DebounceContract:
                 )
                 assert len({handle.workflow_id for handle in made}) == 2
                 assert len(sums.waiting()) == 2
+
+        Stage(venue).play(scene)
+
+    def test_applications_that_race_to_debounce_lose_no_last_call(self, venue: Venue) -> None:
+        """Runs become due while they are put off: the last call of each is in a run, whichever that is."""
+
+        async def scene(stage: Stage) -> None:
+            racers = [Sums(stage) for _ in range(2)]
+            queue = racers[0].queue
+            for each in racers:
+                await each.app.launch()
+            await racers[0].listen()
+
+            async def press(racer: Sums, number: int) -> int:
+                button = Queued(racer.flow, racer.app, queue_name=queue)
+                for place in range(15):
+                    handle = await button.debounce("k", 0.01, number, place * 2)
+                found: int = await handle.result()
+                return found
+
+            found = await racers[0].app.at_once(*(partial(press, racer, n) for n, racer in enumerate(racers)))
+            assert max(found) in {28, 29}
+            assert {row["status"] for row in racers[0].waiting()} == {"SUCCESS"}
 
         Stage(venue).play(scene)
 
@@ -556,6 +607,12 @@ class EnqueueChildrenContract:
 
 class QueueEntryContract(EnqueueContract, DeduplicationContract, DebounceContract, EnqueueChildrenContract):
     """Everything that is promised about putting runs in queues."""
+
+
+def _most_at_once(rows: list[Row]) -> int:
+    """Return how many of the runs had not ended at the same moment."""
+    edges = [(row["created_at"], 1) for row in rows] + [(row["completed_at"], -1) for row in rows]
+    return max(itertools.accumulate(change for _, change in sorted(edges)))
 
 
 async def _awaited(app: App, verb: Any, *args: Any) -> Any:

@@ -9,7 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from holdfast import faults
-from holdfast.errors import PipelineClosed, Superseded
+from holdfast.errors import DatabaseError, PipelineClosed, Superseded
+from holdfast.model.workflow import WorkflowStatus
 from holdfast.workflows.parking.facts import PutAwayRuns
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from holdfast.db.queries import Queries
     from holdfast.model.world import World
     from holdfast.workflows.parking.waits import Wait
+    from holdfast.workflows.results import Results
     from holdfast.workflows.run import Run
     from holdfast.workflows.runner import Runner
 
@@ -46,6 +48,7 @@ class Parker:
         queries: Queries,
         parking: Queries,
         runner: Runner,
+        results: Results,
         world: World,
         now: Callable[[], float],
         on_loop: Callable[[Callable[[], None]], bool],
@@ -55,6 +58,7 @@ class Parker:
         self._pipeline = pipeline
         self._kind = PutAwayRuns(queries, parking)
         self._runner = runner
+        self._results = results
         self._world = world
         self._now = now
         self._on_loop = on_loop
@@ -121,11 +125,25 @@ class Parker:
                     self._begin(self._put_away(run, changes))
         self._watching = False
 
+    async def _has_come(self, wait: Wait) -> bool:
+        if not wait.results:
+            return False
+        try:
+            found = [await self._results.look(each) for each in wait.results]
+        except DatabaseError:  # it is away: whoever waits goes on waiting here
+            return True
+        return any(row is None or WorkflowStatus(row["status"]).has_ended for row in found)
+
     async def _put_away(self, run: Run, changes: int) -> None:
-        """Stop the execution, then write down that it waits: no step may begin that could not be recorded."""
+        """Stop the execution, then write down that it waits: no step may begin that could not be recorded.
+
+        Not if what it waits for has happened, and is about to be told: it would be woken, and put away again, for ever.
+        """
         waits = run.waits()
         whole = waits.together()
-        if whole is None or waits.changes != changes or run.stopped is not None or run.ended or self._stopped:
+        if whole is None or await self._has_come(whole):
+            return
+        if waits.changes != changes or run.stopped is not None or run.ended or self._stopped:
             return
         logger.debug("Run %s is put away; it waits for a %s.", run.id, whole.kind)
         self._runner.stop(run, PutAway("it waits for long, and was put away"))

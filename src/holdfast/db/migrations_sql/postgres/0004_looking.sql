@@ -39,7 +39,9 @@ CREATE INDEX idx_workflow_status_list_dedup ON @workflow_status (deduplication_i
     WHERE deduplication_id IS NOT NULL;
 CREATE INDEX idx_workflow_status_list_priority ON @workflow_status (priority, created_at)
     WHERE status <> 'PENDING' AND priority <> 0;
-CREATE INDEX idx_workflow_status_list_attempts ON @workflow_status (recovery_attempts) WHERE recovery_attempts > 0;
+-- + 0 keeps it out of the statement that sets attempts back, which finds its runs by their key.
+CREATE INDEX idx_workflow_status_list_attempts ON @workflow_status (recovery_attempts)
+    WHERE recovery_attempts + 0 > 0;
 CREATE INDEX idx_workflow_status_list_deadline ON @workflow_status (created_at)
     WHERE status <> 'PENDING' AND workflow_deadline_epoch_ms IS NOT NULL;
 CREATE INDEX idx_workflow_status_list_forked ON @workflow_status (created_at)

@@ -88,7 +88,7 @@ w.attributes
 [[ has_deadline? AND w.workflow_deadline_epoch_ms IS NOT NULL ]]
 [[ is_timeless? AND w.workflow_deadline_epoch_ms IS NULL ]]
 [[ queues_only? AND COALESCE(w.queue_name, NULL) IS NOT NULL ]]
-[[ AND w.recovery_attempts > 0 AND w.recovery_attempts >= :min_recovery_attempts ]]
+[[ AND w.recovery_attempts + 0 > 0 AND w.recovery_attempts >= :min_recovery_attempts ]]
 [[ AND w.created_at >= :created_after ]]
 [[ AND w.created_at < :created_before ]]
 [[ AND w.started_at_epoch_ms >= :started_after ]]

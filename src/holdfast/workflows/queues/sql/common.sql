@@ -73,9 +73,10 @@ SELECT
      WHERE w.status IN ('PENDING', 'ENQUEUED', 'DELAYED') AND w.workflow_deadline_epoch_ms IS NOT NULL
        AND w.workflow_deadline_epoch_ms <= {now_ms} LIMIT 1) AS overdue,
     (SELECT 1 FROM @workflow_waits LIMIT 1) AS parked,
-    (SELECT 1 FROM @workflow_status AS w
+    (SELECT 1 FROM @workflow_status AS w {by_age}
      WHERE w.status = 'ENQUEUED' AND w.queue_name = :internal_queue LIMIT 1) AS released,
-    (SELECT 1 FROM @workflow_status AS w WHERE w.status = 'ENQUEUED' AND w.queue_name = q.name LIMIT 1) AS waiting,
+    (SELECT 1 FROM @workflow_status AS w {by_age}
+     WHERE w.status = 'ENQUEUED' AND w.queue_name = q.name LIMIT 1) AS waiting,
     {settings}
 FROM (SELECT 1 AS one) AS here LEFT JOIN @queues AS q ON here.one = 1;
 
@@ -202,7 +203,7 @@ ORDER BY q.priority, q.created_at, q.workflow_uuid
 WHERE q.status = 'ENQUEUED' AND q.queue_name = :queue_name
 AND q.queue_partition_key = :partition_key
 {fitting}
-ORDER BY q.created_at, q.workflow_uuid
+ORDER BY {partition_age_order}
 {claimed};
 
 -- name: partition_claim_by_priority

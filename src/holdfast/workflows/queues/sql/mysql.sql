@@ -40,6 +40,10 @@ AND (:suspects = 1 OR q.recovery_attempts = 0
      OR q.recovery_attempts * 2 < CAST(JSON_EXTRACT(:caps, CONCAT('$."', q.name, '"')) AS SIGNED)
      OR q.recovery_attempts > CAST(JSON_EXTRACT(:caps, CONCAT('$."', q.name, '"')) AS SIGNED))
 
+-- fragment: partition_age_order
+-- The index goes on by id. It is too long for the server to know that, and the runs would be sorted if it were asked for.
+q.created_at
+
 -- fragment: claim
 UPDATE (
     SELECT q.workflow_uuid FROM @workflow_status AS q
@@ -64,8 +68,9 @@ SELECT
     w.workflow_uuid, w.status, w.name, w.class_name, w.config_name, w.inputs, w.serialization, w.owner_xid,
     w.recovery_attempts, w.generation, w.retries, w.workflow_deadline_epoch_ms, w.parent_workflow_id, w.executions,
     w.executor_id, w.queue_name, w.queue_partition_key, w.priority, w.created_at
-FROM @workflow_status AS w
-WHERE w.incarnation = :incarnation AND w.owner_xid LIKE CONCAT(:claim, '.%')
+FROM @workflow_status AS w FORCE INDEX (idx_workflow_status_owner)
+WHERE w.incarnation = :incarnation AND w.status IN ('PENDING', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED')
+  AND w.owner_xid LIKE CONCAT(:claim, '.%')
 
 -- name: queue_register
 INSERT INTO @queues (
@@ -88,3 +93,14 @@ UPDATE (
 ) AS c STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY) ON w.workflow_uuid = c.workflow_uuid
 SET w.status = 'ENQUEUED', w.updated_at = {now_ms},
     w.deduplication_id = CASE WHEN w.is_debounced THEN NULL ELSE w.deduplication_id END;
+
+-- name: partitions_waiting
+-- Steps from one key to the next by itself when all columns of the index up to the key are grouped by. In a recursive
+-- query it would begin at the first key each time.
+SELECT w.queue_partition_key AS partition_key FROM @workflow_status AS w {by_partition}
+WHERE w.status = 'ENQUEUED' AND w.queue_name = :queue_name AND w.queue_partition_key IS NOT NULL
+  [[ AND w.queue_partition_key > :after ]]
+  [[ AND w.queue_partition_key <= :until ]]
+GROUP BY w.status, w.queue_name, w.queue_partition_key
+ORDER BY w.queue_partition_key
+LIMIT :most;

@@ -27,6 +27,9 @@ FOR UPDATE OF w SKIP LOCKED
 -- that can try them alone; those over it are taken, to be ended. What others can run and this executor cannot is passed
 -- over, and takes nobody's place.
 
+-- fragment: partition_age_order
+q.created_at, q.workflow_uuid
+
 -- fragment: claim
 UPDATE @workflow_status AS w
 SET status = CASE WHEN w.recovery_attempts > CAST(CAST(:caps AS jsonb) ->> w.name AS bigint)

@@ -28,6 +28,9 @@ INDEXED BY idx_workflow_status_partition_age
 -- fragment: by_partition_priority
 INDEXED BY idx_workflow_status_partition
 
+-- fragment: partition_age_order
+q.created_at, q.workflow_uuid
+
 -- fragment: claim
 UPDATE @workflow_status AS w
 SET status = CASE WHEN w.recovery_attempts > json_extract(:caps, '$."' || w.name || '"')

@@ -1,0 +1,79 @@
+"""A process that never polls: it reads its table when it is hinted at, and says what it saw, and when.
+
+It is told what to do on standard input, a JSON list a line, and answers on standard output. It ends with its input.
+``put N`` commits the number N, tells the others and says when it had committed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import threading
+import time
+from typing import Any
+
+from holdfast.db import ConnectionManager
+from holdfast.model.world import RealWorld
+from holdfast.workflows.wakeups import wakeups_for
+
+SETTINGS = json.loads(sys.argv[1])
+
+
+def say(*words: Any) -> None:
+    os.write(1, (json.dumps(words) + "\n").encode())
+
+
+class Ear:
+    """Reads when woken, one read for all hints that come meanwhile."""
+
+    def __init__(self, manager: ConnectionManager) -> None:
+        self._manager = manager
+        self._woken = asyncio.Event()
+        self._seen = -1
+        self._reads = 0
+        self.wakeups = wakeups_for(
+            manager, "holdfast", RealWorld(), self._woken.set, enabled=bool(SETTINGS.get("enabled", True))
+        )
+
+    async def serve(self) -> None:
+        await self.wakeups.start()
+        threading.Thread(target=self._listen, args=(asyncio.get_running_loop(),), daemon=True).start()
+        say("ready")
+        while True:
+            await self._woken.wait()
+            self._woken.clear()
+            await self._read()
+
+    async def _read(self) -> None:
+        self._reads += 1
+        rows = await self._manager.fetch("SELECT n FROM heard WHERE n > ? ORDER BY n", self._seen)
+        at = time.monotonic()
+        for row in rows:
+            self._seen = row["n"]
+            say("saw", self._seen, at)
+
+    async def put(self, number: int) -> None:
+        await self._manager.execute("INSERT INTO heard VALUES (?)", number)
+        at = time.monotonic()
+        self.wakeups.tell()
+        say("put", number, at)
+
+    async def report(self, question: str) -> None:
+        say("report", question, self.wakeups.alive, self._reads)
+
+    def _listen(self, loop: asyncio.AbstractEventLoop) -> None:
+        for line in sys.stdin:
+            verb, *args = json.loads(line)
+            asyncio.run_coroutine_threadsafe(getattr(self, verb)(*args), loop)
+        os._exit(0)
+
+
+async def main() -> None:
+    async with ConnectionManager(SETTINGS["url"]) as manager:
+        await Ear(manager).serve()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
