@@ -25,7 +25,7 @@ PACKAGE = "holdfast"
 ROOT = "__init__"
 
 _GROUND = ("model", "errors", "faults")
-_STAIRS = ("core", "serialize", "db", "stores", "resilience", "workflows", "app")
+_STAIRS = ("core", "serialize", "db", "stores", "resilience", "workflows", "client", "app")
 _LEAVES = ("web", "cli", "integrations")
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from holdfast.testing.contract.workflows_control import ControlContract
+from holdfast.testing.contract.workflows_going_back import GoingBackContract
 
 if TYPE_CHECKING:
     from holdfast.testing.contract import Venue
@@ -18,5 +19,5 @@ def venue(shared_venue: Venue) -> Venue:
     return shared_venue
 
 
-class TestControl(ControlContract):
+class TestControl(ControlContract, GoingBackContract):
     """One suite, every shared column of the table in ``conftest``."""

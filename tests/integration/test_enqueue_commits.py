@@ -172,7 +172,7 @@ def test_superseded_workflow_enqueues_nothing(at_desk: Callable[..., None]) -> N
     async def scene(desk: Desk) -> None:
         run = await desk.rows.insert(WorkflowStatus.PENDING)
         other = await desk.rows.insert(WorkflowStatus.PENDING)
-        lost = desk.record(run, [desk.entry(1)], token="another")  # noqa: S106 -- a token of ours, which is no secret
+        lost = desk.record(run, [desk.entry(1)], token="another")
         kept = desk.record(other, [desk.entry(2), desk.entry(3)], together=True)
         outcomes = await desk.apply(desk.by_workflow(), lost, kept)
         assert isinstance(outcomes[0], Superseded)

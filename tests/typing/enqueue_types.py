@@ -6,13 +6,13 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, assert_type
 
 from holdfast import AsyncHandle, AsyncHoldfast, Handle, Holdfast
+from holdfast.workflows.ticket import PlannedCall
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
     from sqlalchemy.orm import Session
 
     from holdfast.db import SyncTransaction, Transaction
-    from holdfast.workflows.ticket import PlannedCall
 
 app = Holdfast("sqlite:///x.sqlite")
 aapp = AsyncHoldfast()

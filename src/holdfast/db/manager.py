@@ -237,6 +237,11 @@ class TransactionBlock:
         self._lent = AsyncExitStack()
         self.is_open = True
 
+    @property
+    def ended_early(self) -> bool:
+        """Whether a statement has ended the transaction on the server, as DDL does on MariaDB/MySQL: it commits."""
+        return self._session.usable and not self._session.in_transaction
+
     async def begin(self) -> Transaction:
         """Take a session of one's own and open a transaction on it."""
         self._manager.refuse_inside_transaction("transaction", besides=self)

@@ -72,11 +72,6 @@ class Transaction:
         self.is_open = True
         self.failed = False
 
-    @property
-    def ended_early(self) -> bool:
-        """Whether a statement has ended the transaction on the server, as DDL does on MariaDB/MySQL: it commits."""
-        return self._session.usable and not self._session.in_transaction
-
     async def execute(self, sql: str | Query, *args: Any, **named: Any) -> int:
         """Run a statement; return how many rows it touched."""
         if isinstance(sql, Query):

@@ -6,11 +6,11 @@ of the workflow that asks, and a replay gets the same answer. ``management.py`` 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypedDict, TypeVar
 
-from holdfast.errors import ConfigurationError, MisuseError, WorkflowNotFound
+from holdfast.errors import ConfigurationError, MisuseError
 from holdfast.model.workflow import (
     ApplicationVersion,
     Changes,
@@ -48,6 +48,10 @@ class Desk:
     pruner: Pruner
     versions: Versions
     queues: QueueStore
+
+    def on_behalf(self, names: Callable[[int], str]) -> Desk:
+        """Return the desk for one request of a workflow; see ``Control.on_behalf``."""
+        return replace(self, control=self.control.on_behalf(names))
 
 
 class Request(NamedTuple, Generic[T]):
@@ -350,10 +354,7 @@ def latest_version() -> Request[ApplicationVersion]:
     """Ask which version is the latest."""
 
     async def call(desk: Desk) -> ApplicationVersion:
-        found = await desk.versions.all()
-        if not found:
-            raise WorkflowNotFound("No application version has registered: no application was ever launched here.")
-        return found[0]
+        return await desk.versions.latest()
 
     return Request("get_latest_application_version", call, {}, ApplicationVersion)
 

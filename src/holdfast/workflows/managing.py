@@ -40,26 +40,29 @@ class Managing(Generic[T]):
     async def carry_out(self, place: WorkflowPlace | None) -> T:
         """Carry the request out; in a workflow once, and from the record on replay."""
         if place is None:
-            return await self._do()
+            return await self._do(self._engine.desk)
 
-        async def produce(_: Operation) -> T:
-            return await self._do()
+        async def produce(operation: Operation) -> T:
+            return await self._do(self._desk_for(operation))
 
         return cast("T", await self._engine.recorder.do(place, self._name, self._mark(), self._codec(), produce))
 
     def carry_out_blocking(self, place: WorkflowPlace | None) -> T:
         """Do as ``carry_out`` from a thread."""
+        engine = self._engine
         if place is None:
-            return self._engine.ask_blocking(self._do())
-        return cast(
-            "T",
-            self._engine.recorder.do_blocking(
-                place, self._name, self._mark(), self._codec(), lambda _: self._engine.ask_blocking(self._do())
-            ),
-        )
+            return engine.ask_blocking(self._do(engine.desk))
 
-    async def _do(self) -> T:
-        answer = await self._call(self._engine.desk)
+        def produce(operation: Operation) -> T:
+            return engine.ask_blocking(self._do(self._desk_for(operation)))
+
+        return cast("T", engine.recorder.do_blocking(place, self._name, self._mark(), self._codec(), produce))
+
+    def _desk_for(self, operation: Operation) -> Desk:
+        return self._engine.desk.on_behalf(lambda n: operation.run.child_id(f"{operation.identity}.{n}"))
+
+    async def _do(self, desk: Desk) -> T:
+        answer = await self._call(desk)
         await self._engine.look_around()
         return answer
 

@@ -39,7 +39,10 @@ class Versions:
 
     async def latest(self) -> ApplicationVersion:
         """Return the version that was set as latest last."""
-        return (await self.all())[0]
+        found = await self.all()
+        if not found:
+            raise WorkflowNotFound("No application version has registered: no application was ever launched here.")
+        return found[0]
 
     async def set_latest(self, name: str) -> None:
         """Make *name* the latest; it must have registered."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 # What a look costs is not the look but the waking up of an idle loop: a tenth of a millisecond or less.
-_LOOK_EVERY = 0.05
+_LOOK_EVERY = 0.06
 _LOOK_AGAIN = 0.025  # after a wake: what follows a commit is often another one
 # A commit is in the log before it is on the disk, and readers see it only after that. A look for work that came at
 # once would be too early for a commit whose disk is slow, and nothing would call for another one.

@@ -49,6 +49,7 @@ class FakeSession:
     """Buffers what is written in a transaction; ``commit`` makes it so, or fails in the way that is due."""
 
     usable = True
+    in_transaction = True
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -1,104 +1,21 @@
-"""The contract of putting runs in queues: one, many, once, later, by name, and as operations of a workflow."""
+"""The contract of putting runs in queues: one, many, later, by name, and as operations of a workflow."""
 
 from __future__ import annotations
 
-import itertools
-import secrets
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from holdfast.errors import (
-    CannotSerialize,
-    ConfigurationError,
-    Deduplicated,
-    HoldfastError,
-    MisuseError,
-    WorkflowConflict,
-)
-from holdfast.testing.contract.workflows_stage import App, Flow, Handle, Stage
+from holdfast.errors import CannotSerialize, ConfigurationError, Deduplicated, MisuseError, WorkflowConflict
+from holdfast.testing.contract.workflows_deduplication import DebounceContract, DeduplicationContract
+from holdfast.testing.contract.workflows_enqueue_stage import Queued, Sums, fresh, refusal
+from holdfast.testing.contract.workflows_stage import Handle, Stage
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterable
-
-    from holdfast.db.session import Row
     from holdfast.testing.contract.venue import Venue
-    from holdfast.testing.contract.workflows_stage import Life
-
-
-def fresh(what: str = "queue") -> str:
-    """Return a name that no other test has."""
-    return f"{what}-{secrets.token_hex(8)}"
-
-
-async def refusal(made: Awaitable[Any]) -> HoldfastError:
-    """Return the error that *made* raises."""
-    with pytest.raises(HoldfastError) as raised:
-        await made
-    return raised.value
-
-
-class Queued:
-    """A workflow of either colour with the verbs of queues, awaited; its runs go into a queue of its own."""
-
-    def __init__(self, flow: Flow, app: App, **options: Any) -> None:
-        self._app = app
-        self.queue = options.get("queue_name") or fresh()
-        self._plain = flow
-        self.raw = flow.options(**{"queue_name": self.queue, **options}).raw
-
-    def options(self, **options: Any) -> Queued:
-        return Queued(Flow(self._app, self.raw), self._app, **{"queue_name": self.queue, **options})
-
-    def call(self, *args: Any, **kwargs: Any) -> Any:
-        return self.raw.call(*args, **kwargs)
-
-    async def enqueue(self, *args: Any, **kwargs: Any) -> Handle:
-        return Handle(self._app, await self._app.value(self.raw.enqueue(*args, **kwargs)))
-
-    async def enqueue_many(self, calls: Iterable[Any]) -> list[Handle]:
-        return [Handle(self._app, each) for each in await self._app.value(self.raw.enqueue_many(calls))]
-
-    async def debounce(self, key: str, period: Any, *args: Any, **kwargs: Any) -> Handle:
-        return Handle(self._app, await self._app.value(self.raw.debounce(key, period, *args, **kwargs)))
-
-
-class Sums:
-    """An application with a workflow that adds, and a queue for it that nobody listens to until it is registered."""
-
-    def __init__(self, stage: Stage, **settings: Any) -> None:
-        self.stage = stage
-        self.app = stage.app(**settings)
-
-        async def add(first: int, second: int = 0) -> int:
-            return first + second
-
-        self.flow = self.app.workflow(add, name=f"add-{stage.version}")
-        self.queued = Queued(self.flow, self.app)
-
-    @property
-    def queue(self) -> str:
-        return self.queued.queue
-
-    async def __aenter__(self) -> Sums:
-        await self.app.launch()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.app.close()
-
-    async def listen(self) -> None:
-        """Let what is in the queue begin."""
-        await self.app.do("register_queue", self.queue)
-
-    def waiting(self) -> list[Row]:
-        """Return the rows of the queue, in the order in which they were made."""
-        return self.stage.rows(
-            f"SELECT * FROM {self.stage.table('workflow_status')} WHERE queue_name = ? ORDER BY workflow_uuid",
-            self.queue,
-        )
+    from holdfast.testing.contract.workflows_stage import App, Flow, Life
 
 
 class EnqueueContract:
@@ -118,7 +35,7 @@ class EnqueueContract:
                 assert await handle.result() == 3
                 ended = await handle.status()
                 assert ended.application_version == stage.version
-                assert ended.workflow_deadline_epoch_ms == ended.started_at_epoch_ms + 60_000
+                assert ended.workflow_deadline_epoch_ms == (ended.started_at_epoch_ms or 0) + 60_000
 
         Stage(venue).play(scene)
 
@@ -284,220 +201,6 @@ class EnqueueContract:
         Stage(venue).play(scene)
 
 
-class DeduplicationContract:
-    """What a deduplication id promises."""
-
-    def test_deduplication_id_belongs_to_one_run_that_has_not_ended(self, venue: Venue) -> None:
-        async def scene(stage: Stage) -> None:
-            async with Sums(stage) as sums:
-                once = sums.queued.options(deduplication_id="once")
-                first = await once.enqueue(1)
-                error = await refusal(once.enqueue(2))
-                assert isinstance(error, Deduplicated)
-                assert all(word in str(error) for word in (first.workflow_id, sums.queue, "'once'"))
-                same = await once.options(on_duplicate="return_existing").enqueue(3)
-                assert same.workflow_id == first.workflow_id
-                elsewhere = await once.options(queue_name=fresh()).enqueue(4)
-                assert elsewhere.workflow_id != first.workflow_id
-                await sums.listen()
-                assert await same.result() == 1
-                assert await (await once.enqueue(5)).result() == 5
-
-        Stage(venue).play(scene)
-
-    def test_cancelled_run_frees_its_deduplication_id(self, venue: Venue) -> None:
-        async def scene(stage: Stage) -> None:
-            async with Sums(stage) as sums:
-                once = sums.queued.options(deduplication_id="once")
-                first = await once.enqueue(1)
-                await sums.app.do("cancel_workflow", first.workflow_id)
-                assert (await once.enqueue(2)).workflow_id != first.workflow_id
-
-        Stage(venue).play(scene)
-
-    def test_of_many_at_once_one_has_the_deduplication_id(self, venue: Venue) -> None:
-        async def scene(stage: Stage) -> None:
-            async with Sums(stage) as sums:
-                once = sums.queued.options(deduplication_id="once", on_duplicate="return_existing")
-                others = [sums.queued.options(deduplication_id=f"other-{number}") for number in range(20)]
-                wanted = [*(once for _ in range(20)), *others]
-                made = await sums.app.at_once(*(partial(each.enqueue, 1) for each in wanted))
-                assert len({handle.workflow_id for handle in made[:20]}) == 1
-                assert len({handle.workflow_id for handle in made[20:]}) == 20
-                assert len(sums.waiting()) == 21
-
-        Stage(venue).play(scene)
-
-    def test_duplicate_fails_alone(self, venue: Venue) -> None:
-        async def scene(stage: Stage) -> None:
-            async with Sums(stage) as sums:
-                once = sums.queued.options(deduplication_id="once")
-                await once.enqueue(0)
-                refused = []
-
-                async def enqueue(number: int) -> str | None:
-                    try:
-                        chosen = once if number % 5 == 0 else sums.queued
-                        return (await chosen.enqueue(number)).workflow_id
-                    except Deduplicated as error:
-                        refused.append(error)
-                        return None
-
-                made = await sums.app.at_once(*(partial(enqueue, number) for number in range(25)))
-                assert len(refused) == 5
-                assert len(set(made) - {None}) == 20
-                assert len(sums.waiting()) == 21
-
-        Stage(venue).play(scene)
-
-    def test_applications_that_race_for_a_deduplication_id_have_one_run(self, venue: Venue) -> None:
-        async def scene(stage: Stage) -> None:
-            racers = [Sums(stage) for _ in range(3)]
-            queue = racers[0].queue
-            for each in racers:
-                await each.app.launch()
-
-            async def race(racer: Sums, number: int) -> list[str]:
-                once = Queued(racer.flow, racer.app, queue_name=queue, on_duplicate="return_existing")
-                names = [f"once-{place}" for place in range(8)]
-                calls = [once.options(deduplication_id=each).call(number) for each in names[:: (-1) ** number]]
-                alone = [await once.options(deduplication_id=f"alone-{each}").enqueue(number) for each in names]
-                many = await once.enqueue_many(calls)
-                return [each.workflow_id for each in (*alone, *many[:: (-1) ** number])]
-
-            found = await racers[0].app.at_once(*(partial(race, racer, n) for n, racer in enumerate(racers)))
-            assert found[0] == found[1] == found[2]
-            assert len(racers[0].waiting()) == len(set(found[0])) == 16
-
-        Stage(venue).play(scene)
-
-    def test_deduplication_id_that_is_freed_while_it_is_wanted_is_never_had_by_two(self, venue: Venue) -> None:
-        """Runs end between the statements of those who want their deduplication id."""
-
-        async def scene(stage: Stage) -> None:
-            racers = [Sums(stage) for _ in range(2)]
-            queue = racers[0].queue
-            for each in racers:
-                await each.app.launch()
-            await racers[0].listen()
-
-            async def take(racer: Sums, number: int) -> list[int]:
-                chosen = {"queue_name": queue, "deduplication_id": "once", "on_duplicate": "return_existing"}
-                once = Queued(racer.flow, racer.app, **chosen)
-                return [await (await once.enqueue(number, place)).result() for place in range(10)]
-
-            found = await racers[0].app.at_once(*(partial(take, racer, n) for n, racer in enumerate(racers)))
-            assert all(value in range(11) for value in itertools.chain.from_iterable(found))
-            rows = racers[0].waiting()
-            assert 10 <= len(rows) <= 20
-            assert {row["status"] for row in rows} == {"SUCCESS"}
-            assert _most_at_once(rows) == 1
-
-        Stage(venue).play(scene)
-
-
-class DebounceContract:
-    """What ``debounce`` promises."""
-
-    def test_debounced_calls_are_one_run_with_the_last_arguments(self, venue: Venue) -> None:
-        async def scene(stage: Stage) -> None:
-            stage.set_clock(0)
-            async with Sums(stage) as sums:
-                await sums.listen()
-                first = await sums.queued.debounce("k", 100, 1)
-                due = (await first.status()).delay_until_epoch_ms
-                stage.set_clock(60)
-                second = await sums.queued.debounce("k", timedelta(seconds=100), 2, second=5)
-                assert second.workflow_id == first.workflow_id
-                assert (await first.status()).delay_until_epoch_ms >= (due or 0) + 60_000
-                other = await sums.queued.debounce("other", 1_000, 3)
-                assert other.workflow_id != first.workflow_id
-                stage.set_clock(120)
-                assert (await first.status()).status == "DELAYED"
-                stage.set_clock(170)
-                assert await first.result() == 7
-                third = await sums.queued.debounce("k", 0, 9)
-                assert third.workflow_id != first.workflow_id
-                assert await third.result() == 9
-
-        Stage(venue).play(scene)
-
-    def test_debounced_run_that_is_due_takes_no_more_calls_while_it_waits_in_its_queue(self, venue: Venue) -> None:
-        async def scene(stage: Stage) -> None:
-            async with Sums(stage) as sums:
-                first = await sums.queued.debounce("k", 0, 1)
-                await stage.until(lambda: stage.run(first.workflow_id)["status"] == "ENQUEUED")
-                assert stage.run(first.workflow_id)["deduplication_id"] is None
-                second = await sums.queued.debounce("k", 60, 2)
-                assert second.workflow_id != first.workflow_id
-
-        Stage(venue).play(scene)
-
-    def test_debounce_ends_at_its_timeout(self, venue: Venue) -> None:
-        async def scene(stage: Stage) -> None:
-            stage.set_clock(0)
-            async with Sums(stage) as sums:
-                patient = sums.queued.options(debounce_timeout=250)
-                first = await patient.debounce("k", 100, 1)
-                made = (await first.status()).created_at
-                for clock in (90, 180):
-                    stage.set_clock(clock)
-                    again = await patient.debounce("k", 100, clock)
-                    assert again.workflow_id == first.workflow_id
-                state = await first.status()
-                assert state.delay_until_epoch_ms == made + 250_000
-                shorter = await sums.queued.options(debounce_timeout=5).debounce("short", 100, 1)
-                short = await shorter.status()
-                assert short.delay_until_epoch_ms == short.created_at + 5_000
-
-        Stage(venue).play(scene)
-
-    def test_debounce_refuses_what_it_decides_itself(self, venue: Venue) -> None:
-        async def scene(stage: Stage) -> None:
-            async with Sums(stage) as sums:
-                for wrong in ({"delay": 1}, {"deduplication_id": "x"}, {"workflow_id": "x"}):
-                    assert isinstance(await refusal(sums.queued.options(**wrong).debounce("k", 1, 1)), MisuseError)
-                for key, period in (("", 1), ("k", -1), ("k" * 250, 1)):
-                    assert isinstance(await refusal(sums.queued.debounce(key, period, 1)), ConfigurationError)
-                assert sums.waiting() == []
-
-        Stage(venue).play(scene)
-
-    def test_debounced_calls_at_once_are_one_run(self, venue: Venue) -> None:
-        async def scene(stage: Stage) -> None:
-            async with Sums(stage) as sums:
-                made = await sums.app.at_once(
-                    *(partial(sums.queued.debounce, f"k{number % 2}", 60, number) for number in range(16))
-                )
-                assert len({handle.workflow_id for handle in made}) == 2
-                assert len(sums.waiting()) == 2
-
-        Stage(venue).play(scene)
-
-    def test_applications_that_race_to_debounce_lose_no_last_call(self, venue: Venue) -> None:
-        """Runs become due while they are put off: the last call of each is in a run, whichever that is."""
-
-        async def scene(stage: Stage) -> None:
-            racers = [Sums(stage) for _ in range(2)]
-            queue = racers[0].queue
-            for each in racers:
-                await each.app.launch()
-            await racers[0].listen()
-
-            async def press(racer: Sums, number: int) -> int:
-                button = Queued(racer.flow, racer.app, queue_name=queue)
-                for place in range(15):
-                    handle = await button.debounce("k", 0.01, number, place * 2)
-                found: int = await handle.result()
-                return found
-
-            found = await racers[0].app.at_once(*(partial(press, racer, n) for n, racer in enumerate(racers)))
-            assert max(found) in {28, 29}
-            assert {row["status"] for row in racers[0].waiting()} == {"SUCCESS"}
-
-        Stage(venue).play(scene)
-
-
 class EnqueueChildrenContract:
     """What the verbs promise in a workflow."""
 
@@ -607,12 +310,6 @@ class EnqueueChildrenContract:
 
 class QueueEntryContract(EnqueueContract, DeduplicationContract, DebounceContract, EnqueueChildrenContract):
     """Everything that is promised about putting runs in queues."""
-
-
-def _most_at_once(rows: list[Row]) -> int:
-    """Return how many of the runs had not ended at the same moment."""
-    edges = [(row["created_at"], 1) for row in rows] + [(row["completed_at"], -1) for row in rows]
-    return max(itertools.accumulate(change for _, change in sorted(edges)))
 
 
 async def _awaited(app: App, verb: Any, *args: Any) -> Any:

@@ -68,7 +68,7 @@ def various(stage: Stage, amount: int) -> list[Run]:
         columns["completed_at"] = columns["created_at"] + 30 if draw.random() < 0.6 else None
         columns["workflow_deadline_epoch_ms"] = draw.choice([None, FIRST])
         columns["attributes"] = draw.choice(
-            [None, '{"n":1}', '{"n":"1"}', '{"n":true}', '{"n":[1]}', '{"k\\"é":"x","n":1.5}']
+            [None, '{"n":1}', '{"n":"1"}', '{"n":true}', '{"n":[1]}', '{"k\\"é":"x","n":1.5}', '{"z":"\\u0000"}']
         )
         runs.append(made(stage, number, **columns))
     return runs

@@ -10,7 +10,7 @@ import pytest
 from holdfast.db import ConnectionManager, SyncConnectionManager
 from holdfast.errors import Deduplicated, MisuseError, NotInitialized
 from holdfast.testing.colours import Colour
-from holdfast.testing.contract.workflows_enqueue import Sums, fresh, refusal
+from holdfast.testing.contract.workflows_enqueue_stage import Sums, fresh, refusal
 from holdfast.testing.contract.workflows_stage import Handle, Stage
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ class Outbox(Sums):
             async with ConnectionManager(self.stage.url) as manager, manager.transaction() as transaction:
                 yield transaction
         else:
-            with SyncConnectionManager(self.stage.url) as manager, manager.transaction() as transaction:
-                yield transaction
+            with SyncConnectionManager(self.stage.url) as blocking, blocking.transaction() as opened:
+                yield opened
 
 
 class Spoiled(Exception):

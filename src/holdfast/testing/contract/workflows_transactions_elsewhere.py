@@ -153,6 +153,8 @@ def play(venue: Venue, way: str, scene: Callable[[Elsewhere, Stage], Coroutine[A
             try:
                 await scene(elsewhere, stage)
             finally:
+                for app in stage._apps:  # noqa: SLF001 -- closed before who still waits goes on and connects again
+                    await app.close()
                 await elsewhere.dispose()
 
         with elsewhere.data:

@@ -42,7 +42,8 @@ logger = logging.getLogger("holdfast.workflows")
 class Changing:
     """The way of every change to the database."""
 
-    def __init__(self, manager: ConnectionManager, queries: Queries, world: World) -> None:
+    def __init__(self, manager: ConnectionManager, queries: Queries, world: World, *, key: str | None = None) -> None:
+        self._key = key
         self._manager = manager
         self._hold = queries["runs_hold"]
         self.world = world
@@ -53,7 +54,7 @@ class Changing:
         All have one key: a child that was changed with its parent is asked for later perhaps, and has it already.
         """
         asked = distinct(ids)
-        key = self.world.new_id()
+        key = self.key()
         why: Refusals = {}
         for some in portions(asked):
             why |= await self.settled(begin(some, key))
@@ -61,6 +62,10 @@ class Changing:
         return Changes(
             tuple(each for each in asked if each not in why), {each: why[each] for each in asked if each in why}
         )
+
+    def key(self) -> str:
+        """Return the key of a change: a fresh one, or the one it is to have."""
+        return self.world.new_id() if self._key is None else self._key
 
     def simply(self, event: Event, write: Write, further: Further | None = None) -> Begin:
         """Return how runs are changed one by one: held, sorted out by *event* and by *further*, and those left written.

@@ -17,7 +17,7 @@ from holdfast.workflows.control.refusals import not_found, refused_because
 from holdfast.workflows.control.resuming import Resuming
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from holdfast.db.manager import ConnectionManager
     from holdfast.db.queries import Queries
@@ -37,16 +37,31 @@ class Control:
     commit is settled by asking for the change's key; UnknownCommit is raised only if the database stays away.
     """
 
-    def __init__(self, manager: ConnectionManager, queries: Queries, world: World) -> None:
+    def __init__(
+        self,
+        manager: ConnectionManager,
+        queries: Queries,
+        world: World,
+        *,
+        names: Callable[[int], str] | None = None,
+    ) -> None:
+        self._names = names
         self._manager = manager
         self._queries = queries
         self._world = world
-        self._changing = Changing(manager, queries, world)
+        self._changing = Changing(manager, queries, world, key=None if names is None else names(0))
         self._cancelling = Cancelling(self._changing, queries)
         self._resuming = Resuming(self._changing, queries)
         self._forking = Forking(self._changing, queries)
         self._deleting = Deleting(self._changing, queries)
         self._json = PortableJSON()
+
+    def on_behalf(self, names: Callable[[int], str]) -> Control:
+        """Return a control for one change whose key, and whose forks' ids, are *names*: the same when it is repeated.
+
+        So a workflow that asked for a change, and died before it could record that, finds it made.
+        """
+        return Control(self._manager, self._queries, self._world, names=names)
 
     async def cancel(self, ids: Sequence[str], *, children: bool = True) -> Changes:
         """Cancel runs that have not ended: their executions can write nothing more, and lose their queue places.
@@ -61,7 +76,7 @@ class Control:
         ids = [row["workflow_uuid"] for row in found]
         if not ids:
             return []
-        cancelled = await self._changing.settled(self._cancelling.overdue(ids, self._world.new_id()))
+        cancelled = await self._changing.settled(self._cancelling.overdue(ids, self._changing.key()))
         faults.point("control.changed")
         return cancelled
 
@@ -113,10 +128,13 @@ class Control:
         """
         place = Place(start_step, application_version, queue_name or INTERNAL_QUEUE, queue_partition_key)
         place.check()
-        forks = _paired(distinct(ids), new_ids, self._world)
+        wanted = distinct(ids)
+        if new_ids is None:
+            new_ids = [self._world.new_id() if self._names is None else self._names(n) for n in range(len(wanted))]
+        forks = _paired(wanted, new_ids)
         if forks:
             try:
-                await self._changing.settled(self._forking.runs(forks, self._world.new_id(), place))
+                await self._changing.settled(self._forking.runs(forks, self._changing.key(), place))
             except Conflict as error:
                 raise WorkflowConflict(
                     "One of the new ids of the forks was taken at the same moment by another run. Choose others."
@@ -176,9 +194,7 @@ class Control:
         return self._json.serialize({name: value for name, value in merged.items() if value is not None})
 
 
-def _paired(ids: Sequence[str], new_ids: Sequence[str] | None, world: World) -> dict[str, str]:
-    if new_ids is None:
-        return {each: world.new_id() for each in ids}
+def _paired(ids: Sequence[str], new_ids: Sequence[str]) -> dict[str, str]:
     chosen = distinct(new_ids)
     if len(chosen) != len(ids):
         raise ConfigurationError(

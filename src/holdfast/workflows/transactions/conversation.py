@@ -34,7 +34,7 @@ class Conversation:
         self._begin = begin
         self._begun: Transaction | None = None
         self.name = name
-        self.handle = AsyncTransaction(self.transaction, queries, name)
+        self.handle = AsyncTransaction(self.transaction, lambda: block.ended_early, queries, name)
 
     async def transaction(self) -> Transaction:
         """Return the transaction, begun."""

@@ -40,7 +40,14 @@ class AsyncTransaction:
     record, and rolled back if the function raises.
     """
 
-    def __init__(self, begin: Callable[[], Coroutine[Any, Any, OpenTransaction]], queries: Queries, name: str) -> None:
+    def __init__(
+        self,
+        begin: Callable[[], Coroutine[Any, Any, OpenTransaction]],
+        ended_early: Callable[[], bool],
+        queries: Queries,
+        name: str,
+    ) -> None:
+        self._ended_early = ended_early
         self._begin = begin
         self._queries = queries
         self._name = name
@@ -78,7 +85,7 @@ class AsyncTransaction:
             except Retryable as error:
                 self._doom = error
                 raise
-        if transaction.ended_early:
+        if self._ended_early():
             raise self._broken(sql)
         return answer
 
@@ -90,7 +97,7 @@ class AsyncTransaction:
             return await run(transaction)
         await transaction.execute(self._queries["call_mark"])
         answer = await run(transaction)
-        if not transaction.ended_early:
+        if not self._ended_early():
             try:
                 await transaction.execute(self._queries["call_marked"])
             except QueryFailed as error:

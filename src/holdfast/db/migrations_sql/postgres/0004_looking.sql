@@ -35,8 +35,6 @@ CREATE INDEX idx_workflow_status_list_partition ON @workflow_status (queue_parti
 -- || '' keeps the index of the statuses out of it, which would lead to all that waits, in no order.
 CREATE INDEX idx_workflow_status_list_waiting ON @workflow_status (created_at)
     WHERE status || '' IN ('ENQUEUED', 'DELAYED');
-CREATE INDEX idx_workflow_status_list_dedup ON @workflow_status (deduplication_id, created_at)
-    WHERE deduplication_id IS NOT NULL;
 CREATE INDEX idx_workflow_status_list_priority ON @workflow_status (priority, created_at)
     WHERE status <> 'PENDING' AND priority <> 0;
 -- + 0 keeps it out of the statement that sets attempts back, which finds its runs by their key.
