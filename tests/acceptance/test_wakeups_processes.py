@@ -80,6 +80,7 @@ def test_commit_in_one_process_is_seen_in_another_that_never_polls(
         _, _, put = teller.hear("put", number)
         _, _, saw = listener.hear("saw", number)
         delays.append((saw - put) * 1000)
+    assert [number for _, number, _ in listener.heard("saw")] == list(range(40))
     print(f"{kind}: from commit to seen p50 {statistics.median(delays):.1f} ms, longest {max(delays):.1f} ms")
 
 
@@ -96,6 +97,8 @@ def test_all_processes_see_what_many_commit_at_once(kind: str, fresh_database: F
     workers[0].tell("put", 1000)
     for worker in workers:
         worker.hear("saw", 1000)
+        seen = [number for _, number, _ in worker.heard("saw")]
+        assert seen == sorted(set(seen))
 
 
 @HINTING

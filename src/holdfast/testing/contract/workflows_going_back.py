@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import secrets
 from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from holdfast.errors import WorkflowNotFound
+from holdfast.testing.contract.workflows_control import family, two_steps
 from holdfast.testing.contract.workflows_stage import Handle, Stage
 
 if TYPE_CHECKING:
