@@ -5,13 +5,7 @@ What was done and undone is in the record, so a crash at any moment, also in the
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING
-
 from holdfast import Holdfast, Retry
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 app = Holdfast("journeys.sqlite")
 
@@ -45,16 +39,11 @@ def cancel(booking: str) -> None:
 @app.workflow
 def journey(city: str) -> list[str]:
     booked: list[str] = []
-    undo: list[Callable[[], None]] = []
-    try:
+    with app.saga() as saga:
         for book in (book_train, book_hotel, book_concert):
             booking = book(city)
-            undo.append(partial(cancel, booking))
+            saga.undo(cancel, booking)
             booked.append(booking)
-    except SoldOut:
-        for step_back in reversed(undo):
-            step_back()
-        raise
     return booked
 
 

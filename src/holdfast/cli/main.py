@@ -15,11 +15,14 @@ class _Entry(NamedTuple):
 
 _COMMANDS = {
     "doctor": _Entry("holdfast.cli.doctor", "Check a database and its settings, and say what to do."),
+    "enqueue": _Entry("holdfast.cli.enqueue", "Put a run of a workflow in a queue."),
     "executors": _Entry("holdfast.cli.executors", "List the processes that run workflows."),
     "migrate": _Entry("holdfast.cli.migrate", "Bring a database's tables to what this release needs."),
     "prune": _Entry("holdfast.cli.prune", "Delete old runs."),
+    "queue": _Entry("holdfast.cli.queue", "Look at queues, set them, pause and drain them."),
     "versions": _Entry("holdfast.cli.versions", "List the application versions that have registered."),
     "workflow": _Entry("holdfast.cli.workflow", "Look at runs, start them, change them and move them."),
+    "worker": _Entry("holdfast.cli.worker", "Run the workflows of an application."),
 }
 
 

@@ -163,7 +163,8 @@ class _Workflow(Generic[P, R, C]):
     def _works(self, calls: Iterable[PlannedCall[R]]) -> list[Work]:
         """Return calls that go into queues together; what a call does not say of itself is said here."""
         self._check_launched()
-        works = []
+        works: list[Work] = []
+        known: dict[int, tuple[StartOptions, StartOptions]] = {}  # calls made alike share their options
         for planned in calls:
             call = call_of(planned)
             if call.definition is not self.definition:
@@ -171,9 +172,10 @@ class _Workflow(Generic[P, R, C]):
                     f"enqueue_many() of {self.definition.name!r} was given a call of {call.definition.name!r}; "
                     "make its calls with call() of the same workflow."
                 )
-            options = merged(call.options, self._options)
-            check_queue_options(options, "enqueue_many()")
-            works.append(work_of(call._replace(options=options)))
+            if id(call.options) not in known:
+                known[id(call.options)] = call.options, merged(call.options, self._options)
+                check_queue_options(known[id(call.options)][1], "enqueue_many()")
+            works.append(work_of(call._replace(options=known[id(call.options)][1])))
         return works
 
     def _check_launched(self) -> None:
@@ -281,8 +283,8 @@ class Workflow(_Workflow[P, R, C]):
     def enqueue_in(self, transaction: BlockingTransaction, /, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         """Put a run in a queue within a transaction of your own: neither is there without the other.
 
-        *transaction* is one of ours, or a ``Session`` or ``Connection`` of SQLAlchemy, in the application's database.
-        The run is begun when a process looks for work after the commit.
+        *transaction* is one of ours, or a session or connection of SQLAlchemy, in the application's database. The run
+        is begun when a process looks for work after the commit.
         """
         work = self._work(args, kwargs, "enqueue_in()")
         return Handle(self._engine, put_in_blocking(self._engine, transaction, work))
@@ -335,8 +337,8 @@ class AsyncWorkflow(_Workflow[P, R, C]):
     async def enqueue_in(self, transaction: AwaitedTransaction, /, *args: P.args, **kwargs: P.kwargs) -> AsyncHandle[R]:
         """Put a run in a queue within a transaction of your own: neither is there without the other.
 
-        *transaction* is one of ours, or an ``AsyncSession`` or ``AsyncConnection`` of SQLAlchemy, in the application's
-        database. The run is begun when a process looks for work after the commit.
+        *transaction* is one of ours, or a session or connection of SQLAlchemy, in the application's database. The run
+        is begun when a process looks for work after the commit.
         """
         work = self._work(args, kwargs, "enqueue_in()")
         return AsyncHandle(self._engine, await put_in(self._engine, transaction, work))

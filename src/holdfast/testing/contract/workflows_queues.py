@@ -487,6 +487,7 @@ class PartitionsContract:
                     handles += await line.enqueue_together(start, start + 1, queue_partition_key=key)
                 await line.register(partition_queue=True, worker_concurrency=1)
                 await results(handles)
+            assert len(line.began) == len(handles)
             small = [place for place, number in enumerate(line.began) if number >= 200]
             assert max(small) < 10, line.began
 
@@ -506,7 +507,7 @@ class PartitionsContract:
                 keys = [row["queue_partition_key"] for row in line.rows("PENDING")]
                 assert sorted(keys.count(key) for key in "abc") == [1, 2, 2]
                 gate.open()
-                assert len(await results(handles)) == 12
+                assert len(await results(handles)) == len(line.began) == 12
 
         Stage(venue).play(scene)
 
@@ -537,6 +538,7 @@ class PartitionsContract:
                     handles += await line.enqueue(number, queue_partition_key=f"tenant {number}")
                 await line.app.do("resume_queue", line.name)
                 assert sorted(await results(handles)) == list(range(45))
+            assert sorted(line.began) == list(range(45))
 
         Stage(venue).play(scene)
 
@@ -548,6 +550,7 @@ class PartitionsContract:
                 handles += await line.enqueue_together(*range(3, 6), queue_partition_key="a")
                 await line.register(partition_queue=True, partition_concurrency=1)
                 assert await results(handles) == list(range(6))
+            assert sorted(line.began) == list(range(6))
 
         Stage(venue).play(scene)
 

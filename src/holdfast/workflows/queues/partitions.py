@@ -97,6 +97,8 @@ class Partitions:
     async def _take(
         self, transaction: Transaction, queue: Queue, key: str | None, most: int, who: dict[str, Any]
     ) -> list[Row]:
+        # Each has a claim id of its own: MariaDB/MySQL reads by it what was taken, and would find the others' again.
+        who = {**who, "claim": self._world.new_id()}
         if key is None:
             query = self._queries[claim_query("queue_claim", queue)]
             return in_order(await transaction.fetch(query, keyless=True, most=most, **who), queue)

@@ -1,0 +1,59 @@
+"""The application that is named on the command line as ``module:name``."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import click
+
+from holdfast.cli.failure import Failure
+from holdfast.workflows.application import Application
+
+
+def application_place(word: str) -> tuple[str, str]:
+    """Read ``module:name``, as the type of an argument."""
+    module, colon, name = word.partition(":")
+    if not module or not colon or not name:
+        raise click.BadParameter(
+            f"{word!r} names no application: write its module and its name there, as in shop.main:app."
+        )
+    return module, name
+
+
+def find_application(module: str, name: str) -> Application:
+    """Import *module*, from the current directory too, and return the application that is called *name* in it.
+
+    ``Failure`` if there is none. What the module itself raises is not caught: its author needs to see where.
+    """
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    found: object = _imported(module)
+    for part in name.split("."):
+        if not hasattr(found, part):
+            raise Failure(f"The module {module} has no {name}: name the Holdfast or AsyncHoldfast object in it.")
+        found = getattr(found, part)
+    if not isinstance(found, Application):
+        raise Failure(
+            f"{module}:{name} is no application but of type {type(found).__name__}: name the Holdfast or "
+            "AsyncHoldfast object."
+        )
+    return found
+
+
+def _imported(module: str) -> object:
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        # Only if it is this module that is missing; one that it imports is its own affair.
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise
+        raise Failure(
+            f"There is no module {module} in {Path.cwd()} or where Python looks for modules: start the worker in the "
+            "folder it is in, or install it."
+        ) from error
+
+
+__all__ = ["application_place", "find_application"]
