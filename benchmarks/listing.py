@@ -4,7 +4,7 @@ Each filter is asked for a value that is often, one that is rare and one that no
 at its table and after. Then: what the indexes of listings cost a run, as the server's own time for batches of a hundred
 that are started and finished, with all of them, without any, and with each of those that every run is written to.
 
-``python benchmarks/listing.py [RUNS]``
+``python benchmarks/listing.py [RUNS [DATABASE ...]]``
 """
 
 from __future__ import annotations
@@ -167,21 +167,22 @@ async def _drop(connection: asyncpg.Connection[Any], names: list[str]) -> None:
 
 
 def main() -> None:
-    """Print both tables."""
+    """Print a table a database, then what the indexes cost."""
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else _RUNS
-    with databases() as urls:
+    with databases(*sys.argv[2:]) as urls:
+        for name, url in urls.items():
+            times = asyncio.run(_listings(url, runs))
+            print_table(
+                f"{name}: the newest {_PAGE} of {runs:,} runs, milliseconds",
+                ["filter", "value", "never analysed", "analysed"],
+                [(*case, *spans) for case, spans in times.items()],
+            )
+    with databases("postgres") as urls:
         costs = asyncio.run(_index_costs(urls["postgres"]))
-    with databases() as urls:
-        times = {name: asyncio.run(_listings(url, runs)) for name, url in urls.items()}
-    cases = next(iter(times.values()))
-    heads = [f"{name}{when}" for name in times for when in ("", ", analysed")]
-    rows = [(*case, *(span for name in times for span in times[name][case])) for case in cases]
-    print_table(f"The newest {_PAGE} of {runs:,} runs, milliseconds", ["filter", "value", *heads], rows)
-    none = costs["none"]
     print_table(
         "PostgreSQL's own time for 100 runs, started and finished, milliseconds",
         ["indexes of listings", "ms", "more than without"],
-        [(name, spent, f"{100 * (spent / none - 1):+.0f} %") for name, spent in costs.items()],
+        [(name, spent, f"{100 * (spent / costs['none'] - 1):+.0f} %") for name, spent in costs.items()],
     )
 
 

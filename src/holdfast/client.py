@@ -189,7 +189,8 @@ class Client(Management[ClientHandle]):
     ) -> ClientHandle:
         """Put a run of a workflow in a queue; return when it is stored.
 
-        ``WorkflowConflict`` if the id belongs to another call, or the *deduplication_id* to a run that has not ended.
+        ``WorkflowConflict`` if the id belongs to another call, ``Deduplicated`` if the *deduplication_id* belongs to a
+        run that has not ended.
         """
         made = self._remote.enqueue(workflow_name, args, kwargs, options, queue_name)
         return self.retrieve_workflow(self._portal.call(made))
@@ -261,7 +262,8 @@ class AsyncClient(AsyncManagement[AsyncClientHandle]):
     ) -> AsyncClientHandle:
         """Put a run of a workflow in a queue; return when it is stored.
 
-        ``WorkflowConflict`` if the id belongs to another call, or the *deduplication_id* to a run that has not ended.
+        ``WorkflowConflict`` if the id belongs to another call, ``Deduplicated`` if the *deduplication_id* belongs to a
+        run that has not ended.
         """
         return self.retrieve_workflow(await self._remote.enqueue(workflow_name, args, kwargs, options, queue_name))
 

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -59,8 +59,8 @@ class Watch:
         return found
 
 
-def start_anew() -> None:
-    """Replace this process by the same command, under the same process id. Does not return."""
+def start_anew() -> NoReturn:
+    """Replace this process by the same command, under the same process id."""
     sys.stdout.flush()
     sys.stderr.flush()
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 -- our own command line, no shell

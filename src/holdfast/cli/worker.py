@@ -13,7 +13,7 @@ from enum import Enum, auto
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
     from holdfast.workflows.application import Application
     from holdfast.workflows.worker import Farewell, Readiness
+
+T = TypeVar("T")
 
 logger = logging.getLogger("holdfast.worker")
 
@@ -82,21 +84,24 @@ def _names(word: str) -> list[str]:
 
 
 def _application(place: tuple[str, str], watch: Watch | None) -> Application:
-    """Return the application; while its files are watched, a module that cannot be imported waits for a change."""
     try:
         return find_application(*place)
     except Exception as error:
         # A module may raise anything, and who watches its files is about to mend it.
         if watch is None:
             raise
-        if isinstance(error, Failure | HoldfastError):
-            complain(str(error))
-        else:
-            traceback.print_exc()
+        _start_when_mended(watch, error)
+
+
+def _start_when_mended(watch: Watch, error: Exception) -> NoReturn:
+    """Show why the application cannot be had, and start anew after the next change."""
+    if isinstance(error, Failure | HoldfastError):
+        complain(str(error))
+    else:
+        traceback.print_exception(error)
     complain("Waiting for a change.")
     watch.wait()
     start_anew()
-    raise AssertionError("unreachable")
 
 
 def _serve(worker: Worker, drain: float, watch: Watch | None) -> None:
@@ -152,7 +157,7 @@ def _patient(
     return reason, code
 
 
-def _begin(events: SimpleQueue[_Event], hands: ThreadPoolExecutor, work: Callable[[], Any]) -> Future[Any]:
+def _begin(events: SimpleQueue[_Event], hands: ThreadPoolExecutor, work: Callable[[], T]) -> Future[T]:
     """Have *work* done by another thread; its future is an event when it is done."""
     begun = hands.submit(work)
     begun.add_done_callback(events.put)

@@ -66,13 +66,13 @@ def start(
     else:
         handle = client.start_workflow(name, arguments, keywords, **said, attributes=dict(attributes) or None)
     if wait or wait_for is not None:
-        _finish(out, handle, wait_for)
+        finish(out, handle, wait_for)
         return
     out.document({"workflow_id": handle.workflow_id})
     out.say(handle.workflow_id)
 
 
-def _finish(out: Output, handle: ClientHandle, limit: timedelta | None) -> None:
+def finish(out: Output, handle: ClientHandle, limit: timedelta | None) -> None:
     """Print the result; or, on standard error, what the run ended with."""
     try:
         value = handle.result(limit)
@@ -90,4 +90,4 @@ def _finish(out: Output, handle: ClientHandle, limit: timedelta | None) -> None:
     out.say(shown(value))
 
 
-__all__ = ["start"]
+__all__ = ["finish", "start"]

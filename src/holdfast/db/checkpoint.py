@@ -25,7 +25,7 @@ class Checkpointer:
     """Keeps the log of the file at *path* short; call ``after_commit`` on the writer's thread."""
 
     def __init__(self, path: str) -> None:
-        self._path = path
+        self._path = os.path.realpath(path)  # SQLite puts its log beside the file, not beside a link to it
         self._due = _WAL_BYTES
 
     def after_commit(self, connection: sqlite3.Connection) -> None:

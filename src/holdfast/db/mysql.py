@@ -89,9 +89,6 @@ class MySQLSession:
         cursor = await self._run(sql, args)
         return max(int(cursor.rowcount), 0)
 
-    async def execute_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> int:
-        return sum([await self.execute(sql, row) for row in rows])
-
     async def fetch(self, sql: str, args: Sequence[Any]) -> list[Row]:
         cursor = await self._run(sql, args)
         if cursor.description is None:

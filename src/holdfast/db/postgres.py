@@ -65,9 +65,6 @@ class PostgresSession:
             raise self._meaning(error, sql) from error
         return int(last) if (last := status.rpartition(" ")[2]).isdigit() else 0
 
-    async def execute_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> int:
-        return sum([await self.execute(sql, row) for row in rows])
-
     async def fetch(self, sql: str, args: Sequence[Any]) -> list[Row]:
         try:
             records = await self._connection.fetch(sql, *args)

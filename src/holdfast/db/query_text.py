@@ -37,7 +37,7 @@ _ARRAYS = {
 ALL_ROWS = "rows.*"
 _THROUGH_JSON = {"text", "int", "bigint", "bool"}
 _NARROW = 6
-# Where MySQL's rows will go, in a text that cannot hold a NUL character otherwise.
+# Where the rows of SQLite and MySQL will go, in a text that cannot hold a NUL character otherwise.
 _GAP = "\x00rows"
 _FRAGMENT = re.compile(r"\{([a-z_][a-z0-9_]*)\}")
 _DEEPEST = 8
@@ -59,8 +59,8 @@ _TOKEN = re.compile(
 class Statement:
     """One statement in a driver's own placeholders; ``order`` names the parameter for each of them.
 
-    A column of the rows is named ``rows.column``. MySQL's batch statement is shown for one row; ``cut`` is
-    the same without the rows, as the parts (text, order) between which they go.
+    A column of the rows is named ``rows.column``. The batch statement of SQLite and MySQL is shown for one row; ``cut``
+    is the same without the rows, as the parts (text, order) between which they go.
     """
 
     text: str
@@ -112,8 +112,20 @@ def expand(text: str, dialect: DialectName, fragments: Mapping[str, str]) -> str
     raise QueryFailed(f"its fragments stand in one another more than {_DEEPEST} deep.")
 
 
-def rows_table(columns: tuple[Column, ...], count: int) -> str:
-    """Return *count* rows as a table of MySQL, which has neither arrays nor a VALUES that MariaDB shares."""
+def rows_table(columns: tuple[Column, ...], count: int, dialect: DialectName) -> str:
+    """Return *count* rows as a table, for a dialect that has no arrays."""
+    return (_values_table if dialect is DialectName.SQLITE else _union_table)(columns, count)
+
+
+def _values_table(columns: tuple[Column, ...], count: int) -> str:
+    names = ["n", *(column.name for column in columns)]
+    fields = ", ".join(f"column{at} AS {quote(name, DialectName.SQLITE, 'column')}" for at, name in enumerate(names, 1))
+    rows = ", ".join([f"({', '.join('?' * len(names))})"] * count)
+    return f"(SELECT {fields} FROM (VALUES {rows}))"  # noqa: S608 -- quoted names and placeholders only
+
+
+def _union_table(columns: tuple[Column, ...], count: int) -> str:
+    """Return the rows as MySQL and MariaDB both read them: their VALUES differ."""
     names = "".join(f", %s AS {quote(column.name, DialectName.MYSQL)}" for column in columns)
     others = ", %s" * len(columns)
     return f"(SELECT 0 AS `n`{names}{''.join(f' UNION ALL SELECT {n}{others}' for n in range(1, count))})"
@@ -186,28 +198,23 @@ class _Writer:
             raise QueryFailed("it reads {rows} but has no `-- rows:` line: say which columns they have.")
         self.took_rows = True
         named = quote(alias, self._dialect, "alias")
-        if self._dialect is DialectName.MYSQL:
+        if self._dialect is not DialectName.POSTGRES:
             self._text.append(f"{_GAP} AS {named}")
             self._order.append(_GAP)
             return
         marks = [("n", "integer[]"), *((column.name, _ARRAYS[column.type]) for column in self._rows)]
         names = [quote(name, self._dialect, "column") for name, _ in marks]
-        if self._dialect is DialectName.POSTGRES and fits_json(self._rows):
+        if fits_json(self._rows):
             fields = ", ".join(f"{quoted} {array[:-2]}" for (_, array), quoted in zip(marks, names, strict=True))
             self._text.append(f"json_to_recordset({self._parameter(ALL_ROWS)}::json) AS {named}({fields})")
-        elif self._dialect is DialectName.POSTGRES:
+        else:
             arrays = ", ".join(f"{self._parameter(f'rows.{name}')}::{array}" for name, array in marks)
             self._text.append(f"unnest({arrays}) AS {named}({', '.join(names)})")
-        else:
-            fields = ", ".join(
-                f"{self._parameter(f'rows.{name}')} AS {quoted}" for (name, _), quoted in zip(marks, names, strict=True)
-            )
-            self._text.append(f"(SELECT {fields}) AS {named}")
 
     def _end(self) -> None:
         text = "".join(self._text).strip()
         if _GAP in self._order and self._rows is not None:
-            self._done.append(_with_gaps(text, self._order, self._rows))
+            self._done.append(_with_gaps(text, self._order, self._rows, self._dialect))
         elif text:
             self._done.append(Statement(text, tuple(self._order)))
         self._begin()
@@ -221,7 +228,7 @@ def fits_json(columns: tuple[Column, ...]) -> bool:
     return len(columns) > _NARROW and all(column.type in _THROUGH_JSON for column in columns)
 
 
-def _with_gaps(text: str, order: list[str], rows: tuple[Column, ...]) -> Statement:
+def _with_gaps(text: str, order: list[str], rows: tuple[Column, ...], dialect: DialectName) -> Statement:
     groups: list[list[str]] = [[]]
     for name in order:
         if name == _GAP:
@@ -229,9 +236,10 @@ def _with_gaps(text: str, order: list[str], rows: tuple[Column, ...]) -> Stateme
         else:
             groups[-1].append(name)
     cut = tuple((part, tuple(group)) for part, group in zip(text.split(_GAP), groups, strict=True))
-    columns = [f"rows.{column.name}" for column in rows]
+    numbered = ["rows.n"] if dialect is DialectName.SQLITE else []  # MySQL's numbers stand in the text
+    columns = numbered + [f"rows.{column.name}" for column in rows]
     one_row = [name for at, group in enumerate(groups) for name in ([] if at == 0 else columns) + group]
-    return Statement(text.replace(_GAP, rows_table(rows, 1)), tuple(one_row), cut)
+    return Statement(text.replace(_GAP, rows_table(rows, 1, dialect)), tuple(one_row), cut)
 
 
 __all__ = ["Statement", "expand", "expanded", "rows_table", "statements"]

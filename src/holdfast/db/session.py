@@ -37,9 +37,6 @@ class Session(Protocol):
     async def execute(self, sql: str, args: Sequence[Any]) -> int:
         """Run one statement and return how many rows it touched (found rows, not changed ones)."""
 
-    async def execute_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> int:
-        """Run one statement that returns nothing once for each of *rows*; return how many rows it touched in all."""
-
     async def fetch(self, sql: str, args: Sequence[Any]) -> list[Row]:
         """Run one statement and return its rows."""
 
@@ -99,8 +96,6 @@ class Transaction:
         """Run a batch query over *rows*; return how many rows its last statement touched, or found, in all."""
         calls = query.batch(rows, named)
         every = len(query.statements)
-        if every == 1 and len(calls) > 1:  # SQLite: the same statement for every row
-            return await self._execute_many(calls[0][0], [values for _, values in calls])
         count = 0
         for number, (text, values) in enumerate(calls, 1):
             touched = await self._execute(text, values)
@@ -119,14 +114,6 @@ class Transaction:
         session = self._live()
         try:
             return await session.execute(text, values)
-        except BaseException:
-            self.failed = True
-            raise
-
-    async def _execute_many(self, text: str, rows: Sequence[Sequence[Any]]) -> int:
-        session = self._live()
-        try:
-            return await session.execute_many(text, rows)
         except BaseException:
             self.failed = True
             raise

@@ -58,14 +58,6 @@ class SqliteConnection:
         self._keep_log_short()
         return max(cursor.rowcount, rows)
 
-    def execute_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> int:
-        if not self._raw.in_transaction:
-            return sum(self.execute(sql, row) for row in rows)
-        try:
-            return max(self._raw.executemany(sql, rows).rowcount, 0)
-        except (sqlite3.Error, OverflowError, ValueError) as error:
-            raise meaning(error, sql) from error
-
     def fetch(self, sql: str, args: Sequence[Any]) -> list[Row]:
         cursor = self._run(sql, args)
         if cursor.description is None:
@@ -138,9 +130,6 @@ class SqliteSession:
 
     async def execute(self, sql: str, args: Sequence[Any]) -> int:
         return self._connection.execute(sql, args)
-
-    async def execute_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> int:
-        return self._connection.execute_many(sql, rows)
 
     async def fetch(self, sql: str, args: Sequence[Any]) -> list[Row]:
         return self._connection.fetch(sql, args)

@@ -165,9 +165,6 @@ class TurnSession:
     async def execute(self, sql: str, args: Sequence[Any]) -> int:
         return await self._ask(lambda connection: connection.execute(sql, args))
 
-    async def execute_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> int:
-        return await self._ask(lambda connection: connection.execute_many(sql, rows))
-
     async def fetch(self, sql: str, args: Sequence[Any]) -> list[Row]:
         return await self._ask(lambda connection: connection.fetch(sql, args))
 

@@ -155,6 +155,10 @@ class Dispatch:
         self._hinted.add(queue_name)
         self._woken.set()
 
+    def queue(self, name: str) -> Queue | None:
+        """Return the settings of a queue as they were last read, if this process listens to it; from any thread."""
+        return self._queues.get(name)
+
     def wake_in(self, seconds: float) -> None:
         """Look when so much time has passed: something becomes due then; on the loop."""
         timer = self._loop.create_task(self._wake_later(seconds), name="holdfast-due")

@@ -360,8 +360,13 @@ class Engine:
         self.start_kind.set_incarnation(self.identity.incarnation)
         self.work_released()
 
-    def work_released(self) -> None:
-        self.on_loop(self._dispatch.wake)
+    def work_released(self, queue_name: str | None = None) -> None:
+        self.on_loop(partial(self._dispatch.wake, queue_name))
+
+    def wants_partition_key(self, queue_name: str) -> bool:
+        """Whether a queue is known here to have partitions, as the dispatcher last read its settings."""
+        queue = self._dispatch.queue(queue_name)
+        return queue is not None and queue.partition_queue
 
     def ping(self, answer: Callable[[], None]) -> None:
         self.on_loop(answer)

@@ -24,7 +24,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 
 # Places in a row of run_enqueue.
-_NAME, _CONFIG, KEY, _MARK, _QUEUE, DEDUPLICATION = 2, 4, 7, 9, 17, 18
+_STATUS, _NAME, _CONFIG, KEY, _MARK, _QUEUE, DEDUPLICATION = 1, 2, 4, 7, 9, 17, 18
 
 
 class Work(NamedTuple):
@@ -146,6 +146,11 @@ def run_meant(wanted: Entry, outcome: Any) -> str:
             'on_conflict="return_existing" to get that run.'
         )
     return str(row[0])
+
+
+def waits_in(wanted: Entry) -> str | None:
+    """Return the queue in which a run waits to be claimed; None if it is not in it before it is due."""
+    return str(wanted.row[_QUEUE]) if wanted.row[_STATUS] == WorkflowStatus.ENQUEUED.value else None
 
 
 def runs_meant(wanted: Sequence[Entry], outcomes: Sequence[Any]) -> list[str]:

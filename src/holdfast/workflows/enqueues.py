@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast import faults
-from holdfast.errors import WorkflowConflict
+from holdfast.errors import ConfigurationError, WorkflowConflict
 from holdfast.model.workflow import seconds
 from holdfast.workflows.debounce import PutOff, debounced
 from holdfast.workflows.enqueue_facts import PutAll, PutByWorkflow, put_durably
-from holdfast.workflows.enqueue_rows import Entry, entry, named_work, run_meant
+from holdfast.workflows.enqueue_rows import Entry, entry, named_work, run_meant, waits_in
 from holdfast.workflows.facts import EnqueueRuns, RecordSteps
 from holdfast.workflows.place import refuse_closed_attempt
 from holdfast.workflows.queue_options import check_queue_options
@@ -45,7 +46,8 @@ class Enqueues:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._told = False
+        self._lock = threading.Lock()
+        self._hints: set[str | None] = set()
 
     @cached_property
     def kind(self) -> EnqueueRuns:
@@ -142,28 +144,41 @@ class Enqueues:
         """Make the row of a run that no workflow asks for; refuse what cannot be stored."""
         self._engine.check_launched()
         refuse_closed_attempt()
+        self._check_partition(work)
         return entry(self._engine.payloads, self._engine.settings.world.new_id, work)
+
+    def _check_partition(self, work: Work) -> None:
+        queue_name, key = work.options.queue_name, work.options.queue_partition_key
+        if key is None and queue_name is not None and self._engine.wants_partition_key(queue_name):
+            raise ConfigurationError(
+                f"The queue {queue_name!r} has partitions: say which one a run of {work.name!r} belongs to, with "
+                "options(queue_partition_key=...)."
+            )
 
     def _ticket(self, work: Work, wanted: Entry, outcome: Any) -> Ticket:
         run_id = run_meant(wanted, outcome)
-        self.released()
+        self.released([wanted])
         return Ticket(run_id, work.codec, None)
 
     async def _put(self, put: Put, wanted: Sequence[Entry]) -> list[str]:
         ids = await put_durably(self._engine.manager, self._engine.settings.world, put, wanted)
-        self.released()
+        self.released(wanted)
         return ids
 
-    def released(self) -> None:
-        """Have the dispatcher look, once for however many runs were enqueued before it does; from any thread."""
+    def released(self, wanted: Sequence[Entry]) -> None:
+        """Have the dispatcher look, once for whatever is enqueued before it does; from any thread."""
         faults.point("run.enqueued")
-        if not self._told:
-            self._told = True
+        with self._lock:
+            told = bool(self._hints)
+            self._hints.update(map(waits_in, wanted))
+        if not told:
             self._engine.on_loop(self._tell)
 
     def _tell(self) -> None:
-        self._told = False
-        self._engine.work_released()
+        with self._lock:
+            hints, self._hints = self._hints, set()
+        for queue_name in hints:
+            self._engine.work_released(queue_name)
 
     def _begin(self, place: WorkflowPlace, work: Work) -> _Child | list[str]:
         """Begin the operation of a single child; the ids that are recorded, if it is in the record."""
@@ -194,6 +209,8 @@ class Enqueues:
         self, place: WorkflowPlace, operation: Operation, works: Sequence[Work], put: Put, *, together: bool
     ) -> _Child:
         """Make the rows of children; their ids are the same whenever the operation is tried anew."""
+        for work in works:
+            self._check_partition(work)
         payloads, new_id, run = self._engine.payloads, self._engine.settings.world.new_id, place.run
         identity = operation.identity
         identities = [f"{identity}#{index}" for index in range(len(works))] if together else [identity]
@@ -222,7 +239,7 @@ class Enqueues:
             )
         except WorkflowConflict as error:
             raise await recorder.record_error(child.operation, error) from None
-        self.released()
+        self.released(child.wanted)
         return self._noted(child.operation, ids)
 
     def _carried_blocking(self, child: _Child | list[str]) -> list[str]:
@@ -235,7 +252,7 @@ class Enqueues:
             )
         except WorkflowConflict as error:
             raise recorder.record_error_blocking(child.operation, error) from None
-        self.released()
+        self.released(child.wanted)
         return self._noted(child.operation, ids)
 
     def _kinds_of(self, child: _Child) -> tuple[PutByWorkflow, PutByWorkflow]:

@@ -67,9 +67,6 @@ class FakeSession:
     async def execute(self, sql: str, args: Sequence[Any]) -> int:
         return len(await self.fetch(sql, args))
 
-    async def execute_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> int:
-        return sum([await self.execute(sql, row) for row in rows])
-
     async def fetch(self, sql: str, args: Sequence[Any]) -> list[dict[str, Any]]:
         if not self._open:  # a lone statement commits by itself
             self._due = self._database.fault()

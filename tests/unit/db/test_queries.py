@@ -288,15 +288,26 @@ def test_batch_on_mysql_is_one_call_with_a_union(tmp_path: Path) -> None:
     assert first.order == ("p", "rows.a", "rows.b", "q")
 
 
-def test_batch_on_sqlite_is_all_calls_of_a_row_before_the_next(tmp_path: Path) -> None:
+def test_batch_on_sqlite_is_statements_for_powers_of_two_of_the_rows(tmp_path: Path) -> None:
     query = _one(tmp_path, SQLITE, BATCH)
-    insert = 'INSERT INTO "t" (x) SELECT r.a, ? FROM (SELECT ? AS "n", ? AS "a", ? AS "b") AS "r" WHERE r.b > ?'
-    assert query.batch([("x", 1), ("y", 2)], {"p": 8, "q": 9}) == [
-        (insert, (8, 0, "x", 1, 9)),
+    insert = (
+        'INSERT INTO "t" (x) SELECT r.a, ? FROM (SELECT column1 AS "n", column2 AS "a", column3 AS "b" '
+        'FROM (VALUES {rows})) AS "r" WHERE r.b > ?'
+    )
+    assert query.batch([("x", 1), ("y", 2), ("z", 3)], {"p": 8, "q": 9}) == [
+        (insert.format(rows="(?, ?, ?), (?, ?, ?)"), (8, 0, "x", 1, 1, "y", 2, 9)),
         ("SELECT ?", (9,)),
-        (insert, (8, 1, "y", 2, 9)),
+        (insert.format(rows="(?, ?, ?)"), (8, 2, "z", 3, 9)),
         ("SELECT ?", (9,)),
     ]
+
+
+@pytest.mark.parametrize(("rows", "sizes"), [(1, [1]), (7, [4, 2, 1]), (128, [128]), (300, [128, 128, 32, 8, 4])])
+def test_batch_on_sqlite_has_each_row_once(tmp_path: Path, rows: int, sizes: list[int]) -> None:
+    query = _one(tmp_path, SQLITE, "-- rows: a int\nINSERT INTO @t SELECT r.a FROM {rows} AS r;")
+    calls = query.batch([(n,) for n in range(rows)], {})
+    assert [len(values) // 2 for _, values in calls] == sizes
+    assert [value for _, values in calls for value in values] == [each for n in range(rows) for each in (n, n)]
 
 
 @pytest.mark.parametrize("dialect", DialectName)

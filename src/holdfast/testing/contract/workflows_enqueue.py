@@ -139,6 +139,27 @@ class EnqueueContract:
 
         Stage(venue).play(scene)
 
+    def test_run_without_partition_key_is_refused_where_the_queue_is_known_to_need_one(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            sums = Sums(stage)
+
+            async def parent() -> None:
+                await sums.queued.enqueue(1)
+
+            flow = sums.app.workflow(parent)
+            async with sums:
+                await sums.app.do("register_queue", sums.queue, partition_queue=True)
+                keyed = sums.queued.options(queue_partition_key="p")
+                assert await (await keyed.enqueue(1)).result() == 1
+                assert "queue_partition_key" in str(await refusal(sums.queued.enqueue(1)))
+                assert "queue_partition_key" in str(
+                    await refusal(sums.queued.enqueue_many([keyed.call(1), sums.queued.call(2)]))
+                )
+                assert "queue_partition_key" in str(await (await flow.start()).error())
+                assert len(sums.waiting()) == 1
+
+        Stage(venue).play(scene)
+
     def test_many_runs_are_enqueued_in_one_commit(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:
             async with Sums(stage) as sums:

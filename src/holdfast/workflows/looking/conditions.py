@@ -68,6 +68,8 @@ def narrowings(filters: Filters) -> dict[str, Any]:
         value = getattr(filters, column)
         if value is not None and len(listed(value)) != 1:
             return _one_or_more(column, value, "list")
+    if filters.min_recovery_attempts:
+        return {"attempts_from": filters.min_recovery_attempts}
     if filters.is_fork or filters.has_parent:
         return {"forks_only" if filters.is_fork else "children_only": True}
     given = [getattr(filters, f"{moment}_after") for moment in ("started", "completed", "updated")]

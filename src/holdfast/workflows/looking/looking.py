@@ -34,7 +34,9 @@ MOST = 10_000
 _FEW = 10_000
 _SAMPLE = 1_500
 # What is narrowed by an index that holds PENDING runs, too.
-_WITH_PENDING = {"prefix_from", "forks_only", "children_only", "parent_workflow_id_list", "forked_from_list"}
+_WITH_PENDING = {
+    "prefix_from", "attempts_from", "forks_only", "children_only", "parent_workflow_id_list", "forked_from_list",
+}  # fmt: skip
 _LIST = list
 _ALL = 2**62
 

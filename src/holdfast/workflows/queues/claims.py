@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from holdfast import faults
 from holdfast.core.limits import Limits, Room, room, soonest
 from holdfast.db.url import DialectName
 from holdfast.model.workflow import WorkflowStatus
@@ -89,6 +90,7 @@ class Claims:
                 rows = in_order(await transaction.fetch(query, most=left.free, **who), queue)
                 found = Claimed(rows, more=len(rows) == left.free)
             await self._note(transaction, queue, found.rows)
+            faults.point("claim.before_commit")
             again = soonest(found.again, seconds_of(left))
             # Where the limit was what ended it, a further look at once would find no room.
             return Claimed(found.rows, again, found.more and left.free == most, found.full or found.more)

@@ -26,6 +26,7 @@ w.attributes
 [[ AND w.workflow_uuid < :prefix_to ]]
 [[ AND w.updated_at >= :touched_from AND w.updated_at < 9007199254740992 ]]
 [[ AND {attributes} ]]
+[[ AND w.recovery_attempts + 0 > 0 AND w.recovery_attempts >= :attempts_from ]]
 [[ forks_only? AND w.forked_from IS NOT NULL ]]
 [[ children_only? AND w.parent_workflow_id IS NOT NULL ]]
 [[ AND w.status {in_list} :status_list {list_end} ]]
@@ -88,7 +89,7 @@ w.attributes
 [[ has_deadline? AND w.workflow_deadline_epoch_ms IS NOT NULL ]]
 [[ is_timeless? AND w.workflow_deadline_epoch_ms IS NULL ]]
 [[ queues_only? AND COALESCE(w.queue_name, NULL) IS NOT NULL ]]
-[[ AND w.recovery_attempts + 0 > 0 AND w.recovery_attempts >= :min_recovery_attempts ]]
+[[ AND w.recovery_attempts + 0 >= :min_recovery_attempts ]]
 [[ AND w.created_at >= :created_after ]]
 [[ AND w.created_at < :created_before ]]
 [[ AND w.started_at_epoch_ms >= :started_after ]]
@@ -150,7 +151,7 @@ ORDER BY created_at, workflow_uuid LIMIT :most;
 
 -- name: runs_probe
 -- How many runs an index would lead to, up to :most: whether they are few enough to be sorted.
-{planned}
+{probed}
 SELECT count(*) AS found FROM (
     SELECT 1 AS one FROM @workflow_status AS w
     WHERE true [[ partial? AND w.status <> 'PENDING' ]] {narrowing}

@@ -2,6 +2,13 @@
 -- Planned for the values there are. A plan for any values, which PostgreSQL makes after some calls, does not know how
 -- short a page is, and walks all runs in search of a rare one.
 SET LOCAL plan_cache_mode = force_custom_plan;
+[[ narrow? SET LOCAL enable_seqscan = off; ]]
+
+-- fragment: probed
+-- A bitmap is made of all that an index leads to, before the first run is counted; a walk along it ends at the limit.
+SET LOCAL plan_cache_mode = force_custom_plan;
+SET LOCAL enable_seqscan = off;
+SET LOCAL enable_bitmapscan = off;
 
 -- fragment: in_list
 -- An array: the planner looks into it, which it does not do with the elements of a JSON text.

@@ -1,5 +1,7 @@
 -- fragment: planned
 
+-- fragment: probed
+
 -- fragment: in_list
 IN (SELECT value FROM json_each(
 

@@ -1,0 +1,76 @@
+"""``holdfast enqueue``: a run by the name of its workflow, put in a queue."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from holdfast.cli.output import complain
+from holdfast.cli.runs import on_runs
+from holdfast.cli.words import array, attribute, duration, mapping, time
+from holdfast.cli.workflow_start import finish
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import timedelta
+
+    from holdfast.cli.output import Output
+    from holdfast.client import Client
+    from holdfast.workflows.remote import QueueOptions
+
+_ON_DUPLICATE = click.Choice(["reject", "return_existing"])
+
+
+@click.command(name="enqueue")
+@click.argument("name", metavar="NAME")
+@click.option("--queue", "queue_name", required=True, help="The queue to put it in.")
+@click.option("--args", "arguments", type=array, default="[]", help="Arguments, as a JSON array.")
+@click.option("--kwargs", "keywords", type=mapping, default="{}", help="Named arguments, as a JSON object.")
+@click.option("--id", "workflow_id", help="The id of the run; the same id and arguments start nothing twice.")
+@click.option("--delay", type=duration, help="Not before this time has passed.")
+@click.option("--delay-until", type=time, help="Not before then; ISO-8601, without a zone it is UTC.")
+@click.option("--priority", type=int, default=0, show_default=True, help="Smaller comes first.")
+@click.option("--deduplication-id", help="One run of this word at a time, until it has ended.")
+@click.option(
+    "--on-duplicate", type=_ON_DUPLICATE, default="reject", show_default=True, help="If there is one already."
+)
+@click.option("--partition", "queue_partition_key", help="Its partition of the queue.")
+@click.option("--timeout", type=duration, help="How long the run may take, from its beginning.")
+@click.option(
+    "--attribute", "attributes", type=attribute, multiple=True, help="An attribute; may be given several times."
+)
+@click.option("--app-version", "application_version", help="Only an executor of this version may run it.")
+@click.option("--class-name", help="For a method: its class.")
+@click.option("--config-name", help="For a method: the config_name of its object.")
+@click.option("--wait", is_flag=True, help="Wait for the result and print it; exit with 1 if the run fails.")
+@click.option("--wait-for", type=duration, help="Wait no longer than this.")
+@on_runs
+def command(
+    client: Client,
+    out: Output,
+    *,
+    name: str,
+    queue_name: str,
+    arguments: list[Any],
+    keywords: dict[str, Any],
+    attributes: Sequence[tuple[str, Any]],
+    wait: bool,
+    wait_for: timedelta | None,
+    **said: Any,
+) -> None:
+    """Put a run of the workflow NAME in a queue. No check is made that anybody has it: until then the run waits."""
+    if said["delay"] is not None and said["delay_until"] is not None:
+        raise click.UsageError("--delay and --delay-until exclude each other: give one of them.")
+    options: QueueOptions = {**said, "attributes": dict(attributes) or None}  # type: ignore[typeddict-item]
+    handle = client.enqueue(name, arguments, keywords, queue_name=queue_name, **options)
+    if client.retrieve_queue(queue_name) is None:
+        complain(f"The queue {queue_name} is not registered: the run waits until it is.")
+    if wait or wait_for is not None:
+        finish(out, handle, wait_for)
+        return
+    out.document({"workflow_id": handle.workflow_id})
+    out.say(handle.workflow_id)
+
+
+__all__ = ["command"]

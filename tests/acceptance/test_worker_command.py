@@ -1,0 +1,240 @@
+"""``holdfast worker`` as a process: what it claims, and what becomes of its runs when it is told to stop."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import TYPE_CHECKING
+
+import pytest
+
+from holdfast.client import Client
+from holdfast.db import DatabaseURL
+from holdfast.testing.workers import PATIENCE, until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import TracebackType
+    from typing import Self
+
+PROGRAMS = Path(__file__).with_name("programs")
+COMMAND = Path(sys.executable).with_name("holdfast")
+
+
+class Served:
+    """A worker process and its log; leaving the ``with`` block kills it if it still lives."""
+
+    def __init__(self, url: str, *words: str, folder: Path = PROGRAMS) -> None:
+        self._log = TemporaryFile()  # noqa: SIM115 -- closed with the worker
+        self._url = url
+        self.process = subprocess.Popen(
+            [COMMAND, "worker", *words],
+            cwd=folder,
+            env={**os.environ, "HOLDFAST_DATABASE_URL": url, "PYTHONDONTWRITEBYTECODE": "1"},
+            stdout=self._log,
+            stderr=self._log,
+        )
+
+    def log(self) -> str:
+        self._log.seek(0)
+        return self._log.read().decode()
+
+    def hear(self, word: str, times: int = 1) -> None:
+        def heard() -> bool:
+            assert self.process.poll() is None, self.log()
+            return self.log().count(word) >= times
+
+        until(heard)
+
+    def signal(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    def end(self) -> int:
+        code = self.process.wait(PATIENCE)
+        password = DatabaseURL.parse(self._url).password
+        assert not password or password not in self.log()
+        return code
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait(PATIENCE)
+        if error is not None:
+            print(self.log())
+        self._log.close()
+
+
+@pytest.fixture
+def url(fresh_database: Callable[[str], str]) -> str:
+    return _with_queues(fresh_database("sqlite"))
+
+
+@pytest.fixture
+def client(url: str) -> Iterator[Client]:
+    with Client(url) as client:
+        yield client
+
+
+def _with_queues(url: str) -> str:
+    subprocess.run([COMMAND, "migrate", url], check=True, capture_output=True, timeout=PATIENCE)
+    with Client(url) as client:
+        for name in ("mails", "reports"):
+            client.register_queue(name)
+    return url
+
+
+def _begun(client: Client, workflow_id: str) -> bool:
+    return client.get_workflow(workflow_id).status == "PENDING"
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres", "mariadb"])
+def test_worker_runs_what_is_enqueued_and_stops_when_told(kind: str, fresh_database: Callable[[str], str]) -> None:
+    url = _with_queues(fresh_database(kind))
+    with Served(url, "served:app") as worker, Client(url) as client:
+        worker.hear("Ready: executor porter")
+        assert client.enqueue("double", [21], queue_name="mails").result(PATIENCE) == 42
+        worker.signal(signal.SIGTERM)
+        assert worker.end() == 0
+        assert "queues mails, reports" in worker.log()
+        assert "Stopped: 0 runs ended, 0 go on elsewhere." in worker.log()
+        assert client.list_executors() == []
+
+
+def test_worker_takes_from_the_queues_it_is_told_alone(url: str, client: Client) -> None:
+    with Served(url, "--queues", "mails,letters", "served:app") as worker:
+        worker.hear("The queue letters is not registered.")
+        other = client.enqueue("double", [1], queue_name="reports")
+        assert client.enqueue("double", [2], queue_name="mails").result(PATIENCE) == 4
+        client.register_queue("letters")
+        assert client.enqueue("double", [3], queue_name="letters").result(PATIENCE) == 6
+        assert other.status().status == "ENQUEUED"
+
+
+def test_run_that_ends_within_the_drain_is_not_interrupted(url: str, client: Client, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    with Served(url, "served:app", "--drain", "60s") as worker:
+        run = client.enqueue("held", [str(gate)], queue_name="mails")
+        until(lambda: _begun(client, run.workflow_id))
+        worker.signal(signal.SIGTERM)
+        worker.hear("Stopping: SIGTERM")
+        late = client.enqueue("double", [1], queue_name="mails")
+        gate.touch()
+        assert worker.end() == 0
+        assert "Stopped: 1 runs ended, 0 go on elsewhere." in worker.log()
+    assert run.status().status == "SUCCESS"
+    assert late.status().status == "ENQUEUED"
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres", "mariadb"])
+def test_run_that_does_not_end_within_the_drain_is_handed_over(
+    kind: str, fresh_database: Callable[[str], str], tmp_path: Path
+) -> None:
+    url = _with_queues(fresh_database(kind))
+    with Served(url, "served:app", "--drain", "0.1s") as worker, Client(url) as client:
+        run = client.enqueue("held", [str(tmp_path / "gate")], queue_name="mails")
+        until(lambda: _begun(client, run.workflow_id))
+        worker.signal(signal.SIGTERM)
+        assert worker.end() == 0
+        assert "Stopped: 0 runs ended, 1 go on elsewhere." in worker.log()
+        left = run.status()
+        assert (left.status, left.recovery_attempts) == ("ENQUEUED", 0)
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "app", "workflow"),
+    [(signal.SIGTERM, 143, "app", "held"), (signal.SIGINT, 130, "aio", "idle")],
+)
+def test_second_signal_hands_over_at_once(
+    url: str, client: Client, tmp_path: Path, number: signal.Signals, code: int, app: str, workflow: str
+) -> None:
+    with Served(url, f"served:{app}", "--drain", "1h") as worker:
+        run = client.enqueue(workflow, [str(tmp_path / "gate")], queue_name="mails")
+        until(lambda: _begun(client, run.workflow_id))
+        worker.signal(number)
+        worker.hear("Stopping")
+        worker.signal(number)
+        assert worker.end() == code
+        assert "Handing over at once" in worker.log()
+    assert run.status().status == "ENQUEUED"
+
+
+def test_step_that_cannot_be_interrupted_does_not_keep_the_process(url: str, client: Client, tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    with Served(url, "served:aio", "--drain", "0.1s") as worker:
+        run = client.enqueue("stuck_step", [str(begun)], queue_name="mails")
+        until(begun.exists)
+        worker.signal(signal.SIGTERM)
+        assert worker.end() == 0
+        assert "leaving without it" in worker.log()
+    assert run.status().status == "ENQUEUED"
+
+
+def test_third_signal_ends_even_a_process_whose_loop_is_blocked(url: str, client: Client, tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    with Served(url, "served:aio") as worker:
+        run = client.enqueue("blocked_loop", [str(begun)], queue_name="mails")
+        until(begun.exists)
+        for word in ("Stopping", "Handing over", "Leaving"):
+            worker.signal(signal.SIGTERM)
+            until(lambda word=word: word in worker.log())  # type: ignore[misc]
+        assert worker.end() == 143
+    assert run.status().status == "PENDING"
+
+
+def test_hang_up_starts_the_same_process_anew(url: str, client: Client) -> None:
+    with Served(url, "served:app") as worker:
+        worker.hear("Ready")
+        worker.signal(signal.SIGHUP)
+        worker.hear("Ready", times=2)
+        first, second = re.findall(r"executor porter \((\S+)\)", worker.log())
+        assert first != second
+        assert [each.pid for each in client.list_executors()] == [worker.process.pid]
+        assert client.enqueue("double", [21], queue_name="mails").result(PATIENCE) == 42
+        worker.signal(signal.SIGTERM)
+        assert worker.end() == 0
+
+
+def test_changed_files_are_loaded_once_they_can_be(url: str, client: Client, tmp_path: Path) -> None:
+    module = tmp_path / "mine.py"
+    text = (
+        "from holdfast import Holdfast\n"
+        "app = Holdfast(application_version='v1')\n"
+        "@app.workflow(name='answer')\n"
+        "def answer() -> int:\n"
+        "    return {}\n"
+    )
+    module.write_text(text.format(1))
+    with Served(url, "mine:app", "--reload", folder=tmp_path) as worker:
+        assert client.enqueue("answer", queue_name="mails").result(PATIENCE) == 1
+        module.write_text("def broken(:")
+        worker.hear("What is loaded goes on until")
+        assert client.enqueue("answer", queue_name="mails").result(PATIENCE) == 1
+        module.write_text("raise RuntimeError('not yet')")
+        worker.hear("Waiting for a change.")
+        assert "RuntimeError: not yet" in worker.log()
+        module.write_text(text.format(2))
+        assert client.enqueue("answer", queue_name="mails").result(PATIENCE) == 2
+
+
+def test_run_of_a_worker_that_was_stopped_goes_on_in_another(url: str, client: Client, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    with Served(url, "served:app", "--drain", "0.1s") as first:
+        run = client.enqueue("held", [str(gate)], queue_name="mails")
+        until(lambda: _begun(client, run.workflow_id))
+        with Served(url, "served:app") as second:
+            second.hear("Ready")
+            first.signal(signal.SIGTERM)
+            assert first.end() == 0
+            until(lambda: _begun(client, run.workflow_id))
+            gate.touch()
+            assert run.result(PATIENCE) == str(gate)
