@@ -14,6 +14,7 @@
     │   ├── Retryable               nothing was written; the same call may succeed
     │   │   └── ConnectionLost      the connection broke before the commit was sent
     │   ├── UnknownCommit           the connection broke while the commit was under way
+    │   ├── WentBack                the database has lost what it had acknowledged
     │   └── QueryFailed             the statement is wrong; trying again will not help
     ├── SchemaError                 the tables do not fit this code
     │   ├── SchemaTooNew            a newer release has migrated the database
@@ -120,6 +121,12 @@ class UnknownCommit(DatabaseError):
     """The connection broke while the commit was under way: it may or may not have happened."""
 
     kind = FailureKind.UNKNOWN_COMMIT
+
+
+class WentBack(DatabaseError):
+    """The database has lost what it had acknowledged, as after a failover to one that lagged; nothing was written."""
+
+    kind = FailureKind.RETRY
 
 
 class QueryFailed(DatabaseError):

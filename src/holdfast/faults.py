@@ -23,6 +23,8 @@ POINTS = {
     "run.before_user_code": "the workflow's code is about to begin",
     "run.outcome_written": "the outcome of a run is committed, nobody has been told",
     "run.told": "whoever waited for the outcome has been told",
+    "enqueue.before_commit": "runs that are enqueued together stand in an open transaction",
+    "run.enqueued": "runs are in their queues, nobody has been told",
     "claim.before_commit": "runs of a limited queue are claimed in an open transaction",
     "run.claimed": "a claim is committed, nothing runs yet",
     "run.loaded": "the history of claimed runs is loaded, nothing runs yet",

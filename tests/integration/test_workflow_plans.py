@@ -26,6 +26,8 @@ HOT: dict[str, list[tuple[Any, ...]]] = {
     "runs_look": [("r1",)],
     "steps_look": [("r1", "0")],
     "steps_of_runs": [("r1",)],
+    "runs_deduplicated": [("q", "once")],
+    "step_amend": [("r1", "t", "0", None, "r2")],
 }
 VALUES: dict[str, dict[str, Any]] = {"run_hand_over": {"internal_queue": "q"}}
 

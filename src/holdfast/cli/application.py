@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+import traceback
 from importlib import import_module
 from pathlib import Path
 
 import click
 
 from holdfast.cli.failure import Failure
+from holdfast.errors import HoldfastError
 from holdfast.workflows.application import Application
 
 
@@ -25,7 +27,7 @@ def application_place(word: str) -> tuple[str, str]:
 def find_application(module: str, name: str) -> Application:
     """Import *module*, from the current directory too, and return the application that is called *name* in it.
 
-    ``Failure`` if there is none. What the module itself raises is not caught: its author needs to see where.
+    ``Failure`` if there is none, or the module raises; in that case its author has been shown where.
     """
     here = str(Path.cwd())
     if here not in sys.path:
@@ -46,14 +48,22 @@ def find_application(module: str, name: str) -> Application:
 def _imported(module: str) -> object:
     try:
         return import_module(module)
-    except ModuleNotFoundError as error:
-        # Only if it is this module that is missing; one that it imports is its own affair.
-        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
-            raise
-        raise Failure(
-            f"There is no module {module} in {Path.cwd()} or where Python looks for modules: start the worker in the "
-            "folder it is in, or install it."
-        ) from error
+    except HoldfastError:
+        raise
+    except Exception as error:
+        # A module may raise anything, and only where it did helps its author.
+        if isinstance(error, ModuleNotFoundError) and _is_within(error.name, module):
+            raise Failure(
+                f"There is no module {module} in {Path.cwd()} or where Python looks for modules: start the worker in "
+                "the folder it is in, or install it."
+            ) from error
+        traceback.print_exception(error)
+        raise Failure(f"The module {module} cannot be imported: {type(error).__name__}: {error}") from error
+
+
+def _is_within(missing: str | None, module: str) -> bool:
+    """Whether it is *module* itself that is missing, or a package it is in; one that it imports is its own affair."""
+    return missing is not None and f"{module}.".startswith(f"{missing}.")
 
 
 __all__ = ["application_place", "find_application"]

@@ -32,13 +32,17 @@ class Watch:
         unread: set[Path] = set()
         while True:
             time.sleep(_EVERY)
+            if self.is_unchanged():
+                continue
             before, self._seen = self._seen, self._look()
             changed = {path for path, when in self._seen.items() if before.get(path) != when}
-            if not changed and before.keys() == self._seen.keys():
-                continue
             unread = {path for path in unread | changed if path in self._seen and not _is_readable(path)}
             if not unread:
                 return
+
+    def is_unchanged(self) -> bool:
+        """Whether all files are as they were at the last look."""
+        return self._look() == self._seen
 
     def tell(self, changed: Callable[[], None]) -> None:
         """Have *changed* called once, from a thread, when files have changed."""

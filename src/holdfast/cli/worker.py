@@ -6,10 +6,7 @@ import logging
 import os
 import signal
 import sys
-import traceback
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
-from enum import Enum, auto
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
@@ -20,13 +17,15 @@ import click
 from holdfast.cli.application import application_place, find_application
 from holdfast.cli.failure import Failure, failures
 from holdfast.cli.output import complain
+from holdfast.cli.processes import is_child, supervise, tell_parent
 from holdfast.cli.reload import Watch, start_anew
+from holdfast.cli.signals import BY_SIGNAL, Restart, because, heard
 from holdfast.cli.words import duration
 from holdfast.errors import HoldfastError
 from holdfast.workflows.worker import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from datetime import timedelta
 
     from holdfast.workflows.application import Application
@@ -36,30 +35,25 @@ T = TypeVar("T")
 
 logger = logging.getLogger("holdfast.worker")
 
-_BY_SIGNAL = 128
 _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _LEVELS = ("debug", "info", "warning", "error")
 
-
-class _Restart(Enum):
-    """Why a worker stops only to begin again."""
-
-    HANGUP = auto()
-    CHANGED = auto()
-
-
-_Event = signal.Signals | _Restart | Future[Any]
+_Order = signal.Signals | Restart
+_Event = _Order | Future[Any]
 
 
 @click.command(name="worker")
 @click.argument("place", metavar="MODULE:APP", type=application_place)
 @click.option("--queues", help="Names of queues, with commas between; by default all that are registered.")
 @click.option("--drain", type=duration, default="30s", show_default=True, help="How long runs may take to end.")
+@click.option("--processes", type=click.IntRange(1), default=1, show_default=True, help="How many of them.")
 @click.option("--reload", is_flag=True, help="Start anew when Python or YAML files below this folder change.")
 @click.option(
     "--log-level", type=click.Choice(_LEVELS), default="info", show_default=True, help="Unless the module sets it."
 )
-def command(place: tuple[str, str], *, queues: str | None, drain: timedelta, reload: bool, log_level: str) -> None:
+def command(
+    place: tuple[str, str], *, queues: str | None, drain: timedelta, processes: int, reload: bool, log_level: str
+) -> None:
     """Run the workflows of the application APP in MODULE, until SIGTERM or SIGINT (Ctrl-C).
 
     Then nothing more is claimed, and runs have --drain to end. What still runs is handed over and goes on elsewhere. A
@@ -68,12 +62,18 @@ def command(place: tuple[str, str], *, queues: str | None, drain: timedelta, rel
 
     Exit codes: 0 it was told to stop and did, 2 it could not begin, 130 or 143 it was told twice.
     """
+    names = None if queues is None else _names(queues)
+    child = is_child()
+    if processes > 1 and not child:
+        if reload:
+            raise click.UsageError("--reload is for one process: leave out --processes.")
+        logging.basicConfig(level=log_level.upper(), format=_FORMAT)
+        sys.exit(supervise(processes))
     watch = Watch(Path.cwd()) if reload else None
     with failures():
         app = _application(place, watch)
         logging.basicConfig(level=log_level.upper(), format=_FORMAT)  # does nothing if the module has set it up
-        worker = Worker(app, None if queues is None else _names(queues))
-        _serve(worker, drain.total_seconds(), watch)
+        _serve(Worker(app, names), drain.total_seconds(), watch, child=child)
 
 
 def _names(word: str) -> list[str]:
@@ -84,41 +84,39 @@ def _names(word: str) -> list[str]:
 
 
 def _application(place: tuple[str, str], watch: Watch | None) -> Application:
+    """Return the application. If its files are watched, one that cannot be had is waited for."""
     try:
         return find_application(*place)
-    except Exception as error:
-        # A module may raise anything, and who watches its files is about to mend it.
+    except (Failure, HoldfastError) as error:
         if watch is None:
             raise
-        _start_when_mended(watch, error)
-
-
-def _start_when_mended(watch: Watch, error: Exception) -> NoReturn:
-    """Show why the application cannot be had, and start anew after the next change."""
-    if isinstance(error, Failure | HoldfastError):
         complain(str(error))
-    else:
-        traceback.print_exception(error)
+        _start_after_a_change(watch)
+
+
+def _start_after_a_change(watch: Watch) -> NoReturn:
     complain("Waiting for a change.")
     watch.wait()
     start_anew()
 
 
-def _serve(worker: Worker, drain: float, watch: Watch | None) -> None:
+def _serve(worker: Worker, drain: float, watch: Watch | None, *, child: bool) -> None:
     """Launch, wait for somebody to say stop, stop; the main thread waits for events and does nothing else."""
     events: SimpleQueue[_Event] = SimpleQueue()
     hands = ThreadPoolExecutor(1, "holdfast-hands")
-    with _heard(events):
+    with heard(events):
         _tell_ready(_launched(worker, events, hands))
+        if child:
+            tell_parent(partial(events.put, signal.SIGTERM))
         if watch is not None:
-            watch.tell(partial(events.put, _Restart.CHANGED))
-        reason = events.get()
-        logger.info("Stopping: %s. Runs have %g s to end.", _because(reason), drain)
+            watch.tell(partial(events.put, Restart.CHANGED))
+        reason = _order(events)
+        logger.info("Stopping: %s. Runs have %g s to end.", because(reason), drain)
         stopped = _begin(events, hands, partial(worker.stop, drain))
         reason, code = _patient(worker, events, stopped, reason)
         farewell = stopped.result()
     _tell_stopped(farewell)
-    if isinstance(reason, _Restart):
+    if isinstance(reason, Restart) and not child:  # a child is started anew by its parent
         start_anew()
     if farewell.stuck:
         logger.warning("A step that cannot be interrupted still runs. Its run was handed over; leaving without it.")
@@ -131,29 +129,35 @@ def _launched(worker: Worker, events: SimpleQueue[_Event], hands: ThreadPoolExec
     event = events.get()
     while event is not launched:
         if isinstance(event, signal.Signals):
-            _leave(_BY_SIGNAL + event)  # nothing runs yet
+            _leave(BY_SIGNAL + event)  # nothing runs yet
         event = events.get()
     return launched.result()
 
 
+def _order(events: SimpleQueue[_Event]) -> _Order:
+    while isinstance(event := events.get(), Future):
+        pass
+    return event
+
+
 def _patient(
-    worker: Worker, events: SimpleQueue[_Event], stopped: Future[Farewell], reason: _Event
-) -> tuple[_Event, int]:
+    worker: Worker, events: SimpleQueue[_Event], stopped: Future[Farewell], reason: _Order
+) -> tuple[_Order, int]:
     """Wait until the worker has stopped; return why it did, and the exit code."""
     code = 0
     while (event := events.get()) is not stopped:
         if not isinstance(event, signal.Signals):
             continue
-        if isinstance(reason, _Restart):
+        if isinstance(reason, Restart):
             reason = event
-            logger.info("Not starting anew: %s.", _because(event))
+            logger.info("Not starting anew: %s.", because(event))
         elif code == 0:
-            code = _BY_SIGNAL + event
+            code = BY_SIGNAL + event
             logger.warning("Handing over at once: %s again.", event.name)
             worker.hurry()
         else:
             logger.warning("Leaving at once: others go on when the lease has ended.")
-            _leave(_BY_SIGNAL + event)
+            _leave(BY_SIGNAL + event)
     return reason, code
 
 
@@ -164,32 +168,12 @@ def _begin(events: SimpleQueue[_Event], hands: ThreadPoolExecutor, work: Callabl
     return begun
 
 
-@contextmanager
-def _heard(events: SimpleQueue[_Event]) -> Iterator[None]:
-    """Make signals events. A hang-up that is ignored, as under nohup, stays so."""
-    heard: dict[signal.Signals, _Event] = {each: each for each in (signal.SIGTERM, signal.SIGINT)}
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        heard[signal.SIGHUP] = _Restart.HANGUP
-    before = {each: signal.signal(each, lambda number, _: events.put(heard[signal.Signals(number)])) for each in heard}
-    try:
-        yield
-    finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
-
-
 def _leave(code: int) -> NoReturn:
     """End the process although threads still run."""
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
-
-
-def _because(event: _Event) -> str:
-    if isinstance(event, signal.Signals):
-        return event.name
-    return "SIGHUP, to start anew" if event is _Restart.HANGUP else "files have changed, to start anew"
 
 
 def _tell_ready(ready: Readiness) -> None:

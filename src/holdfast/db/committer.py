@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast import faults
 from holdfast.db.session import Transaction, commit
-from holdfast.errors import PipelineClosed, PipelineError, Retryable, UnknownCommit
+from holdfast.errors import PipelineClosed, PipelineError, Retryable, UnknownCommit, WentBack
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from holdfast.db.lane import Lane
     from holdfast.db.mailbox import Mailbox
@@ -50,7 +50,17 @@ class Part:
 class Committer:
     """Takes batches out of *mailbox* and settles every operation in them."""
 
-    def __init__(self, mailbox: Mailbox, lane: Lane, dialect: DialectName, world: World) -> None:
+    def __init__(
+        self,
+        mailbox: Mailbox,
+        lane: Lane,
+        dialect: DialectName,
+        world: World,
+        went_back: Callable[[], None] | None = None,
+    ) -> None:
+        self._went_back = went_back
+        self._last: tuple[Session, Part] | None = None  # the last batch that was acknowledged, and by whom
+        self.barred = False
         self._mailbox = mailbox
         self._lane = lane
         self._dialect = dialect
@@ -112,6 +122,9 @@ class Committer:
         """Try the first part once: it is settled, split, or stays first for another try."""
         try:
             outcomes = await self._write(part)
+        except WentBack as error:
+            self._parts.popleft()
+            self._settle(part, [error] * len(part.operations))
         except UnknownCommit as error:
             part.asks = True
             await self._pause(part, error)
@@ -136,6 +149,7 @@ class Committer:
     async def _write(self, part: Part) -> Sequence[Any]:
         """Write *part* in one transaction and return the outcomes in order."""
         session = await self._lane.session()
+        await self._look_back(session)
         first = part.operations[0].kind
         if first.one_statement and not part.asks and self._fits_one_statement(part.operations):
             faults.point("pipeline.before_commit")
@@ -144,8 +158,44 @@ class Committer:
         else:
             outcomes = await self._write_in_transaction(session, part)
         self.commits += 1
+        if self._lane.can_go_back:
+            done = [each for each, outcome in zip(part.operations, outcomes, strict=True) if not _failed(outcome)]
+            self._last = (session, Part(done)) if done else self._last
         faults.point("pipeline.after_commit")
         return outcomes
+
+    async def _look_back(self, session: Session) -> None:
+        """Look, on a new connection, whether what the old one acknowledged last is there; ``WentBack`` if it is not.
+
+        A standby that lagged has all that was committed up to some moment, and nothing of what came after. So if the
+        last batch is there, everything is. If it is not, nothing is written any more until the owner has seen to it:
+        what is handed over now stands on what was lost.
+        """
+        if self._went_back is not None and self._last is not None and self._last[0] is not session:
+            if not self.barred and not await self._still_there(session, self._last[1]):
+                logger.error("The database has lost writes that it had acknowledged.")
+                self.barred = True
+                self._went_back()
+            self._last = (session, self._last[1])
+        if self.barred:
+            raise WentBack("The database has lost what it had acknowledged; this was not written.")
+
+    async def _still_there(self, session: Session, part: Part) -> bool:
+        await session.begin()
+        try:
+            transaction = Transaction(session, self._dialect)
+            for kind, places in _grouped(part.operations).items():
+                rows = [part.operations[place].row for place in places]
+                if None in await self._lane.finish(kind.recall(transaction, rows)):
+                    return False
+        finally:
+            await session.rollback()
+        return True
+
+    def readmit(self) -> None:
+        """Write again: the owner has dropped what stood on the writes that were lost."""
+        self._last = None
+        self.barred = False
 
     def _fits_one_statement(self, operations: Sequence[Operation]) -> bool:
         """Whether the first kind's one statement writes them all, so that it needs no BEGIN and COMMIT around it."""
@@ -167,9 +217,7 @@ class Committer:
         return outcomes
 
     async def _apply_all(self, transaction: Transaction, part: Part) -> Sequence[Any]:
-        groups: dict[Kind[Any], list[int]] = {}
-        for place, operation in enumerate(part.operations):
-            groups.setdefault(operation.kind, []).append(place)
+        groups = _grouped(part.operations)
         outcomes: list[Any] = [None] * len(part.operations)
         for kind, places in groups.items():
             rows = [part.operations[place].row for place in places]
@@ -205,6 +253,18 @@ class Committer:
             self._lane.on_loop(lambda: _tell(told))
         faults.point("pipeline.acknowledged")
         self._mailbox.settled(part.operations)
+
+
+def _failed(outcome: Any) -> bool:
+    return isinstance(outcome, BaseException)
+
+
+def _grouped(operations: Sequence[Operation]) -> dict[Kind[Any], list[int]]:
+    """Return the places of *operations* by their kinds."""
+    groups: dict[Kind[Any], list[int]] = {}
+    for place, operation in enumerate(operations):
+        groups.setdefault(operation.kind, []).append(place)
+    return groups
 
 
 def _one_each(kind: Kind[Any], rows: Sequence[Values], outcomes: Sequence[Any]) -> Sequence[Any]:

@@ -43,6 +43,10 @@ class Lane(Protocol):
     def overlaps(self) -> bool:
         """Whether the database writes one batch while this process makes the next, at one round trip a batch."""
 
+    @property
+    def can_go_back(self) -> bool:
+        """Whether a new connection may lead to a database that has lost what an earlier one acknowledged."""
+
     def start(self, drain: Drain, give_up: Callable[[], None]) -> None:
         """Be ready to run *drain*; called on the loop. *give_up* is for a lane whose loop ends under it."""
 
@@ -69,6 +73,7 @@ class LoopLane:
     """A task on the loop that owns a connection of its own (PostgreSQL, MariaDB/MySQL)."""
 
     lone_statement_commits = True
+    can_go_back = True
 
     def __init__(self, connect: Callable[[], Awaitable[Session]], world: World, *, overlaps: bool) -> None:
         self.overlaps = overlaps
@@ -137,6 +142,7 @@ class ThreadLane:
     """Jobs on the thread of SQLite's writer: one hop in, one hop out for a whole batch, none for a waiting thread."""
 
     lone_statement_commits = False
+    can_go_back = False
     overlaps = False  # the writer's thread and the loop take turns at the interpreter's lock
 
     def __init__(self, writer: SqliteThreads) -> None:

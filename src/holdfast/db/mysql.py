@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _BROKEN = (ConnectionError, OSError, TimeoutError, RuntimeError)
 
 _CONFLICTS = {1062, 1586}
-_RETRIES = {1205, 1213, 1020, 3572, 1290, 1836}
+_RETRIES = {1205, 1213, 1020, 3572, 1290, 1836, 1021, 1114}  # 1021, 1114: the disk is full, until there is room
 _TOO_LONG = {1406, 1071, 1153, 1301}
 _GONE = {1053, 1077, 1079, 1080, 1152, 1927, 2006, 2013, 2014, 2055, 4031}
 _REFUSED = {1044, 1045, 1698}
@@ -62,7 +62,8 @@ class MySQLSession:
         """Set what every session has set, and learn how large a statement the server takes.
 
         With *longest_pause* the server ends a session that leaves a transaction open and says nothing for so long
-        (MariaDB only), and a row is not waited for longer. Both count in whole seconds.
+        (MariaDB only), and a row is waited for half as long: the client must hear of that before its own patience ends.
+        Both count in whole seconds.
         """
         await self.execute(
             "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', time_zone = '+00:00'", ()
@@ -72,7 +73,7 @@ class MySQLSession:
         self._largest = int(answer["largest"])
         if longest_pause is not None:
             pause = max(1, round(longest_pause))
-            await self.execute(f"SET SESSION innodb_lock_wait_timeout = {pause}", ())
+            await self.execute(f"SET SESSION innodb_lock_wait_timeout = {max(1, pause // 2)}", ())
             if "MariaDB" in answer["version"]:
                 await self.execute(f"SET SESSION idle_transaction_timeout = {pause}", ())
 

@@ -31,6 +31,7 @@ from holdfast.db.url import DialectName
 from holdfast.errors import MisuseError, PipelineClosed, WrongLoop
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
     from typing import Self
 
@@ -46,12 +47,21 @@ class Pipeline:
 
     At most *max_pending* operations and *max_pending_bytes* are held; callers beyond that wait. A pipeline that was
     closed stays closed.
+
+    *went_back* is called, on the loop, when a new connection shows that the database has lost what it had acknowledged.
+    From then on every operation fails with ``WentBack``, until ``readmit`` is called. Without it nobody looks.
     """
 
     def __init__(
-        self, manager: ConnectionManager, *, max_pending: int = 10_000, max_pending_bytes: int = 64 * 1024 * 1024
+        self,
+        manager: ConnectionManager,
+        *,
+        max_pending: int = 10_000,
+        max_pending_bytes: int = 64 * 1024 * 1024,
+        went_back: Callable[[], None] | None = None,
     ) -> None:
         self._manager = manager
+        self._went_back = went_back
         self._mailbox = Mailbox(most_operations=max_pending, most_bytes=max_pending_bytes)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = 0
@@ -88,11 +98,16 @@ class Pipeline:
             # MariaDB/MySQL needs several round trips a batch: there fewer batches win.
             overlaps = self._manager.dialect is DialectName.POSTGRES
             lane = LoopLane(backend.connect_for_lookups, self._manager.world, overlaps=overlaps)
-        self._committer = Committer(self._mailbox, lane, self._manager.dialect, self._manager.world)
+        self._committer = Committer(self._mailbox, lane, self._manager.dialect, self._manager.world, self._went_back)
         lane.start(self._committer.drain, self._committer.give_up)
         self._lane = lane
         self._pid = os.getpid()
         self._stays_open = self._manager.close_first(self.close)
+
+    def readmit(self) -> None:
+        """Write again after ``went_back``: what stood on the writes that were lost has been dropped. On the loop."""
+        if self._committer is not None:
+            self._committer.readmit()
 
     async def close(self, timeout: float = 30.0) -> None:  # noqa: ASYNC109 -- the time to flush before giving up
         """Refuse new operations and write those at hand; what is not written in time fails with ``PipelineClosed``."""

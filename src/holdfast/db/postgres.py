@@ -35,7 +35,7 @@ _BROKEN = (ConnectionError, OSError, TimeoutError)
 _STALE = () if asyncpg is None else (asyncpg.InvalidCachedStatementError, asyncpg.OutdatedSchemaCacheError)
 
 _CONFLICTS = {"23505", "23P01"}
-_RETRIES = {"40001", "40P01", "55P03", "25006"}
+_RETRIES = {"40001", "40P01", "55P03", "25006", "53100"}  # 53100: the disk is full, until somebody makes room
 _UNKNOWN = "40003"
 _READ_ONLY = "25006"
 _TOO_LONG = {"22001", "54000"}

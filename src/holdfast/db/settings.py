@@ -48,7 +48,8 @@ class Settings:
         a client that has vanished from the network is noticed as soon.
 
         A session for *lookups* never walks a table or builds a hash of it: for a table that was small when the plan
-        was made, and was never analysed, PostgreSQL would go on doing so when it has a million rows.
+        was made, and was never analysed, PostgreSQL would go on doing so when it has a million rows. Nor does it
+        compile plans: one that must walk a table all the same counts as dear, and compiling it takes half a second.
         """
         told = {"application_name": self.application_name}
         if self.longest_pause is not None and self.prepared:
@@ -57,7 +58,7 @@ class Settings:
             told |= {"tcp_keepalives_idle": str(max(1, round(self.longest_pause))), "tcp_keepalives_interval": "1"}
             told |= {"tcp_keepalives_count": "3"}
         if self.lookups and self.prepared:  # a pooler between us and the server may not pass these on
-            told |= {"enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off"}
+            told |= {"enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off", "jit": "off"}
         return told
 
     @property

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from holdfast.db.placeholders import is_read
 from holdfast.errors import Conflict, DatabaseError, QueryFailed, Retryable, TooLong, Unavailable, UnknownCommit
 
 if TYPE_CHECKING:
@@ -30,13 +31,18 @@ logger = logging.getLogger("holdfast.db")
 
 _CONFLICTS = {sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, sqlite3.SQLITE_CONSTRAINT_ROWID}
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
-_REASONS = {
-    sqlite3.SQLITE_FULL: "The disk is full; nothing was written. Free some space and try again",
+_DISK = {
+    sqlite3.SQLITE_FULL: "The disk is full; nothing was written. It is tried again: free some space",
     sqlite3.SQLITE_IOERR: "SQLite cannot read or write its file; check the disk and its free space",
 }
+_BEGIN = "BEGIN IMMEDIATE"
 _LOOK_AGAIN = 0.001
 _NATIVE = {str, int, float, bytes, bool, type(None)}
 _CHECKPOINT_RACE_MENDED = (3, 51, 3)
+
+
+class _DiskTrouble(Retryable):
+    """The disk is full or does not answer: not the statement's fault, and it may pass."""
 
 
 class SqliteConnection:
@@ -68,12 +74,12 @@ class SqliteConnection:
         return rows
 
     def begin(self) -> None:
-        self._run("BEGIN IMMEDIATE", ())
+        self._run(_BEGIN, ())
 
     def commit(self) -> None:
         try:
             self._run("COMMIT", ())
-        except QueryFailed as error:
+        except (QueryFailed, _DiskTrouble) as error:
             # An I/O error or a full disk at COMMIT: whether the last frame reached the file is for the file to say.
             raise UnknownCommit(f"SQLite could not finish the commit; it may or may not be there: {error}") from error
         self._keep_log_short()
@@ -99,10 +105,13 @@ class SqliteConnection:
     def _run(self, sql: str, args: Sequence[Any]) -> sqlite3.Cursor:
         values = args if all(type(value) in _NATIVE for value in args) else [_outgoing(value) for value in args]
         deadline = 0.0
+        alone = not self._raw.in_transaction
         while True:
             try:
                 return self._raw.execute(sql, values)
             except sqlite3.OperationalError as error:
+                if alone and _may_have_committed(error, sql):
+                    raise UnknownCommit(f"{_DISK[sqlite3.SQLITE_IOERR]}; it may be written: {_brief(sql)}") from error
                 if (error.sqlite_errorcode & 0xFF) not in _BUSY or (self._raw.in_transaction and sql != "COMMIT"):
                     raise meaning(error, sql) from error
                 now = time.monotonic()
@@ -159,7 +168,14 @@ def meaning(error: Exception, sql: str) -> DatabaseError:
         return TooLong(f"A value is longer than SQLite holds; it was refused, not cut: {text}")
     if code & 0xFF in _BUSY:
         return Retryable(f"SQLite asks to try again: {text}")
-    return QueryFailed(f"{_REASONS.get(code & 0xFF, 'SQLite refused the statement')}: {text}")
+    if code & 0xFF in _DISK:
+        return _DiskTrouble(f"{_DISK[code & 0xFF]}: {text}")
+    return QueryFailed(f"SQLite refused the statement: {text}")
+
+
+def _may_have_committed(error: sqlite3.Error, sql: str) -> bool:
+    """Whether a lone statement, which commits by itself, failed where it may have been at that."""
+    return error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_IOERR and sql != _BEGIN and not is_read(sql)
 
 
 def _brief(sql: str) -> str:

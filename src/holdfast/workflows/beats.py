@@ -11,6 +11,7 @@ import logging
 import os
 import socket
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -89,6 +90,7 @@ class Beats:
         self._watch = Watch()
         self._releases = Releases(manager, queries)
         self._sequence = 0
+        self._lost = False
         self._unknown: set[str] = set()  # tokens the last look found here, and nobody running them
         self._ready = threading.Event()
         self._failure: BaseException | None = None
@@ -102,11 +104,21 @@ class Beats:
         if self._failure is not None:
             raise self._failure
 
+    def begin_anew(self) -> None:
+        """Become another incarnation soon: the database has lost what was written for this one. From any thread."""
+        self._lost = True
+        with suppress(RuntimeError):  # the beat has ended
+            self._loop.call_soon_threadsafe(self._hurry.set)
+
     def stop(self) -> None:
         """Beat no more and leave the table, so that nobody has to wait for a lease to end."""
         if self._thread.is_alive() and self._ready.is_set() and self._failure is None:
-            self._loop.call_soon_threadsafe(self._stop.set)
+            self._loop.call_soon_threadsafe(self._end)
             self._thread.join()
+
+    def _end(self) -> None:
+        self._stop.set()
+        self._hurry.set()
 
     def _run(self) -> None:
         try:
@@ -121,6 +133,7 @@ class Beats:
     async def _main(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
+        self._hurry = asyncio.Event()
         async with self._manager:
             await self._register(self.identity.incarnation)
             await self._look_at_others()
@@ -146,10 +159,11 @@ class Beats:
     async def _stopped_within(self, seconds: float) -> bool:
         try:
             async with asyncio.timeout(seconds):
-                await self._stop.wait()
+                await self._hurry.wait()
         except TimeoutError:
             return False
-        return True
+        self._hurry.clear()
+        return self._stop.is_set()
 
     async def _register(self, incarnation: str) -> None:
         identity = self.identity
@@ -175,6 +189,9 @@ class Beats:
 
     async def _tick(self) -> None:
         """Beat once, then look after the others and after what the database thinks is running here."""
+        if self._lost:
+            await self._begin_anew()
+            return
         self._loop_watch.look()
         age = min(self._engine.oldest_write_age(), self._loop_watch.free_for())
         if age > self.identity.lease:
@@ -226,10 +243,14 @@ class Beats:
         )
         self._watch.forget()
         self._engine.forgotten()
+        self._lost = True  # until it is done: the database may go away in the middle
         old, new = self.identity.incarnation, self._world.new_id()
         await self._execute("executor_leave", incarnation=old)
         await self._register(new)
+        # The old tokens must be void before anything is written again: a thread may be just about to use one.
+        await self._releases.release(old, lambda: False)
         self.identity.incarnation = new
+        self._lost = False
         self._engine.reborn()
 
     def _acknowledged(self, sent: float) -> None:

@@ -42,7 +42,7 @@ from holdfast.workflows.recorder import Recorder
 from holdfast.workflows.registry import Registry
 from holdfast.workflows.results import Results
 from holdfast.workflows.retention import RETENTION_INTERVAL, Keeper, Pruner, retention_queries
-from holdfast.workflows.runner import Runner
+from holdfast.workflows.runner import Closing, Runner
 from holdfast.workflows.starts import Starts
 from holdfast.workflows.steps import Attempts
 from holdfast.workflows.threads import WorkflowThreads
@@ -173,7 +173,7 @@ class Engine:
 
     def _wire(self) -> None:
         settings, world = self.settings, self.settings.world
-        self.pipeline = Pipeline(self.manager)
+        self.pipeline = Pipeline(self.manager, went_back=self._went_back)
         self.start_kind = StartRuns(
             self.queries,
             application_id=settings.name,
@@ -279,6 +279,8 @@ class Engine:
         await self.deadlines.stop()
         await self.parker.stop()
         await self.wakes.stop()
+        for run in list(self.runner.running.values()):
+            self.runner.stop(run, Closing("this executor is stopping"))  # before its code learns that it has no engine
         self._launched = self.closing = False
         with suppress(TimeoutError):  # the database is away: what is not handed over is released when it is back
             async with asyncio.timeout(self.settings.lease):
@@ -358,7 +360,13 @@ class Engine:
 
     def reborn(self) -> None:
         self.start_kind.set_incarnation(self.identity.incarnation)
+        self.on_loop(self.pipeline.readmit)
         self.work_released()
+
+    def _went_back(self) -> None:
+        """Drop what runs here, which stands on writes the database has lost, and go on as a new incarnation."""
+        self.forgotten()
+        self._beats.begin_anew()
 
     def work_released(self, queue_name: str | None = None) -> None:
         self.on_loop(partial(self._dispatch.wake, queue_name))

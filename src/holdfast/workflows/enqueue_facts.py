@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+from holdfast import faults
 from holdfast.core.backoff import backoff
 from holdfast.db.operation import weight
 from holdfast.errors import UnknownCommit
@@ -136,6 +137,7 @@ async def put_durably(manager: ConnectionManager, world: World, put: Put, wanted
 
     async def write(transaction: Transaction) -> list[str]:
         found[:] = await put.put(transaction, wanted)
+        faults.point("enqueue.before_commit")
         return found
 
     for attempt in range(1, _ATTEMPTS + 1):

@@ -10,7 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from holdfast import faults
-from holdfast.errors import DeterminismError, Superseded
+from holdfast.errors import DeterminismError, Superseded, WentBack
 from holdfast.workflows.facts import RecordSteps, StartChildren
 
 if TYPE_CHECKING:
@@ -257,6 +257,8 @@ class Recorder:
         except Superseded as lost:
             operation.run.stop(lost)
             raise
+        except WentBack as lost:
+            raise _stands_on_nothing(operation) from lost
         if task is not None and task.cancelling() > before:
             operation.place.interrupted = True
         return outcome
@@ -268,6 +270,8 @@ class Recorder:
         except Superseded as lost:
             operation.run.stop(lost)
             raise
+        except WentBack as lost:
+            raise _stands_on_nothing(operation) from lost
 
     def _children_kind(self, run: Run) -> Kind[Any]:
         return self._children_progress if run.suspect else self._children
@@ -297,6 +301,12 @@ class Recorder:
             format_,
             int((self._world.monotonic() - operation.began) * 1000),
         )
+
+
+def _stands_on_nothing(operation: Operation) -> Superseded:
+    """Stop the run of an operation that may stand on records the database has lost; it goes on from what is left."""
+    operation.run.stop(Superseded("the database has lost what it had acknowledged"))
+    return Superseded("the database has lost what it had acknowledged")
 
 
 def _noted(operation: Operation, error: BaseException) -> BaseException:

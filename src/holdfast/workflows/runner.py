@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast import faults
 from holdfast.core.identity import Branch
 from holdfast.core.retry import wait_before_retry
-from holdfast.errors import DatabaseError, PipelineClosed, SerializationError, Superseded
+from holdfast.errors import DatabaseError, PipelineClosed, SerializationError, Superseded, WentBack
 from holdfast.model.workflow import WorkflowStatus
 from holdfast.workflows.facts import FinishRuns, HandOverRuns, RetryRuns
 from holdfast.workflows.place import WorkflowPlace, here
@@ -148,7 +148,7 @@ class Runner:
         """Write how the execution ended; if the database refuses that for good, write the refusal instead."""
         try:
             await self._pipeline.write(end.kind, end.row, to_the_end=True)
-        except (Superseded, PipelineClosed):
+        except (Superseded, PipelineClosed, WentBack):
             self._lost(run)
         except asyncio.CancelledError:
             self._lost(run)  # it may well be written: whoever waits looks at the row
@@ -165,7 +165,7 @@ class Runner:
         """Do as ``_write_end`` from a thread."""
         try:
             self._pipeline.write_blocking(end.kind, end.row)
-        except (Superseded, PipelineClosed):
+        except (Superseded, PipelineClosed, WentBack):
             self._lost(run)
         except DatabaseError as refused:
             if isinstance(end.outcome.error, DatabaseError):

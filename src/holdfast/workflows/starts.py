@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 from holdfast import faults
-from holdfast.errors import ConfigurationError, NotInitialized, WorkflowConflict
+from holdfast.errors import ConfigurationError, NotInitialized, WentBack, WorkflowConflict
 from holdfast.model.workflow import seconds
 from holdfast.workflows.facts import STARTED, Existing
 from holdfast.workflows.place import refuse_closed_attempt
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from holdfast.workflows.engine import Engine
     from holdfast.workflows.registry import Definition
     from holdfast.workflows.run import Outcome
+
+_LOOK_AGAIN = 0.05
 
 
 class Starts:
@@ -95,7 +98,7 @@ class Starts:
         """Start a run in the background, or attach to the one that has its id."""
         self._refuse_start()
         run, row = self.prepare(call)
-        outcome = await self._engine.pipeline.write(self._engine.start_kind, row)
+        outcome = await self._written(row)
         if outcome is not STARTED:
             return self.attach(run, row, outcome, call.options)
         faults.point("run.started")
@@ -106,7 +109,7 @@ class Starts:
         """Do as ``start`` from a thread; with *here* a sync run is carried to its end on this thread."""
         self._refuse_start()
         run, row = self.prepare(call)
-        outcome = self._engine.pipeline.write_blocking(self._engine.start_kind, row)
+        outcome = self._written_blocking(row)
         if outcome is not STARTED:
             return self.attach(run, row, outcome, call.options)
         faults.point("run.started")
@@ -115,6 +118,22 @@ class Starts:
         else:
             self._engine.on_loop(lambda: self._engine.runner.launch(run))
         return Ticket(run.id, run.codec, run)
+
+    async def _written(self, row: Values) -> Any:
+        """Write the start; it stands on nothing, so a database that went back in time is waited for."""
+        while True:
+            try:
+                return await self._engine.pipeline.write(self._engine.start_kind, row)
+            except WentBack:
+                await self._engine.settings.world.sleep(_LOOK_AGAIN)
+
+    def _written_blocking(self, row: Values) -> Any:
+        """Do as ``_written`` from a thread."""
+        while True:
+            try:
+                return self._engine.pipeline.write_blocking(self._engine.start_kind, row)
+            except WentBack:
+                time.sleep(_LOOK_AGAIN)
 
     def _refuse_start(self) -> None:
         """Refuse new runs when closing, but not the children of those that have time to end; and a closed attempt's."""

@@ -108,6 +108,7 @@ class FakeLane:
         self._database = database
         self.lone_statement_commits = lone_statement_commits
         self.overlaps = overlaps
+        self.can_go_back = False
         self.pauses = 0
 
     def start(self, drain: Any, give_up: Any) -> None: ...

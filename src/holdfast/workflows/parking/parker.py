@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from holdfast import faults
-from holdfast.errors import DatabaseError, PipelineClosed, Superseded
+from holdfast.errors import DatabaseError, PipelineClosed, Superseded, WentBack
 from holdfast.model.workflow import WorkflowStatus
 from holdfast.workflows.parking.facts import PutAwayRuns
 
@@ -141,8 +141,8 @@ class Parker:
         """
         waits = run.waits()
         whole = waits.together()
-        if whole is None or await self._has_come(whole):
-            return
+        if whole is None or run.suspect or await self._has_come(whole):
+            return  # a suspect that is put away would not be on trial any more
         if waits.changes != changes or run.stopped is not None or run.ended or self._stopped:
             return
         logger.debug("Run %s is put away; it waits for a %s.", run.id, whole.kind)
@@ -150,7 +150,7 @@ class Parker:
         row = (run.id, run.token, whole.until_ms, whole.kind, whole.results)
         try:
             await self._pipeline.write(self._kind, row)
-        except (Superseded, PipelineClosed) as lost:
+        except (Superseded, PipelineClosed, WentBack) as lost:
             logger.info("Run %s was not put away: %s", run.id, lost)
             return
         faults.point("run.put_away")

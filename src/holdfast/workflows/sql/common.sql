@@ -54,12 +54,17 @@ ON CONFLICT DO NOTHING;
 
 -- name: runs_deduplicated
 -- rows: queue_name text, deduplication_id text
--- The runs that have deduplication ids, for an enqueue that found one taken.
+-- The runs that have deduplication ids, for an enqueue that found one taken. Each is looked up by itself: PostgreSQL
+-- would join them with all there are, while it takes these for few.
 SELECT
     w.workflow_uuid, w.status, w.name, w.class_name, w.config_name, w.fingerprint, w.creation_key, w.owner_xid,
     w.queue_name, w.deduplication_id
-FROM {rows} AS r JOIN @workflow_status AS w
-    ON w.queue_name = r.queue_name AND w.deduplication_id = r.deduplication_id AND w.deduplication_id IS NOT NULL;
+FROM (
+    SELECT (
+        SELECT d.workflow_uuid FROM @workflow_status AS d
+        WHERE d.queue_name = r.queue_name AND d.deduplication_id = r.deduplication_id
+    ) AS id FROM {rows} AS r
+) AS holders JOIN @workflow_status AS w ON w.workflow_uuid = holders.id;
 
 -- name: debounce_begin
 -- The run that run_enqueue of the same transaction has put in its queue is one that further calls may put off.

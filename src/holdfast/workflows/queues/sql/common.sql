@@ -74,9 +74,9 @@ SELECT
        AND w.workflow_deadline_epoch_ms <= {now_ms} LIMIT 1) AS overdue,
     (SELECT 1 FROM @workflow_waits LIMIT 1) AS parked,
     (SELECT 1 FROM @workflow_status AS w {by_age}
-     WHERE w.status = 'ENQUEUED' AND w.queue_name = :internal_queue LIMIT 1) AS released,
+     WHERE {w_waits} AND w.queue_name = :internal_queue LIMIT 1) AS released,
     (SELECT 1 FROM @workflow_status AS w {by_age}
-     WHERE w.status = 'ENQUEUED' AND w.queue_name = q.name LIMIT 1) AS waiting,
+     WHERE {w_waits} AND w.queue_name = q.name LIMIT 1) AS waiting,
     {settings}
 FROM (SELECT 1 AS one) AS here LEFT JOIN @queues AS q ON here.one = 1;
 
@@ -139,7 +139,7 @@ SELECT
 -- Whether one of the oldest runs of a partitioned queue has no partition key.
 SELECT count(*) AS runs FROM (
     SELECT w.queue_partition_key FROM @workflow_status AS w {by_age}
-    WHERE w.status = 'ENQUEUED' AND w.queue_name = :queue_name
+    WHERE {w_waits} AND w.queue_name = :queue_name
     ORDER BY w.created_at, w.workflow_uuid
     LIMIT :most
 ) AS oldest WHERE oldest.queue_partition_key IS NULL;
@@ -150,7 +150,7 @@ SELECT count(*) AS runs FROM (
 WITH RECURSIVE found (partition_key, n) AS (
     SELECT (
         SELECT w.queue_partition_key FROM @workflow_status AS w {by_partition}
-        WHERE w.status = 'ENQUEUED' AND w.queue_name = :queue_name AND w.queue_partition_key IS NOT NULL
+        WHERE {w_waits} AND w.queue_name = :queue_name AND w.queue_partition_key IS NOT NULL
           [[ AND w.queue_partition_key > :after ]]
           [[ AND w.queue_partition_key <= :until ]]
         ORDER BY w.queue_partition_key LIMIT 1
@@ -158,7 +158,7 @@ WITH RECURSIVE found (partition_key, n) AS (
     UNION ALL
     SELECT (
         SELECT w.queue_partition_key FROM @workflow_status AS w {by_partition}
-        WHERE w.status = 'ENQUEUED' AND w.queue_name = :queue_name AND w.queue_partition_key IS NOT NULL
+        WHERE {w_waits} AND w.queue_name = :queue_name AND w.queue_partition_key IS NOT NULL
           AND w.queue_partition_key > found.partition_key
           [[ AND w.queue_partition_key <= :until ]]
         ORDER BY w.queue_partition_key LIMIT 1
@@ -181,7 +181,7 @@ DELETE FROM @queue_starts WHERE queue_name = :queue_name AND started_at <= {now_
 -- name: queue_claim
 -- The oldest of a queue.
 {claim} {by_queue_age}
-WHERE q.status = 'ENQUEUED' AND q.queue_name = :queue_name
+WHERE {q_waits} AND q.queue_name = :queue_name
 [[ unlimited? AND {unlimited} ]]
 [[ keyless? AND q.queue_partition_key IS NULL ]]
 {fitting}
@@ -190,7 +190,7 @@ ORDER BY q.created_at, q.workflow_uuid
 
 -- name: queue_claim_by_priority
 {claim} {by_queue_priority}
-WHERE q.status = 'ENQUEUED' AND q.queue_name = :queue_name
+WHERE {q_waits} AND q.queue_name = :queue_name
 [[ unlimited? AND {unlimited} ]]
 [[ keyless? AND q.queue_partition_key IS NULL ]]
 {fitting}
@@ -200,7 +200,7 @@ ORDER BY q.priority, q.created_at, q.workflow_uuid
 -- name: partition_claim
 -- The oldest of one partition.
 {claim} {by_partition_age}
-WHERE q.status = 'ENQUEUED' AND q.queue_name = :queue_name
+WHERE {q_waits} AND q.queue_name = :queue_name
 AND q.queue_partition_key = :partition_key
 {fitting}
 ORDER BY {partition_age_order}
@@ -208,7 +208,7 @@ ORDER BY {partition_age_order}
 
 -- name: partition_claim_by_priority
 {claim} {by_partition_priority}
-WHERE q.status = 'ENQUEUED' AND q.queue_name = :queue_name
+WHERE {q_waits} AND q.queue_name = :queue_name
 AND q.queue_partition_key = :partition_key
 {fitting}
 ORDER BY q.priority, q.created_at, q.workflow_uuid

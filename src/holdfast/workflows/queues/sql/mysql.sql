@@ -1,6 +1,12 @@
 -- MariaDB/MySQL writes first and then reads what came of it, in the same transaction. The indexes are said by name: what
 -- waits must not be sorted for a claim, nor walked from end to end, waiting for every row that somebody has locked.
 
+-- fragment: q_waits
+q.status = 'ENQUEUED'
+
+-- fragment: w_waits
+w.status = 'ENQUEUED'
+
 -- fragment: hold
 FOR UPDATE
 
@@ -98,7 +104,7 @@ SET w.status = 'ENQUEUED', w.updated_at = {now_ms},
 -- Steps from one key to the next by itself when all columns of the index up to the key are grouped by. In a recursive
 -- query it would begin at the first key each time.
 SELECT w.queue_partition_key AS partition_key FROM @workflow_status AS w {by_partition}
-WHERE w.status = 'ENQUEUED' AND w.queue_name = :queue_name AND w.queue_partition_key IS NOT NULL
+WHERE {w_waits} AND w.queue_name = :queue_name AND w.queue_partition_key IS NOT NULL
   [[ AND w.queue_partition_key > :after ]]
   [[ AND w.queue_partition_key <= :until ]]
 GROUP BY w.status, w.queue_name, w.queue_partition_key

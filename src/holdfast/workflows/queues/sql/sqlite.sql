@@ -1,6 +1,12 @@
 -- One writer is lock enough here. The index of a claim is said by name: without statistics another might be taken, and
 -- all that waits sorted.
 
+-- fragment: q_waits
+q.status = 'ENQUEUED'
+
+-- fragment: w_waits
+w.status = 'ENQUEUED'
+
 -- fragment: hold
 
 -- fragment: hold_free

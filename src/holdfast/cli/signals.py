@@ -1,0 +1,45 @@
+"""Signals as events in a queue, which the main thread waits for: so no handler interrupts anything."""
+
+from __future__ import annotations
+
+import signal
+from contextlib import contextmanager
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from queue import SimpleQueue
+
+BY_SIGNAL = 128  # the exit code of a process that a signal has ended, without the signal's number
+
+
+class Restart(Enum):
+    """Why a process stops only to begin again."""
+
+    HANGUP = auto()
+    CHANGED = auto()
+
+
+@contextmanager
+def heard(events: SimpleQueue[Any]) -> Iterator[None]:
+    """Put SIGTERM and SIGINT in *events*, and ``Restart.HANGUP`` for SIGHUP unless that is ignored, as under nohup."""
+    said: dict[signal.Signals, signal.Signals | Restart] = {each: each for each in (signal.SIGTERM, signal.SIGINT)}
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        said[signal.SIGHUP] = Restart.HANGUP
+    before = {each: signal.signal(each, lambda number, _: events.put(said[signal.Signals(number)])) for each in said}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+def because(event: signal.Signals | Restart) -> str:
+    """Return *event* as a reason, for the log."""
+    if isinstance(event, signal.Signals):
+        return event.name
+    return "SIGHUP, to start anew" if event is Restart.HANGUP else "files have changed, to start anew"
+
+
+__all__ = ["BY_SIGNAL", "Restart", "because", "heard"]

@@ -1,0 +1,97 @@
+"""A process is killed while it puts runs in queues; processes race for the same ids. On every database.
+
+The invariants shown: what was acknowledged is there, and all of it or nothing (I4); a workflow enqueues once, whoever
+carries it on (I5); nothing is stranded (I6).
+"""
+
+from __future__ import annotations
+
+import signal
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from holdfast.testing.stage import Stage
+from holdfast.testing.workers import until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+KINDS = ["sqlite", "postgres", "mariadb"]
+PROGRAM = Path(__file__).parent / "programs" / "enqueuer.py"
+EVERY_KIND = pytest.mark.parametrize("kind", KINDS)
+
+
+@pytest.fixture
+def stage(fresh_database: Callable[[str], str], tmp_path: Path) -> Iterator[Callable[[str], Stage]]:
+    """Call with the kind of a database for a stage of processes that enqueue."""
+    with ExitStack() as afterwards:
+        yield lambda kind: Stage(PROGRAM, fresh_database(kind), tmp_path / "effects", afterwards)
+
+
+@EVERY_KIND
+@pytest.mark.parametrize(("point", "there"), [("enqueue.before_commit", 0), ("run.enqueued", 1_200)])
+def test_i4_many_runs_whose_enqueuer_dies_are_all_there_or_none(
+    kind: str, point: str, there: int, stage: Callable[[str], Stage]
+) -> None:
+    scene = stage(kind)
+    doomed = scene.ready(faults=[(point, 1)])
+    doomed.tell("many", "tag", 1_200)
+    assert doomed.end() == -signal.SIGKILL
+    assert len(scene.statuses()) == there
+
+    second = scene.ready()
+    second.tell("many", "tag", 1_200)
+    second.hear("many", "tag")
+    assert len(scene.statuses()) == 1_200
+    second.tell("listen")
+    until(scene.all_ended)
+
+
+PARENT_DIES = [
+    ("pipeline.before_commit", 2),
+    ("pipeline.after_commit", 2),
+    *(("child.started", at) for at in (1, 2, 3, 4)),
+    ("run.enqueued", 2),
+    ("run.outcome_written", 1),
+]
+
+
+@EVERY_KIND
+@pytest.mark.parametrize(("point", "at"), PARENT_DIES)
+def test_i5_workflow_whose_executor_dies_while_it_enqueues_has_each_child_once(
+    kind: str, point: str, at: int, stage: Callable[[str], Stage]
+) -> None:
+    scene = stage(kind)
+    doomed = scene.ready(faults=[(point, at)])
+    doomed.tell("parent", 1)
+    assert doomed.end() == -signal.SIGKILL
+
+    second = scene.ready()
+    second.tell("parent", 1)
+    ids = second.hear("parent", 1)[2]
+    second.tell("parent", 2)
+    others = second.hear("parent", 2)[2]
+    assert others[4] == ids[4]
+    children = {row["workflow_uuid"] for row in scene.fetch("SELECT * FROM {runs} WHERE queue_name = 'quiet'")}
+    assert children == {*ids, *others}
+    assert len(children) == 11
+    second.tell("listen")
+    due = children - {ids[5], others[5]}
+    until(lambda: {scene.statuses()[each] for each in due} == {"SUCCESS"})
+
+
+@EVERY_KIND
+def test_processes_that_race_for_deduplication_ids_get_the_same_runs(kind: str, stage: Callable[[str], Stage]) -> None:
+    scene = stage(kind)
+    racers = [scene.worker() for _ in range(3)]
+    for racer in racers:
+        racer.hear("ready")
+    for number, racer in enumerate(racers):
+        racer.tell("race", number)
+    found = [racer.hear("race", number)[2] for number, racer in enumerate(racers)]
+    assert found[0] == found[1] == found[2]
+    assert set(scene.statuses()) == set(found[0])
+    assert len(found[0]) == 20
