@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -224,6 +225,72 @@ def test_changed_files_are_loaded_once_they_can_be(url: str, client: Client, tmp
         assert "RuntimeError: not yet" in worker.log()
         module.write_text(text.format(2))
         assert client.enqueue("answer", queue_name="mails").result(PATIENCE) == 2
+
+
+def test_worker_that_is_told_to_stop_while_it_begins_leaves(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"postgresql://me:secret@127.0.0.1:{silent.getsockname()[1]}/x"
+        silent.settimeout(PATIENCE)
+        with Served(url, "served:app") as worker, silent.accept()[0]:
+            worker.signal(signal.SIGTERM)
+            assert worker.end() == 143
+
+
+class TestSeveralProcesses:
+    def test_each_is_an_executor_and_all_stop_together(self, url: str, client: Client) -> None:
+        with Served(url, "served:app", "--processes", "2") as workers:
+            workers.hear("Ready", times=2)
+            pids = {each.pid for each in client.list_executors()}
+            assert len(pids - {workers.process.pid}) == 2
+            assert client.enqueue("double", [21], queue_name="mails").result(PATIENCE) == 42
+            workers.signal(signal.SIGINT)
+            assert workers.end() == 0
+            assert workers.log().count("Stopped: ") == 2
+
+    def test_one_that_is_killed_is_replaced(self, url: str, client: Client) -> None:
+        with Served(url, "served:app", "--processes", "2") as workers:
+            workers.hear("Ready", times=2)
+            victim = client.list_executors()[0].pid
+            assert victim is not None
+            os.kill(victim, signal.SIGKILL)
+            workers.hear(f"Process {victim} ended with 137")
+            workers.hear("Ready", times=3)
+            workers.signal(signal.SIGTERM)
+            assert workers.end() == 0
+
+    def test_second_signal_reaches_all(self, url: str, client: Client, tmp_path: Path) -> None:
+        with Served(url, "served:app", "--processes", "2", "--drain", "1h") as workers:
+            run = client.enqueue("held", [str(tmp_path / "gate")], queue_name="mails")
+            workers.hear("Ready", times=2)
+            until(lambda: _begun(client, run.workflow_id))
+            workers.signal(signal.SIGTERM)
+            workers.hear("Stopping")
+            workers.signal(signal.SIGTERM)
+            assert workers.end() == 143
+        assert run.status().status == "ENQUEUED"
+
+    def test_hang_up_replaces_one_after_the_other(self, url: str, client: Client) -> None:
+        with Served(url, "served:app", "--processes", "2") as workers:
+            workers.hear("Ready", times=2)
+            before = {each.incarnation for each in client.list_executors()}
+            workers.signal(signal.SIGHUP)
+            workers.hear("Ready", times=4)
+            until(lambda: len(client.list_executors()) == 2)
+            assert not before & {each.incarnation for each in client.list_executors()}
+            told = re.findall("Ready|Stopped", workers.log())
+            assert told == ["Ready", "Ready", "Stopped", "Ready", "Stopped", "Ready"]
+
+    def test_that_none_can_begin_ends_all(self, url: str) -> None:
+        with Served(url, "served:missing", "--processes", "2") as workers:
+            assert workers.end() == 2
+            assert "has no missing" in workers.log()
+
+    def test_those_whose_parent_is_gone_stop(self, url: str, client: Client) -> None:
+        with Served(url, "served:app", "--processes", "2") as workers:
+            workers.hear("Ready", times=2)
+            workers.process.kill()
+            until(lambda: client.list_executors() == [])
+            assert workers.log().count("Stopped: ") == 2
 
 
 def test_run_of_a_worker_that_was_stopped_goes_on_in_another(url: str, client: Client, tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Several worker processes below one that does no work: told to stop together, and replaced when they die.
 
-Parent and child share a socket, which is the child's standard input. The child writes to it when it is ready; when it is
-closed the parent is gone.
+Parent and child share a socket, which is the child's standard input. The child writes to it when it is ready; when it
+is closed the parent is gone.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import threading
 import time
 from contextlib import suppress
 from queue import SimpleQueue
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.cli.signals import BY_SIGNAL, Restart, because, heard
 
@@ -53,7 +53,7 @@ def supervise(count: int) -> int:
     One that ends by itself is replaced. If the first to end was never ready, and no other was, all end. A hang-up
     replaces them one by one.
     """
-    events: SimpleQueue[signal.Signals | Restart | _Child] = SimpleQueue()
+    events: SimpleQueue[signal.Signals | Restart | _Ready | _Ended] = SimpleQueue()
     children = _Children(events.put)
     with heard(events):
         for _ in range(count):
@@ -65,26 +65,34 @@ def supervise(count: int) -> int:
             elif isinstance(event, Restart):
                 logger.info("Replacing %s processes, one by one: %s.", len(children.living), because(event))
                 children.renew()
-            elif event.code is None:
+            elif isinstance(event, _Ready):
                 children.became_ready()
             else:
-                children.ended(event, event.code)
+                children.ended(event.child, event.code)
     return children.code
 
 
-class _Child:
-    """One process; *tell* is called, from threads, when it is ready and when it has ended: then it has a code."""
+class _Ready(NamedTuple):
+    child: _Child
 
-    def __init__(self, tell: Callable[[_Child], None]) -> None:
+
+class _Ended(NamedTuple):
+    child: _Child
+    code: int
+
+
+class _Child:
+    """One process; *tell* is called, from threads, when it is ready and when it has ended."""
+
+    def __init__(self, tell: Callable[[_Ready | _Ended], None]) -> None:
         self._socket, theirs = socket.socketpair()
         self._tell = tell
-        self.code: int | None = None
         with theirs:
             # A session of its own: Ctrl-C reaches the terminal's whole group, and each must hear it once.
-            self._process = subprocess.Popen(  # noqa: S603 -- our own command line, no shell
+            self._process: subprocess.Popen[bytes] = subprocess.Popen(  # noqa: S603 -- our own command line, no shell
                 [sys.executable, *sys.orig_argv[1:]],
                 env={**os.environ, _CHILD: "1"},
-                stdin=theirs,
+                stdin=theirs.fileno(),
                 start_new_session=True,
             )
         for work in (self._hear, self._wait):
@@ -100,23 +108,23 @@ class _Child:
     def _hear(self) -> None:
         with suppress(OSError):
             if self._socket.recv(1):
-                self._tell(self)
+                self._tell(_Ready(self))
 
     def _wait(self) -> None:
         code = self._process.wait()
         self._socket.close()
-        self.code = code if code >= 0 else BY_SIGNAL - code
-        self._tell(self)
+        self._tell(_Ended(self, code if code >= 0 else BY_SIGNAL - code))
 
 
 class _Children:
     """Those that live, and which of them are to be replaced."""
 
-    def __init__(self, tell: Callable[[_Child], None]) -> None:
+    def __init__(self, tell: Callable[[_Ready | _Ended], None]) -> None:
         self.living: list[_Child] = []
         self.code = 0
         self._tell = tell
         self._old: list[_Child] = []
+        self._told: _Child | None = None
         self._stopping = False
         self._was_ready = False
 
@@ -133,10 +141,8 @@ class _Children:
     def renew(self) -> None:
         """Replace all that live now, each when the one that replaces its forerunner is ready."""
         if not self._stopping:
-            begun = bool(self._old)
             self._old = list(self.living)
-            if not begun:
-                self._stop_next_old()
+            self._stop_next_old()
 
     def became_ready(self) -> None:
         """Go on replacing, if that is under way."""
@@ -160,8 +166,9 @@ class _Children:
             self.start()
 
     def _stop_next_old(self) -> None:
-        if self._old:
-            self._old[0].signal(signal.SIGTERM)
+        if self._old and self._told not in self._old:  # a second signal would interrupt its runs
+            self._told = self._old[0]
+            self._told.signal(signal.SIGTERM)
 
 
 __all__ = ["is_child", "supervise", "tell_parent"]

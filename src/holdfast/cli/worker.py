@@ -60,7 +60,8 @@ def command(
     second signal hands it over at once, a third leaves it to be taken over when the lease has ended. SIGHUP stops with
     the same care and starts the command anew.
 
-    Exit codes: 0 it was told to stop and did, 2 it could not begin, 130 or 143 it was told twice.
+    Exit codes: 0 it was told to stop and did, 2 it could not begin, 130 or 143 it was told twice,
+    or before it was ready.
     """
     names = None if queues is None else _names(queues)
     child = is_child()
