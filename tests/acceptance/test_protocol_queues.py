@@ -102,6 +102,18 @@ def test_i8_no_moment_shows_more_runs_than_the_limit(queue_stage: Callable[[str]
     assert 2 <= most_at_once(runs_of(stage, "few")) <= 4
 
 
+@EVERY_KIND
+def test_i8_limit_holds_and_all_end_without_wake_ups(queue_stage: Callable[[str], Stage], kind: str) -> None:
+    stage = queue_stage(kind)
+    workers = [stage.ready(app={"notify": False}) for _ in range(2)]
+    tell(workers[0], "register", "few", {"concurrency": 4, "worker_concurrency": 2, "polling_interval_sec": 0.05})
+    with watching(stage, "few") as seen:
+        tell(workers[0], "enqueue", "few", 40, 0.05)
+        until(lambda: ended(stage, "few", 40))
+    assert max(seen) <= 4
+    assert 2 <= most_at_once(runs_of(stage, "few")) <= 4
+
+
 @SERVERS
 def test_i8_queue_that_somebody_holds_waits_and_the_others_do_not(
     queue_stage: Callable[[str], Stage], kind: str

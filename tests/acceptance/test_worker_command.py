@@ -289,8 +289,8 @@ class TestSeveralProcesses:
         with Served(url, "served:app", "--processes", "2") as workers:
             workers.hear("Ready", times=2)
             workers.process.kill()
-            until(lambda: client.list_executors() == [])
-            assert workers.log().count("Stopped: ") == 2
+            until(lambda: workers.log().count("Stopped: ") == 2)
+            assert client.list_executors() == []
 
 
 def test_run_of_a_worker_that_was_stopped_goes_on_in_another(url: str, client: Client, tmp_path: Path) -> None:

@@ -51,8 +51,7 @@ def test_public_name_is_described_and_shown(module: str, name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted({*_public(Holdfast), *_public(AsyncHoldfast)}))
 def test_method_of_the_application_is_described_and_shown(name: str) -> None:
-    pages = _page("workflows.md") + _page("configuration.md")
-    assert _mentioned(name, _BLOCK.sub("", pages))
+    assert _mentioned(name, _PROSE)
     shown_otherwise = {"launch", "close", "deprecate_patch"}  # by the with block, and in the guide to deployment
     assert _mentioned(name, _EXAMPLES) or name in shown_otherwise
 

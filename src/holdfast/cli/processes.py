@@ -42,13 +42,14 @@ def tell_parent(orphaned: Callable[[], None]) -> None:
             os.write(0, b"!")
             while os.read(0, 1):
                 pass
+        logger.warning("The process that watches over this one is gone.")
         orphaned()
 
     threading.Thread(target=wait, name="holdfast-orphan", daemon=True).start()
 
 
 def supervise(count: int) -> int:
-    """Run this command in *count* processes until they have been told to stop; return the highest exit code.
+    """Run this command in *count* processes until they are told to stop; return the first exit code that is not 0.
 
     One that ends by itself is replaced. If the first to end was never ready, and no other was, all end. A hang-up
     replaces them one by one.
@@ -154,7 +155,7 @@ class _Children:
         """Replace one that has ended, unless all are to."""
         self.living.remove(child)
         if self._stopping:
-            self.code = max(self.code, code)
+            self.code = self.code or code
         elif not self._was_ready:
             self.code = code
             self.stop(signal.SIGTERM)

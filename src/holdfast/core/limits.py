@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a queue, or a partition of one, allows: so many at once, so many starts within a period. None is no limit."""
+    """What a queue or a partition allows: so many at once, so many starts within a period. None is no limit."""
 
     concurrency: int | None = None
     rate_max: int | None = None
@@ -65,7 +65,7 @@ def worker_room(capacity: int, running: int, worker_concurrency: int | None, of_
 
 
 def shares(total: int, free: Sequence[int]) -> list[int]:
-    """Give *total* out, one to each in turn from the first on, to nobody more than *free* says; return who gets what."""
+    """Give *total* out, one to each in turn from the first on, to nobody more than *free*; return who gets what."""
     given = [0] * len(free)
     wanting = [place for place, most in enumerate(free) if most > 0]
     while total > 0 and wanting:

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import MisuseError, Superseded
-from holdfast.workflows.parking import Wait
+from holdfast.workflows.parking import Parts, Wait
 from holdfast.workflows.place import WorkflowPlace, here
 
 if TYPE_CHECKING:
@@ -33,8 +33,9 @@ async def gather(place: WorkflowPlace | None, parts: Sequence[Awaitable[Any]]) -
     """Run awaitables side by side; outside a workflow just that, inside one each in a branch of its own."""
     if place is None:
         return list(await asyncio.gather(*parts))
-    tasks = [_in_task(place.run, place.branch.open(), part) for part in parts]
-    with _joining(place):
+    together = Parts()
+    tasks = [_in_task(place.run, place.branch.open(), part, together) for part in parts]
+    with _joining(place, together):
         await asyncio.gather(*tasks, return_exceptions=True)
     return _sorted_out([_outcome(task) for task in tasks])
 
@@ -45,17 +46,18 @@ def gather_blocking(
     """Run callables side by side on threads, each in a branch of its own."""
     outcomes: list[Any] = [None] * len(parts)
     left = threading.Semaphore(0)
+    together = Parts()
 
     def job(index: int, context: contextvars.Context, run: Run | None, branch: Branch | None) -> None:
-        outcomes[index] = context.run(_on_thread, run, branch, parts[index])
+        outcomes[index] = context.run(_on_thread, run, branch, parts[index], together)
         left.release()
 
     for index in range(len(parts)):
         run, branch = (None, None) if place is None else (place.run, place.branch.open())
         if run is not None:
-            run.waits().opened()
+            run.waits().opened(together)
         threads.submit(partial(job, index, contextvars.copy_context(), run, branch))
-    with _joining(place), threads.waiting():
+    with _joining(place, together), threads.waiting():
         for _ in parts:
             left.acquire()
     return _sorted_out(outcomes)
@@ -72,9 +74,10 @@ async def within(durable: Durable, place: WorkflowPlace | None, seconds: float, 
         if asyncio.iscoroutine(part):
             part.close()
         raise _time_is_over(seconds)
-    task = _in_task(place.run, branch, part)
+    together = Parts()
+    task = _in_task(place.run, branch, part, together)
     try:
-        with _joining(place, None if known is not None else end):
+        with _joining(place, together, None if known is not None else end):
             await asyncio.wait([task], timeout=None if known is not None else durable.seconds_until(end))
     except asyncio.CancelledError:
         task.cancel()
@@ -101,7 +104,7 @@ def within_blocking(
     if known == _LATE:
         raise _time_is_over(seconds)
     side = _Side(place.run, branch, part, threads)
-    with _joining(place, None if known is not None else end):
+    with _joining(place, side.parts, None if known is not None else end):
         outcome = side.wait(None if known is not None else durable.seconds_until(end), threads)
     if known is None:
         known = durable.value_blocking(verdict, TIMED_OUT, durable.whole, lambda: int(outcome is _STILL_RUNS))
@@ -123,12 +126,13 @@ class _Side:
     ) -> None:
         self._ended = threading.Event()
         self._outcome: Any = None
+        self.parts = Parts()
         context = contextvars.copy_context()
         if run is not None:
-            run.waits().opened()
+            run.waits().opened(self.parts)
 
         def job() -> None:
-            self._outcome = context.run(_on_thread, run, branch, part)
+            self._outcome = context.run(_on_thread, run, branch, part, self.parts)
             self._ended.set()
 
         threads.submit(job)
@@ -142,16 +146,16 @@ def _time_is_over(seconds: float) -> TimeoutError:
     return TimeoutError(f"This part of the workflow took longer than its {seconds:g} s.")
 
 
-def _in_task(run: Run, branch: Branch, part: Awaitable[Any]) -> asyncio.Task[Any]:
+def _in_task(run: Run, branch: Branch, part: Awaitable[Any], together: Parts) -> asyncio.Task[Any]:
     """Run *part* in a task of its own, as a branch of the run that is counted while it lasts."""
 
     async def work() -> Any:
         here.set(WorkflowPlace(run, branch, asyncio.current_task()))
         return await part
 
-    run.waits().opened()
+    run.waits().opened(together)
     task = asyncio.ensure_future(work())
-    task.add_done_callback(lambda _: run.engine.parker.branch_ended(run))
+    task.add_done_callback(lambda _: run.engine.parker.branch_ended(run, together))
     return task
 
 
@@ -163,15 +167,15 @@ def _outcome(task: asyncio.Task[Any]) -> Any:
     return task.result() if error is None else _Raised(error)
 
 
-def _joining(place: WorkflowPlace | None, until_ms: int | None = None) -> AbstractContextManager[None]:
+def _joining(place: WorkflowPlace | None, together: Parts, until_ms: int | None = None) -> AbstractContextManager[None]:
     """Note that the branch waits for branches it has opened, at most until a moment."""
     if place is None:
         return nullcontext()
-    waiting: AbstractContextManager[None] = place.run.engine.parker.waiting(place.run, Wait(until_ms))
+    waiting: AbstractContextManager[None] = place.run.engine.parker.waiting(place.run, Wait(until_ms, parts=together))
     return waiting
 
 
-def _on_thread(run: Run | None, branch: Branch | None, part: Callable[[], Any]) -> Any:
+def _on_thread(run: Run | None, branch: Branch | None, part: Callable[[], Any], together: Parts) -> Any:
     if run is not None and branch is not None:
         here.set(WorkflowPlace(run, branch, threading.get_ident()))
     try:
@@ -180,7 +184,7 @@ def _on_thread(run: Run | None, branch: Branch | None, part: Callable[[], Any]) 
         return _Raised(error)
     finally:
         if run is not None:
-            run.engine.parker.branch_ended(run)
+            run.engine.parker.branch_ended(run, together)
 
 
 class _Raised:

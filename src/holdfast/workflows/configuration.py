@@ -49,6 +49,7 @@ class Settings(TypedDict, total=False):
     max_workflow_threads: int
     max_runs: int
     put_away_after: Duration
+    notify: bool
     world: World | None
     clock_offset_ms: str | None
 
@@ -72,6 +73,7 @@ def engine_settings(
     max_workflow_threads: int = 64,
     max_runs: int = 20_000,
     put_away_after: Duration = PUT_AWAY_AFTER,
+    notify: bool = True,
     world: World | None = None,
     clock_offset_ms: str | None = None,
 ) -> EngineSettings:
@@ -94,6 +96,7 @@ def engine_settings(
         max_workflow_threads=max_workflow_threads,
         max_runs=max_runs,
         put_away_after=seconds(put_away_after),
+        notify=notify,
         connection={
             "pool_size": pool_size,
             "pool_timeout": seconds(pool_timeout),

@@ -303,3 +303,4 @@ class Dispatch:
                 await transaction.execute_batch(query, [(run.id, run.token)])
 
             await self._manager.run(work)
+            run.suspect = False

@@ -25,23 +25,20 @@ from holdfast.errors import (
 )
 from holdfast.model.world import RealWorld, World
 from holdfast.workflows.beats import Beats, Identity
-from holdfast.workflows.control import Control, control_queries
 from holdfast.workflows.deadlines import Deadlines
-from holdfast.workflows.desk import Desk
 from holdfast.workflows.dispatch import Dispatch
 from holdfast.workflows.durable import Durable
 from holdfast.workflows.enqueues import Enqueues
 from holdfast.workflows.facts import StartRuns
-from holdfast.workflows.looking import Looking, Transfer, looking_queries
+from holdfast.workflows.opening import open_desk
 from holdfast.workflows.parking import Parker, Wakes, parking_queries
 from holdfast.workflows.payloads import Payloads
 from holdfast.workflows.permit import Permit
 from holdfast.workflows.queries import workflow_queries
-from holdfast.workflows.queues import QueueStore, queue_queries
 from holdfast.workflows.recorder import Recorder
 from holdfast.workflows.registry import Registry
 from holdfast.workflows.results import Results
-from holdfast.workflows.retention import RETENTION_INTERVAL, Keeper, Pruner, retention_queries
+from holdfast.workflows.retention import RETENTION_INTERVAL, Keeper
 from holdfast.workflows.runner import Closing, Runner
 from holdfast.workflows.starts import Starts
 from holdfast.workflows.steps import Attempts
@@ -49,6 +46,7 @@ from holdfast.workflows.threads import WorkflowThreads
 from holdfast.workflows.transactions import Homes
 from holdfast.workflows.versions import Versions
 from holdfast.workflows.waiting import Waiting
+from holdfast.workflows.wakeups import wakeups_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -56,7 +54,7 @@ if TYPE_CHECKING:
     from holdfast.model.workflow import Duration
     from holdfast.serialize import Serialization
     from holdfast.workflows.retention import Retention
-    from holdfast.workflows.run import Outcome, Run
+    from holdfast.workflows.run import Run
 
 T = TypeVar("T")
 
@@ -82,6 +80,7 @@ class EngineSettings:
     max_workflow_threads: int
     max_runs: int
     put_away_after: float
+    notify: bool
     connection: dict[str, Any] = field(default_factory=dict)
     world: World = field(default_factory=RealWorld)
     clock_offset_ms: str | None = None
@@ -151,6 +150,7 @@ class Engine:
         self._launched = True
         self._dispatch.start()
         self._keeper.start()
+        await self.wakeups.start()
 
     async def _open(self, schema: str) -> None:
         await self._migrate(schema)
@@ -180,7 +180,9 @@ class Engine:
             executor_id=settings.executor_id,
             incarnation=self.identity.incarnation,
         )
-        self.desk = self._desk()
+        self.desk = open_desk(
+            self.manager, settings.schema, self.payloads, self.versions, world, settings.clock_offset_ms
+        )
         self.deadlines = Deadlines(self.desk.control, world, self.now, self.on_loop, self.cancelled)
         self._keeper = Keeper(self.desk.pruner, self.retention, world, interval=self.retention_interval)
         self.recorder = Recorder(self.pipeline, self.payloads, self.queries, world, self.permit, self.start_kind)
@@ -194,6 +196,7 @@ class Engine:
             self.deadlines,
             self._due_in,
             self._told_ended,
+            self.on_loop,
         )
         self.results = Results(self.manager, self.queries, world)
         parking = parking_queries(self.manager.dialect, settings.schema, clock_offset_ms=settings.clock_offset_ms)
@@ -221,6 +224,7 @@ class Engine:
                 "busy_timeout": settings.lease / 3,
             },
         )
+        self.wakeups = wakeups_for(self.manager, settings.schema, world, self._hinted, enabled=settings.notify)
         self._beats = Beats(self.identity, beat_manager, self.queries, self, self.permit, world)
         self._dispatch = Dispatch(
             self.identity,
@@ -237,19 +241,7 @@ class Engine:
             self.wakes,
             capacity=settings.max_runs,
             listens=self.listens,
-        )
-
-    def _desk(self) -> Desk:
-        place = self.manager.dialect, self.settings.schema
-        offset, world = self.settings.clock_offset_ms, self.settings.world
-        looking = looking_queries(*place, clock_offset_ms=offset)
-        return Desk(
-            Control(self.manager, control_queries(*place, clock_offset_ms=offset), world),
-            Looking(self.manager, looking, self.payloads),
-            Transfer(self.manager, looking, world),
-            Pruner(self.manager, retention_queries(*place, clock_offset_ms=offset), world),
-            self.versions,
-            QueueStore(self.manager, queue_queries(*place, clock_offset_ms=offset), world),
+            hints=self.wakeups,
         )
 
     def own(self, run: Run) -> None:
@@ -273,9 +265,10 @@ class Engine:
         if not self._launched or self.closing:
             return
         self.closing = True
+        await self.wakeups.stop()
         await self._dispatch.stop()
         await self._keeper.stop()
-        await self._drained(drain)
+        await self.runner.drained(drain)
         await self.deadlines.stop()
         await self.parker.stop()
         await self.wakes.stop()
@@ -296,22 +289,6 @@ class Engine:
             await self.runner.hand_over(run)
         except Superseded:
             logger.info("Run %s had been taken over already.", run.id)
-
-    async def _drained(self, limit: float) -> None:
-        done = asyncio.get_running_loop().create_future()
-        left = list(self.runner.running.values())
-        count = len(left)
-
-        def tell(_: Outcome) -> None:
-            nonlocal count
-            count -= 1
-            if count == 0:
-                self.on_loop(lambda: None if done.done() else done.set_result(None))
-
-        for run in left:
-            run.watch(tell)
-        if left and limit > 0:
-            await asyncio.wait([done], timeout=limit)
 
     # What the beat asks, from its own thread.
 
@@ -340,7 +317,7 @@ class Engine:
 
     async def look_around(self) -> None:
         """Take notice at once of what was changed from here: stop what was cancelled, look for what may go on."""
-        self._dispatch.wake()
+        self._wake(None)
         running = self.tokens()
         if running:
             query = self.queries["runs_of_incarnation"]
@@ -369,7 +346,15 @@ class Engine:
         self._beats.begin_anew()
 
     def work_released(self, queue_name: str | None = None) -> None:
-        self.on_loop(partial(self._dispatch.wake, queue_name))
+        self.on_loop(partial(self._wake, queue_name))
+
+    def _hinted(self) -> None:
+        """Look for work: another process has told that there is some."""
+        self._dispatch.wake()
+
+    def _wake(self, queue_name: str | None) -> None:
+        self._dispatch.wake(queue_name)
+        self.wakeups.tell()
 
     def wants_partition_key(self, queue_name: str) -> bool:
         """Whether a queue is known here to have partitions, as the dispatcher last read its settings."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from holdfast.errors import Deduplicated, WorkflowConflict
+from holdfast.errors import Deduplicated
 from holdfast.model.workflow import StartOptions, WorkflowStatus, seconds
 from holdfast.workflows.facts import STARTED, Duplicate, Existing
-from holdfast.workflows.starts import check_id, class_name
+from holdfast.workflows.starts import check_id, class_name, refuse_other_call
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -137,14 +137,8 @@ def run_meant(wanted: Entry, outcome: Any) -> str:
         return str(outcome.row["workflow_uuid"])
     if not isinstance(outcome, Existing):
         raise outcome
-    there = outcome.row
-    same = there["name"] == row[_NAME] and there["config_name"] == row[_CONFIG]
-    if wanted.on_conflict == "reject" and not (same and there["fingerprint"] == row[_MARK]):
-        what = "with other arguments" if same else f"of {there['name']!r}"
-        raise WorkflowConflict(
-            f"The id {row[0]!r} belongs to a run {what} ({there['status']}). Choose another workflow_id, or pass "
-            'on_conflict="return_existing" to get that run.'
-        )
+    if wanted.on_conflict == "reject":
+        refuse_other_call(row[0], row[_NAME], row[_CONFIG], row[_MARK], outcome.row)
     return str(row[0])
 
 

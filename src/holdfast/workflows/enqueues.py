@@ -92,7 +92,7 @@ class Enqueues:
             child = self._begin(place, work)
             return Ticket((await self._carried(child))[0], work.codec, None)
         wanted = self.entry(work)
-        return self._ticket(work, wanted, await self._engine.pipeline.write(self.kind, wanted.row))
+        return self._ticket(work, wanted, await self._engine.starts.written(self.kind, wanted.row))
 
     def enqueue_blocking(self, place: WorkflowPlace | None, work: Work) -> Ticket:
         """Do as ``enqueue`` from a thread."""
@@ -100,7 +100,7 @@ class Enqueues:
             child = self._begin(place, work)
             return Ticket(self._carried_blocking(child)[0], work.codec, None)
         wanted = self.entry(work)
-        return self._ticket(work, wanted, self._engine.pipeline.write_blocking(self.kind, wanted.row))
+        return self._ticket(work, wanted, self._engine.starts.written_blocking(self.kind, wanted.row))
 
     async def enqueue_many(self, place: WorkflowPlace | None, works: Sequence[Work]) -> list[Ticket]:
         """Put runs in their queues, all or none, in one commit; in a workflow one recorded operation."""

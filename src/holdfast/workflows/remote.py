@@ -24,18 +24,14 @@ from holdfast.errors import (
     SerializationError,
 )
 from holdfast.model.workflow import INTERNAL_QUEUE, Duration, WorkflowState, seconds
-from holdfast.workflows.control import Control, control_queries
-from holdfast.workflows.desk import Desk
 from holdfast.workflows.enqueue_facts import PutAll, put_durably
 from holdfast.workflows.enqueue_rows import entry, named_work
 from holdfast.workflows.facts import EnqueueRuns
-from holdfast.workflows.looking import Looking, Transfer, looking_queries
+from holdfast.workflows.opening import open_desk
 from holdfast.workflows.payloads import Payloads
 from holdfast.workflows.queries import workflow_queries
 from holdfast.workflows.queue_options import check_queue_options
-from holdfast.workflows.queues import QueueStore, queue_queries
 from holdfast.workflows.results import Results, outcome_of
-from holdfast.workflows.retention import Pruner, retention_queries
 from holdfast.workflows.run import Outcome
 from holdfast.workflows.ticket import not_ended
 from holdfast.workflows.versions import Versions
@@ -48,6 +44,7 @@ if TYPE_CHECKING:
     from holdfast.db.url import DatabaseURL
     from holdfast.model.world import World
     from holdfast.serialize import Serialization
+    from holdfast.workflows.desk import Desk
 
 T = TypeVar("T")
 
@@ -133,18 +130,11 @@ class Remote:
         dialect, schema, world = manager.dialect, self._settings.schema, self._settings.world
         offset = self._settings.clock_offset_ms
         queries = workflow_queries(dialect, schema, clock_offset_ms=offset)
-        looking = looking_queries(dialect, schema, clock_offset_ms=offset)
         self._manager = manager
         self._put = PutAll(EnqueueRuns(queries, application_id=self._settings.name))
         self._results = Results(manager, queries, world)
-        self._desk = Desk(
-            Control(manager, control_queries(dialect, schema, clock_offset_ms=offset), world),
-            Looking(manager, looking, self.payloads),
-            Transfer(manager, looking, world),
-            Pruner(manager, retention_queries(dialect, schema, clock_offset_ms=offset), world),
-            Versions(manager, queries, world),
-            QueueStore(manager, queue_queries(dialect, schema, clock_offset_ms=offset), world),
-        )
+        versions = Versions(manager, queries, world)
+        self._desk = open_desk(manager, schema, self.payloads, versions, world, offset)
 
     async def close(self) -> None:
         """Tell whoever waits that nobody looks any more, and end the connections; a second call changes nothing."""

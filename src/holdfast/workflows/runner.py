@@ -64,7 +64,9 @@ class Runner:
         deadlines: Deadlines,
         due_in: Callable[[float], None],
         told_ended: Callable[[str], None],
+        on_loop: Callable[[Callable[[], None]], bool],
     ) -> None:
+        self._on_loop = on_loop
         self._pipeline = pipeline
         self.payloads = payloads
         self._threads = threads
@@ -184,6 +186,23 @@ class Runner:
         self.stop(run, Closing("this executor is stopping"))
         await self._pipeline.write(self._hand_over, (run.id, run.token))
         faults.point("run.handed_over")
+
+    async def drained(self, limit: float) -> None:
+        """Let what runs here end for *limit* seconds, or until all of it has."""
+        done = asyncio.get_running_loop().create_future()
+        left = list(self.running.values())
+        count = len(left)
+
+        def tell(_: Outcome) -> None:
+            nonlocal count
+            count -= 1
+            if count == 0:
+                self._on_loop(lambda: None if done.done() else done.set_result(None))
+
+        for run in left:
+            run.watch(tell)
+        if left and limit > 0:
+            await asyncio.wait([done], timeout=limit)
 
     def stop(self, run: Run, reason: BaseException) -> None:
         """Have a run go no further: at once if it is a task, at its next operation if it is a thread.

@@ -14,7 +14,8 @@ from holdfast.workflows.run import LONGEST_ID, Run
 from holdfast.workflows.ticket import Call, Ticket
 
 if TYPE_CHECKING:
-    from holdfast.db.operation import Values
+    from holdfast.db.operation import Kind, Values
+    from holdfast.db.session import Row
     from holdfast.model.workflow import Duration, StartOptions
     from holdfast.workflows.engine import Engine
     from holdfast.workflows.registry import Definition
@@ -98,7 +99,7 @@ class Starts:
         """Start a run in the background, or attach to the one that has its id."""
         self._refuse_start()
         run, row = self.prepare(call)
-        outcome = await self._written(row)
+        outcome = await self.written(self._engine.start_kind, row)
         if outcome is not STARTED:
             return self.attach(run, row, outcome, call.options)
         faults.point("run.started")
@@ -109,7 +110,7 @@ class Starts:
         """Do as ``start`` from a thread; with *here* a sync run is carried to its end on this thread."""
         self._refuse_start()
         run, row = self.prepare(call)
-        outcome = self._written_blocking(row)
+        outcome = self.written_blocking(self._engine.start_kind, row)
         if outcome is not STARTED:
             return self.attach(run, row, outcome, call.options)
         faults.point("run.started")
@@ -119,19 +120,19 @@ class Starts:
             self._engine.on_loop(lambda: self._engine.runner.launch(run))
         return Ticket(run.id, run.codec, run)
 
-    async def _written(self, row: Values) -> Any:
-        """Write the start; it stands on nothing, so a database that went back in time is waited for."""
+    async def written(self, kind: Kind[Any], row: Values) -> Any:
+        """Write a new run; it stands on nothing, so a database that went back in time is waited for."""
         while True:
             try:
-                return await self._engine.pipeline.write(self._engine.start_kind, row)
+                return await self._engine.pipeline.write(kind, row)
             except WentBack:
                 await self._engine.settings.world.sleep(_LOOK_AGAIN)
 
-    def _written_blocking(self, row: Values) -> Any:
-        """Do as ``_written`` from a thread."""
+    def written_blocking(self, kind: Kind[Any], row: Values) -> Any:
+        """Do as ``written`` from a thread."""
         while True:
             try:
-                return self._engine.pipeline.write_blocking(self._engine.start_kind, row)
+                return self._engine.pipeline.write_blocking(kind, row)
             except WentBack:
                 time.sleep(_LOOK_AGAIN)
 
@@ -145,15 +146,20 @@ class Starts:
         """Return a ticket for the run that has the id, if it is the same call, or if the policy does not mind."""
         if not isinstance(outcome, Existing):
             raise outcome
-        there = outcome.row
-        same = there["name"] == row[1] and there["config_name"] == row[3]
-        if options.on_conflict == "reject" and not (same and there["fingerprint"] == row[8]):
-            what = "with other arguments" if same else f"of {there['name']!r}"
-            raise WorkflowConflict(
-                f"The id {run.id!r} belongs to a run {what} ({there['status']}). Choose another workflow_id, or pass "
-                'on_conflict="return_existing" to get that run.'
-            )
+        if options.on_conflict == "reject":
+            refuse_other_call(run.id, row[1], row[3], row[8], outcome.row)
         return Ticket(run.id, run.codec, self._engine.runner.running.get(run.id))
+
+
+def refuse_other_call(run_id: str, name: str, config_name: str | None, mark: str, there: Row) -> None:
+    """Raise ``WorkflowConflict`` unless the run that has the id is one of this function with these arguments."""
+    same = there["name"] == name and there["config_name"] == config_name
+    if not (same and there["fingerprint"] == mark):
+        what = "with other arguments" if same else f"of {there['name']!r}"
+        raise WorkflowConflict(
+            f"The id {run_id!r} belongs to a run {what} ({there['status']}). Choose another workflow_id, or pass "
+            'on_conflict="return_existing" to get that run.'
+        )
 
 
 def _milliseconds(timeout: Duration | None) -> int | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from holdfast.client import Client
 from holdfast.errors import ConfigurationError, MisuseError, QueueConflict, QueueNotFound, SerializationError
 from holdfast.testing.contract.workflows_stage import App, Flow, Handle, Stage
 
@@ -227,6 +228,20 @@ class QueueSettingsContract:
                 assert await line.app.do("retrieve_queue", line.name) == made
                 assert stage.rows(f"SELECT * FROM {stage.table('queues')} WHERE name = ?", line.name) == []
                 assert await results(await line.enqueue(1, 2, 3)) == [1, 2, 3]
+
+        Stage(venue).play(scene)
+
+    def test_client_sets_queues_of_the_database_and_keeps_none_of_its_own(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            line = Line(stage)
+            async with line.app:
+                with Client(stage.url) as client:
+                    made = client.register_queue(line.name, concurrency=2)
+                    with pytest.raises(MisuseError, match="client"):
+                        client.register_queue(f"{line.name}-2", in_memory=True)
+                    client.pause_queue(line.name)
+                found = await line.app.do("retrieve_queue", line.name)
+                assert (found.queue_id, found.concurrency, found.paused) == (made.queue_id, 2, True)
 
         Stage(venue).play(scene)
 

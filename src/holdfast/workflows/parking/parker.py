@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from holdfast.db.pipeline import Pipeline
     from holdfast.db.queries import Queries
     from holdfast.model.world import World
-    from holdfast.workflows.parking.waits import Wait
+    from holdfast.workflows.parking.waits import Parts, Wait
     from holdfast.workflows.results import Results
     from holdfast.workflows.run import Run
     from holdfast.workflows.runner import Runner
@@ -79,9 +79,9 @@ class Parker:
         finally:
             waits.end(mark)
 
-    def branch_ended(self, run: Run) -> None:
+    def branch_ended(self, run: Run, parts: Parts | None = None) -> None:
         """Count a branch of *run* less: those that are left may all be waiting."""
-        run.waits().ended()
+        run.waits().ended(parts)
         if not run.ended and run.stopped is None:
             self._consider(run)
 

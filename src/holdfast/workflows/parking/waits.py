@@ -6,15 +6,25 @@ import threading
 from dataclasses import dataclass
 
 
+class Parts:
+    """Branches that were opened together, and how many of them have not ended."""
+
+    __slots__ = ("open",)
+
+    def __init__(self) -> None:
+        self.open = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Wait:
     """What a branch waits for: a moment, in milliseconds since the epoch, or the end of one of several runs.
 
-    A branch that only waits for branches it has opened waits for neither.
+    A branch that waits for *parts* it has opened is about to go on when the last of them has ended.
     """
 
     until_ms: int | None = None
     results: tuple[str, ...] = ()
+    parts: Parts | None = None
 
     def and_also(self, other: Wait) -> Wait:
         """Return what whoever waits for either is woken by."""
@@ -40,17 +50,21 @@ class Waits:
         self._next = 0
         self.changes = 0
 
-    def opened(self) -> None:
-        """Count a branch more."""
+    def opened(self, parts: Parts | None = None) -> None:
+        """Count a branch more, one of *parts* if somebody waits for them."""
         with self._lock:
             self._branches += 1
             self.changes += 1
+            if parts is not None:
+                parts.open += 1
 
-    def ended(self) -> None:
+    def ended(self, parts: Parts | None = None) -> None:
         """Count a branch less."""
         with self._lock:
             self._branches -= 1
             self.changes += 1
+            if parts is not None:
+                parts.open -= 1
 
     def begin(self, wait: Wait) -> int:
         """Note that a branch waits; return what ends that."""
@@ -73,5 +87,7 @@ class Waits:
                 return None
             whole = Wait()
             for each in self._waiting.values():
+                if each.parts is not None and not each.parts.open:
+                    return None
                 whole = whole.and_also(each)
         return whole if whole.until_ms is not None or whole.results else None

@@ -7,7 +7,7 @@ from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.core.backoff import backoff
-from holdfast.errors import ConfigurationError, QueueConflict, QueueNotFound, UnknownCommit
+from holdfast.errors import ConfigurationError, MisuseError, QueueConflict, QueueNotFound, UnknownCommit
 from holdfast.model.queue import Queue
 from holdfast.workflows.queues.settings import (
     DEFAULTS,
@@ -38,13 +38,14 @@ _FLAGS = frozenset({"priority_enabled", "partition_queue", "paused"})
 class QueueStore:
     """The table ``queues``. A change counts from its commit on: every process reads the settings with each look.
 
-    ``in_memory`` are the queues that only this process knows.
+    ``in_memory`` are the queues that only this process knows; ``claims_here`` says that it claims from queues at all.
     """
 
     def __init__(self, manager: ConnectionManager, queries: Queries, world: World) -> None:
         self.manager = manager
         self.queries = queries
         self.in_memory: dict[str, Queue] = {}
+        self.claims_here = False
         self._world = world
 
     async def register(self, name: str, settings: Mapping[str, Any], on_conflict: OnConflict = "update") -> Queue:
@@ -75,6 +76,10 @@ class QueueStore:
     def register_in_memory(self, name: str, settings: Mapping[str, Any]) -> Queue:
         """Make a queue that only this process knows, and that ends with it."""
         check_name(name)
+        if not self.claims_here:
+            raise MisuseError(
+                f"A client runs nothing, so nobody would know the queue {name!r} that it keeps in memory."
+            )
         check_in_memory(name, settings)
         warnings.warn(
             f"The queue {name!r} is kept in memory: no other process sees it, and it has no limit across processes. "

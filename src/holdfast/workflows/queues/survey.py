@@ -39,6 +39,7 @@ class Surveys:
     def __init__(self, store: QueueStore, listens: frozenset[str] | None) -> None:
         self._store = store
         self._listens = listens
+        store.claims_here = True
 
     async def survey(self) -> Survey:
         """Look at everything, without a lock."""

@@ -1,0 +1,89 @@
+"""Jobs on Procrastinate, deferred a thousand in a call, worked with LISTEN and NOTIFY.
+
+throughput URL WORKERS RUNS CONCURRENCY | latency URL SAMPLES | worker URL CONCURRENCY
+"""
+
+import asyncio
+import json
+import logging
+import random
+import subprocess
+import sys
+import time
+
+import procrastinate
+
+_AT_ONCE = 1000
+logging.disable(logging.CRITICAL)
+mode, url = sys.argv[1], sys.argv[2]
+started: dict[int, float] = {}
+app = procrastinate.App(connector=procrastinate.PsycopgConnector(conninfo=url, min_size=4, max_size=20))
+
+
+@app.task(queue="bench", name="noop")
+async def noop(number: int) -> int:
+    started[number] = time.monotonic()
+    return number
+
+
+async def until_done(runs: int) -> None:
+    query = "SELECT count(*) AS n FROM procrastinate_jobs WHERE status = 'succeeded'"
+    while (await app.connector.execute_query_one_async(query))["n"] < runs:
+        await asyncio.sleep(0.05)
+
+
+async def throughput(workers: int, runs: int, concurrency: str) -> dict[str, float]:
+    async with app.open_async():
+        await app.schema_manager.apply_schema_async()
+        command = [sys.executable, __file__, "worker", url, concurrency]
+        children = [
+            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(workers)
+        ]
+        for child in children:
+            assert child.stdout is not None
+            assert child.stdout.readline().strip() == "ready"
+        begun = time.perf_counter()
+        for first in range(0, runs, _AT_ONCE):
+            await noop.batch_defer_async(*({"number": n} for n in range(first, min(runs, first + _AT_ONCE))))
+        deferred = time.perf_counter()
+        await until_done(runs)
+        ended = time.perf_counter()
+    for child in children:
+        child.kill()
+        child.wait()
+    return {"per_second": runs / (ended - begun), "enqueued_per_second": runs / (deferred - begun)}
+
+
+async def latency(samples: int) -> dict[str, float]:
+    spans = []
+    async with app.open_async():
+        await app.schema_manager.apply_schema_async()
+        work = asyncio.create_task(app.run_worker_async(concurrency=20, install_signal_handlers=False))
+        await asyncio.sleep(1)
+        for number in range(samples):
+            await asyncio.sleep(random.uniform(0.05, 0.25))
+            begun = time.monotonic()
+            await noop.defer_async(number=number)
+            while number not in started:
+                await asyncio.sleep(0.001)
+            spans.append((started[number] - begun) * 1000)
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
+    spans.sort()
+    return {"p50": spans[len(spans) // 2], "p99": spans[int(len(spans) * 0.99)]}
+
+
+async def worker(concurrency: int) -> None:
+    async with app.open_async():
+        work = asyncio.create_task(app.run_worker_async(concurrency=concurrency, install_signal_handlers=False))
+        await asyncio.sleep(1)
+        print("ready", flush=True)
+        await work
+
+
+if mode == "worker":
+    asyncio.run(worker(int(sys.argv[3])))
+elif mode == "throughput":
+    print(json.dumps(asyncio.run(throughput(int(sys.argv[3]), int(sys.argv[4]), sys.argv[5]))), flush=True)
+else:
+    print(json.dumps(asyncio.run(latency(int(sys.argv[3])))), flush=True)

@@ -1,0 +1,38 @@
+"""Opening the desk of a database: the same rooms for an application and for a client."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.workflows.control import Control, control_queries
+from holdfast.workflows.desk import Desk
+from holdfast.workflows.looking import Looking, Transfer, looking_queries
+from holdfast.workflows.queues import QueueStore, queue_queries
+from holdfast.workflows.retention import Pruner, retention_queries
+
+if TYPE_CHECKING:
+    from holdfast.db.manager import ConnectionManager
+    from holdfast.model.world import World
+    from holdfast.workflows.payloads import Payloads
+    from holdfast.workflows.versions import Versions
+
+
+def open_desk(
+    manager: ConnectionManager,
+    schema: str,
+    payloads: Payloads,
+    versions: Versions,
+    world: World,
+    clock_offset_ms: str | None,
+) -> Desk:
+    """Return the desk of *manager*'s database, whose tables lie in *schema*."""
+    place = manager.dialect, schema
+    looking = looking_queries(*place, clock_offset_ms=clock_offset_ms)
+    return Desk(
+        Control(manager, control_queries(*place, clock_offset_ms=clock_offset_ms), world),
+        Looking(manager, looking, payloads),
+        Transfer(manager, looking, world),
+        Pruner(manager, retention_queries(*place, clock_offset_ms=clock_offset_ms), world),
+        versions,
+        QueueStore(manager, queue_queries(*place, clock_offset_ms=clock_offset_ms), world),
+    )
