@@ -22,9 +22,16 @@ REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference"
 
 _BLOCK = re.compile(r"^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 _PAGES = [path.read_text(encoding="utf-8") for path in sorted(REFERENCE.glob("*.md"))]
-_EXAMPLES = "\n".join(
-    match["text"] for page in _PAGES for match in _BLOCK.finditer(page) if match["language"] == "python"
-)
+_GUIDES = [path.read_text(encoding="utf-8") for path in sorted((REFERENCE.parent / "how-to").glob("*.md"))]
+
+
+def _python(pages: list[str]) -> str:
+    return "\n".join(
+        match["text"] for page in pages for match in _BLOCK.finditer(page) if match["language"] == "python"
+    )
+
+
+_EXAMPLES = _python(_PAGES)
 _PROSE = "\n".join(_BLOCK.sub("", page) for page in _PAGES)
 
 MODULES = [holdfast, holdfast.db, holdfast.serialize, holdfast.testing.contract, holdfast.testing.servers]
@@ -52,8 +59,8 @@ def test_public_name_is_described_and_shown(module: str, name: str) -> None:
 @pytest.mark.parametrize("name", sorted({*_public(Holdfast), *_public(AsyncHoldfast)}))
 def test_method_of_the_application_is_described_and_shown(name: str) -> None:
     assert _mentioned(name, _PROSE)
-    shown_otherwise = {"launch", "close", "deprecate_patch"}  # by the with block, and in the guide to deployment
-    assert _mentioned(name, _EXAMPLES) or name in shown_otherwise
+    shown_otherwise = {"close", "deprecate_patch"}  # by the with block, and in the guide to deployment
+    assert _mentioned(name, _python(_PAGES + _GUIDES)) or name in shown_otherwise
 
 
 @pytest.mark.parametrize("name", [*_public(Handle), "has_ended"])

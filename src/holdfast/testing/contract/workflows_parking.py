@@ -51,7 +51,9 @@ class ParkingContract:
                 slept = [each for each in stage.steps(handle.workflow_id) if each["function_name"] == "holdfast.sleep"]
                 assert row["delay_until_epoch_ms"] == int(slept[0]["output"])
                 assert await handle.result() == "rested"
-                assert stage.run(handle.workflow_id)["completed_at"] >= row["delay_until_epoch_ms"]
+                ended = stage.run(handle.workflow_id)
+                assert ended["completed_at"] >= row["delay_until_epoch_ms"]
+                assert ended["wait_kind"] is None
             assert did == ["before", "after"]
 
         Stage(venue).play(scene)

@@ -83,7 +83,7 @@ FROM (SELECT 1 AS one) AS here LEFT JOIN @queues AS q ON here.one = 1;
 -- name: runs_due
 -- DELAYED -> ENQUEUED when due, the longest due first, a bounded number. A debounced run gives its key up.
 UPDATE @workflow_status
-SET status = 'ENQUEUED', updated_at = {now_ms},
+SET status = 'ENQUEUED', wait_kind = NULL, updated_at = {now_ms},
     deduplication_id = CASE WHEN is_debounced THEN NULL ELSE deduplication_id END
 WHERE workflow_uuid IN (
     SELECT w.workflow_uuid FROM @workflow_status AS w {by_delay}

@@ -97,7 +97,7 @@ UPDATE (
     LIMIT :most
     FOR UPDATE SKIP LOCKED
 ) AS c STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY) ON w.workflow_uuid = c.workflow_uuid
-SET w.status = 'ENQUEUED', w.updated_at = {now_ms},
+SET w.status = 'ENQUEUED', w.wait_kind = NULL, w.updated_at = {now_ms},
     w.deduplication_id = CASE WHEN w.is_debounced THEN NULL ELSE w.deduplication_id END;
 
 -- name: partitions_waiting
