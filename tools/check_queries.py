@@ -31,6 +31,7 @@ from holdfast.workflows.control import control_queries
 from holdfast.workflows.looking import looking_queries
 from holdfast.workflows.parking import parking_queries
 from holdfast.workflows.queries import workflow_queries
+from holdfast.workflows.queues import queue_queries
 from holdfast.workflows.retention.queries import retention_queries
 from holdfast.workflows.transactions.elsewhere import prepared
 from holdfast.workflows.transactions.queries import transaction_queries
@@ -68,6 +69,7 @@ LOADERS: dict[str, Callable[[DialectName, str], Queries]] = {
     "workflows/looking/sql": looking_queries,
     "workflows/parking/sql": parking_queries,
     "workflows/sql": workflow_queries,
+    "workflows/queues/sql": queue_queries,
     "workflows/retention/sql": retention_queries,
     "workflows/transactions/sql": transaction_queries,
 }

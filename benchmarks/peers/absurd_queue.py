@@ -5,7 +5,7 @@ throughput URL WORKERS RUNS CONCURRENCY | latency URL SAMPLES | worker URL CONCU
 
 import asyncio
 import json
-import random
+import os
 import subprocess
 import sys
 import time
@@ -16,7 +16,7 @@ from absurdctl import BUNDLED_SCHEMA_SQL
 
 _CONNECTIONS = 10
 mode, url = sys.argv[1], sys.argv[2]
-started: dict[int, float] = {}
+started: asyncio.Queue[float] = asyncio.Queue()
 
 
 def install() -> None:
@@ -29,7 +29,7 @@ def application() -> AsyncAbsurd:
 
     @app.register_task("noop")
     async def noop(params: dict[str, int], _context: object) -> int:
-        started[params["number"]] = time.monotonic()
+        started.put_nowait(time.monotonic())
         return params["number"]
 
     return app
@@ -54,10 +54,7 @@ def until_done(runs: int) -> None:
             time.sleep(0.05)
 
 
-async def throughput(workers: int, runs: int, concurrency: str) -> dict[str, float]:
-    install()
-    app = application()
-    await app.create_queue()
+def start(workers: int, concurrency: str) -> list[subprocess.Popen[str]]:
     command = [sys.executable, __file__, "worker", url, concurrency]
     children = [
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(workers)
@@ -65,6 +62,14 @@ async def throughput(workers: int, runs: int, concurrency: str) -> dict[str, flo
     for child in children:
         assert child.stdout is not None
         assert child.stdout.readline().strip() == "ready"
+    return children
+
+
+async def throughput(workers: int, runs: int, concurrency: str) -> dict[str, float]:
+    install()
+    app = application()
+    await app.create_queue()
+    children = start(workers, concurrency)
     begun = time.perf_counter()
     await spawn(runs)
     spawned = time.perf_counter()
@@ -85,12 +90,10 @@ async def latency(samples: int) -> dict[str, float]:
     await asyncio.sleep(1)
     spans = []
     for number in range(samples):
-        await asyncio.sleep(random.uniform(0.05, 0.25))
+        await asyncio.sleep(0.05 + 0.2 * (number * 0.618 % 1))
         begun = time.monotonic()
         await producer.spawn("noop", {"number": number}, queue="bench")
-        while number not in started:
-            await asyncio.sleep(0.001)
-        spans.append((started[number] - begun) * 1000)
+        spans.append((await started.get() - begun) * 1000)
     app.stop_worker()
     work.cancel()
     await asyncio.gather(work, return_exceptions=True)
@@ -100,7 +103,7 @@ async def latency(samples: int) -> dict[str, float]:
 
 async def worker(concurrency: int) -> None:
     app = application()
-    work = asyncio.create_task(app.start_worker(concurrency=concurrency, worker_id=f"worker-{random.random()}"))
+    work = asyncio.create_task(app.start_worker(concurrency=concurrency, worker_id=f"worker-{os.getpid()}"))
     await asyncio.sleep(1)
     print("ready", flush=True)
     await work

@@ -6,47 +6,53 @@ throughput URL WORKERS RUNS CONCURRENCY | latency URL SAMPLES | worker URL CONCU
 import asyncio
 import json
 import logging
-import random
 import subprocess
 import sys
 import time
 
 import procrastinate
+import psycopg
 
 _AT_ONCE = 1000
 logging.disable(logging.CRITICAL)
 mode, url = sys.argv[1], sys.argv[2]
-started: dict[int, float] = {}
+started: asyncio.Queue[float] = asyncio.Queue()
 app = procrastinate.App(connector=procrastinate.PsycopgConnector(conninfo=url, min_size=4, max_size=20))
 
 
 @app.task(queue="bench", name="noop")
 async def noop(number: int) -> int:
-    started[number] = time.monotonic()
+    started.put_nowait(time.monotonic())
     return number
 
 
-async def until_done(runs: int) -> None:
-    query = "SELECT count(*) AS n FROM procrastinate_jobs WHERE status = 'succeeded'"
-    while (await app.connector.execute_query_one_async(query))["n"] < runs:
-        await asyncio.sleep(0.05)
+def until_done(runs: int) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        query = "SELECT count(*) FROM procrastinate_jobs WHERE status = 'succeeded'"
+        while connection.execute(query).fetchone()[0] < runs:
+            time.sleep(0.05)
+
+
+def start(workers: int, concurrency: str) -> list[subprocess.Popen[str]]:
+    command = [sys.executable, __file__, "worker", url, concurrency]
+    children = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(workers)
+    ]
+    for child in children:
+        assert child.stdout is not None
+        assert child.stdout.readline().strip() == "ready"
+    return children
 
 
 async def throughput(workers: int, runs: int, concurrency: str) -> dict[str, float]:
     async with app.open_async():
         await app.schema_manager.apply_schema_async()
-        command = [sys.executable, __file__, "worker", url, concurrency]
-        children = [
-            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(workers)
-        ]
-        for child in children:
-            assert child.stdout is not None
-            assert child.stdout.readline().strip() == "ready"
+        children = start(workers, concurrency)
         begun = time.perf_counter()
         for first in range(0, runs, _AT_ONCE):
             await noop.batch_defer_async(*({"number": n} for n in range(first, min(runs, first + _AT_ONCE))))
         deferred = time.perf_counter()
-        await until_done(runs)
+        until_done(runs)
         ended = time.perf_counter()
     for child in children:
         child.kill()
@@ -61,12 +67,10 @@ async def latency(samples: int) -> dict[str, float]:
         work = asyncio.create_task(app.run_worker_async(concurrency=20, install_signal_handlers=False))
         await asyncio.sleep(1)
         for number in range(samples):
-            await asyncio.sleep(random.uniform(0.05, 0.25))
+            await asyncio.sleep(0.05 + 0.2 * (number * 0.618 % 1))
             begun = time.monotonic()
             await noop.defer_async(number=number)
-            while number not in started:
-                await asyncio.sleep(0.001)
-            spans.append((started[number] - begun) * 1000)
+            spans.append((await started.get() - begun) * 1000)
         work.cancel()
         await asyncio.gather(work, return_exceptions=True)
     spans.sort()

@@ -14,7 +14,7 @@ from holdfast.workflows import branches
 from holdfast.workflows.application import Application
 from holdfast.workflows.durable import unpatched
 from holdfast.workflows.functions import AsyncWorkflow, Workflow
-from holdfast.workflows.handles import AsyncHandle, Handle, ticket_of
+from holdfast.workflows.handles import AsyncHandle, Handle, ticket_of, values
 from holdfast.workflows.management import AsyncManagement, Management
 from holdfast.workflows.managing import Managing
 from holdfast.workflows.place import WorkflowPlace, task_place, thread_place
@@ -179,7 +179,10 @@ class Holdfast(Application, Management[Handle[Any]]):
 
     def wait_all(self, handles: Sequence[Handle[R]]) -> list[R]:
         """Wait for several runs; return their results in order, or raise the error of the first that has one."""
-        return [handle.result() for handle in handles]
+        if thread_place(self._engine) is not None:
+            return [handle.result() for handle in handles]
+        waiting = self._running.waiting.outcomes([ticket_of(handle) for handle in handles])
+        return values(self._engine.ask_blocking(waiting))
 
     def patch(self, name: str) -> bool:
         """Return whether this run goes the new way of a change called *name*; runs from before it go the old way."""
@@ -326,7 +329,9 @@ class AsyncHoldfast(Application, AsyncManagement[AsyncHandle[Any]]):
 
     async def wait_all(self, handles: Sequence[AsyncHandle[R]]) -> list[R]:
         """Wait for several runs; return their results in order, or raise the error of the first that has one."""
-        return [await handle.result() for handle in handles]
+        if task_place(self._engine) is not None:
+            return [await handle.result() for handle in handles]
+        return values(await self._running.waiting.outcomes([ticket_of(handle) for handle in handles]))
 
     async def patch(self, name: str) -> bool:
         """Return whether this run goes the new way of a change called *name*; runs from before it go the old way."""

@@ -35,6 +35,7 @@ from holdfast.workflows.facts import (
     StartRuns,
 )
 from holdfast.workflows.queries import workflow_queries
+from holdfast.workflows.queues import queue_queries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -79,6 +80,7 @@ class Protocol(RuleBasedStateMachine):
         self.loop = asyncio.new_event_loop()
         self.manager = ConnectionManager(self.url)
         self.queries = workflow_queries(self.manager.dialect, "holdfast")
+        self.queues = queue_queries(self.manager.dialect, "holdfast")
         self.record = RecordSteps(self.queries)
         self.record_progress = RecordSteps(self.queries, progress=True)
         self.finish = FinishRuns(self.queries)
@@ -247,7 +249,7 @@ class Protocol(RuleBasedStateMachine):
 
     @rule()
     def become_due(self) -> None:
-        self.do(self.manager.execute(self.queries["runs_due"]))
+        self.do(self.manager.execute(self.queues["runs_due"], most=500))
         for run in self.runs.values():
             if run.status == "DELAYED":
                 run.status = "ENQUEUED"
@@ -366,7 +368,8 @@ class Protocol(RuleBasedStateMachine):
         claim = self.fresh("claim")
         rows = self.do(
             self.manager.fetch(
-                self.queries["runs_claim"],
+                self.queues["queue_claim"],
+                unlimited=True,
                 claim=claim,
                 incarnation=self.alive[executor],
                 executor_id="local",

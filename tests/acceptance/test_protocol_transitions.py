@@ -22,6 +22,9 @@ from holdfast.model.workflow import INTERNAL_QUEUE, WorkflowStatus
 from holdfast.testing.run_rows import LONG_AGO, LONG_FROM_NOW, RunRows
 from holdfast.testing.servers import databases_of
 from holdfast.workflows.facts import FinishRuns, HandOverRuns, RetryRuns
+from holdfast.workflows.parking import parking_queries
+from holdfast.workflows.parking.facts import PutAwayRuns
+from holdfast.workflows.queues import queue_queries
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
@@ -61,6 +64,8 @@ class Scene(RunRows):
     def __init__(self, manager: ConnectionManager) -> None:
         super().__init__(manager)
         self.id = f"run-{secrets.token_hex(12)}"
+        self.queues = queue_queries(manager.dialect, "holdfast")
+        self.parking = parking_queries(manager.dialect, "holdfast")
 
     async def begin(self, status: WorkflowStatus, **columns: Any) -> None:
         """Put the run into the table."""
@@ -74,7 +79,8 @@ class Scene(RunRows):
 
     async def claim(self, cap: int = 100) -> list[Row]:
         return await self.manager.fetch(
-            self.queries["runs_claim"],
+            self.queues["queue_claim"],
+            unlimited=True,
             claim=f"claim-{self.id}",
             incarnation="claimer",
             executor_id="claimer",
@@ -115,13 +121,16 @@ def doing(scene: Scene) -> dict[Event, Callable[[], Awaitable[Any]]]:
     execute, manager = scene.write, scene.manager
     gone = {"incarnation": f"gone-{run_id}", "most": 10, "internal_queue": INTERNAL_QUEUE}
     return {
-        Event.BECOME_DUE: lambda: manager.execute(queries["runs_due"]),
+        Event.BECOME_DUE: lambda: manager.execute(scene.queues["runs_due"], most=500),
         Event.SET_DELAY: lambda: scene.changed(control.set_delay([run_id], LONG_FROM_NOW, delay_ms=None)),
         Event.CLAIM: scene.claim,
         Event.CLAIM_UNREADABLE: scene.claim_unreadable,
         Event.CLAIM_OVER_CAP: lambda: scene.claim(cap=2),
         Event.FINISH: lambda: execute(FinishRuns(queries), run_id, token, "SUCCESS", "2", None, "portable_json"),
         Event.FAIL: lambda: execute(FinishRuns(queries), run_id, token, "ERROR", None, "{}", "portable_json"),
+        Event.PUT_AWAY: lambda: execute(
+            PutAwayRuns(queries, scene.parking), run_id, token, LONG_FROM_NOW, "sleep", ("another",)
+        ),
         Event.RETRY: lambda: execute(RetryRuns(queries), run_id, token, 2, 1000),
         Event.RELEASE: lambda: manager.execute(queries["runs_release"], **gone),
         Event.HAND_OVER: lambda: execute(HandOverRuns(queries), run_id, token),
@@ -151,6 +160,7 @@ COLUMNS: dict[Event, dict[str, Any]] = {
     Event.CLAIM_OVER_CAP: {"recovery_attempts": 3},
     Event.FINISH: {"output": "2", "error": None, "completed_at": NOW, "deduplication_id": None},
     Event.FAIL: {"output": None, "error": "{}", "completed_at": NOW, "deduplication_id": None},
+    Event.PUT_AWAY: NO_TOKEN | {"wait_kind": "sleep", "delay_until_epoch_ms": LONG_FROM_NOW},
     Event.RETRY: NO_TOKEN | {"retries": 2, "generation": 2, "delay_until_epoch_ms": NOW},
     Event.RELEASE: NO_TOKEN | {"recovery_attempts": 4},
     Event.HAND_OVER: NO_TOKEN | {"recovery_attempts": 3},
@@ -187,7 +197,7 @@ COLUMNS: dict[Event, dict[str, Any]] = {
 }
 STEPS_LEFT = {Event.REWIND: [1, 2], Event.RETRY: [1], Event.DELETE: []}
 BY_CONTROL = {Event.SET_DELAY, Event.CANCEL, Event.RESUME, Event.REWIND, Event.FORK, Event.DELETE}
-BY_TOKEN = {Event.FINISH, Event.FAIL, Event.RETRY}
+BY_TOKEN = {Event.FINISH, Event.FAIL, Event.RETRY, Event.PUT_AWAY}
 
 
 def check_columns(row: Row, wanted: dict[str, Any]) -> None:
@@ -302,13 +312,13 @@ def test_delay_in_the_past_makes_a_run_due_and_one_by_duration_counts_from_now(u
     async def play(scene: Scene) -> None:
         await scene.begin(WorkflowStatus.DELAYED)
         assert await scene.changed(scene.control.set_delay([scene.id], None, delay_ms=3_600_000)) is None
-        await scene.manager.execute(scene.queries["runs_due"])
+        await scene.manager.execute(scene.queues["runs_due"], most=500)
         waiting = await scene.seen()
         assert waiting is not None
         assert waiting["status"] == "DELAYED"
         assert waiting["delay_until_epoch_ms"] == waiting["updated_at"] + 3_600_000
         assert await scene.changed(scene.control.set_delay([scene.id], LONG_AGO, delay_ms=None)) is None
-        await scene.manager.execute(scene.queries["runs_due"])
+        await scene.manager.execute(scene.queues["runs_due"], most=500)
         due = await scene.seen()
         assert due is not None
         assert due["status"] == "ENQUEUED"

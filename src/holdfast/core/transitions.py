@@ -24,6 +24,7 @@ class Event(StrEnum):
     RETRY = "retry"
     RELEASE = "release"
     HAND_OVER = "hand over"
+    PUT_AWAY = "put away"
     CANCEL = "cancel"
     RESUME = "resume"
     REWIND = "rewind"
@@ -45,6 +46,7 @@ _TABLE: dict[Event, tuple[list[Status], Status | None]] = {
     Event.RETRY: ([Status.PENDING], Status.DELAYED),
     Event.RELEASE: ([Status.PENDING], Status.ENQUEUED),
     Event.HAND_OVER: ([Status.PENDING], Status.ENQUEUED),
+    Event.PUT_AWAY: ([Status.PENDING], Status.DELAYED),
     Event.CANCEL: ([Status.PENDING, Status.ENQUEUED, Status.DELAYED], Status.CANCELLED),
     Event.RESUME: ([Status.CANCELLED, Status.MAX_RECOVERY_ATTEMPTS_EXCEEDED], Status.ENQUEUED),
     Event.REWIND: (_ENDED, Status.ENQUEUED),

@@ -15,6 +15,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+import msgspec
+
 from holdfast import faults
 from holdfast.core.liveness import Beat, Watch
 from holdfast.errors import DatabaseError
@@ -42,6 +44,7 @@ class Identity:
     application_version: str
     incarnation: str
     lease: float
+    queues: frozenset[str] = frozenset()  # those it listens to; none for all there are
 
 
 class Engine(Loop, Protocol):
@@ -175,7 +178,7 @@ class Beats:
             hostname=socket.gethostname(),
             pid=os.getpid(),
             application_version=identity.application_version,
-            queues="[]",
+            queues=msgspec.json.encode(sorted(identity.queues)).decode(),
             lease_ms=int(identity.lease * 1000),
         )
         self._sequence = 0

@@ -157,7 +157,13 @@ class Engine:
         await self.manager.initialize()
         version = self._version()
         self.versions = Versions(self.manager, self.queries, self.settings.world)
-        self.identity = Identity(self.settings.executor_id, version, self.settings.world.new_id(), self.settings.lease)
+        self.identity = Identity(
+            self.settings.executor_id,
+            version,
+            self.settings.world.new_id(),
+            self.settings.lease,
+            self.listens or frozenset(),
+        )
         await self.versions.register(version)
         self._wire()
         await self.pipeline.open()

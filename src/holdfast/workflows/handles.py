@@ -11,7 +11,7 @@ from holdfast.workflows.place import task_place, thread_place
 from holdfast.workflows.ticket import not_ended
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Sequence
 
     from holdfast.model.workflow import WorkflowState
     from holdfast.workflows.engine import Engine
@@ -98,6 +98,11 @@ class AsyncHandle(Generic[R]):
 def ticket_of(handle: Handle[Any] | AsyncHandle[Any]) -> Ticket:
     """Return what a handle stands for, for the library's own use."""
     return handle._ticket  # noqa: SLF001 -- not for users, and in one place
+
+
+def values(outcomes: Sequence[Outcome]) -> list[Any]:
+    """Return the values of several runs in order, or raise the error of the first that has one."""
+    return [_value(outcome) for outcome in outcomes]
 
 
 def _value(outcome: Outcome) -> Any:

@@ -43,6 +43,10 @@ class Waiting:
         finally:
             leave()
 
+    async def outcomes(self, tickets: Sequence[Ticket]) -> list[Outcome]:
+        """Wait for several outcomes at once, on the loop: one look at the database is for all of them."""
+        return list(await asyncio.gather(*(self.outcome(ticket) for ticket in tickets)))
+
     def outcome_blocking(self, ticket: Ticket, timeout: float | None = None, *, run: Run | None = None) -> Outcome:
         """Wait for the outcome on a thread, which gives up its place among the workflow threads meanwhile.
 

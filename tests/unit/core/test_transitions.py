@@ -26,6 +26,7 @@ def test_events_find_the_statuses_of_the_protocol() -> None:
         "retry": {"PENDING"},
         "release": {"PENDING"},
         "hand over": {"PENDING"},
+        "put away": {"PENDING"},
         "cancel": {"PENDING", "ENQUEUED", "DELAYED"},
         "resume": {"CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"},
         "rewind": ended,

@@ -196,27 +196,6 @@ WHERE workflow_uuid IN (
 SELECT w.workflow_uuid, w.owner_xid FROM @workflow_status AS w
 WHERE w.status = 'PENDING' AND w.incarnation = :incarnation;
 
--- name: queue_waiting
--- Whether it is worth while to look for work, or for deadlines that have passed: all that a process at rest asks.
-SELECT CASE WHEN EXISTS (
-    SELECT 1 FROM @workflow_status AS w WHERE w.status = 'ENQUEUED' AND w.queue_name = :queue_name
-) OR EXISTS (
-    SELECT 1 FROM @workflow_status AS w WHERE w.status = 'DELAYED' AND w.delay_until_epoch_ms <= {now_ms}
-) THEN 1 ELSE 0 END AS waiting,
-CASE WHEN EXISTS (
-    SELECT 1 FROM @workflow_status AS w
-    WHERE w.status IN ('PENDING', 'ENQUEUED', 'DELAYED') AND w.workflow_deadline_epoch_ms IS NOT NULL
-      AND w.workflow_deadline_epoch_ms <= {now_ms}
-) THEN 1 ELSE 0 END AS overdue,
-CASE WHEN EXISTS (SELECT 1 FROM @workflow_waits) THEN 1 ELSE 0 END AS parked;
-
--- name: runs_due
--- DELAYED -> ENQUEUED when due.
-UPDATE @workflow_status
-SET status = 'ENQUEUED', wait_kind = NULL, updated_at = {now_ms},
-    deduplication_id = CASE WHEN is_debounced THEN NULL ELSE deduplication_id END
-WHERE status = 'DELAYED' AND delay_until_epoch_ms <= {now_ms};
-
 -- name: steps_of_runs
 -- rows: id text
 -- The whole history of recovered runs in one go.

@@ -144,40 +144,6 @@ UPDATE (
 SET w.status = 'ENQUEUED', w.owner_xid = NULL, w.incarnation = NULL, w.updated_at = {now_ms},
     w.recovery_attempts = w.recovery_attempts + 1, w.queue_name = COALESCE(w.queue_name, :internal_queue);
 
--- name: runs_claim
-UPDATE (
-    SELECT q.workflow_uuid FROM @workflow_status AS q
-    WHERE q.status = 'ENQUEUED' AND q.queue_name = :queue_name
-      AND JSON_EXTRACT(:caps, CONCAT('$."', q.name, '"')) IS NOT NULL
-      AND (q.config_name IS NULL
-           OR JSON_EXTRACT(:caps, CONCAT('$."', q.class_name, '/', q.config_name, '"')) IS NOT NULL)
-      AND (q.application_version IS NULL OR JSON_CONTAINS(:versions, JSON_QUOTE(q.application_version)))
-      AND (:suspects = 1 OR q.recovery_attempts = 0
-           OR q.recovery_attempts * 2 < CAST(JSON_EXTRACT(:caps, CONCAT('$."', q.name, '"')) AS SIGNED)
-           OR q.recovery_attempts > CAST(JSON_EXTRACT(:caps, CONCAT('$."', q.name, '"')) AS SIGNED))
-    ORDER BY q.priority, q.created_at, q.workflow_uuid
-    LIMIT :most
-    FOR UPDATE SKIP LOCKED
-) AS c STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY) ON w.workflow_uuid = c.workflow_uuid
-SET w.status = CASE WHEN w.recovery_attempts > CAST(JSON_EXTRACT(:caps, CONCAT('$."', w.name, '"')) AS SIGNED)
-                    THEN 'MAX_RECOVERY_ATTEMPTS_EXCEEDED' ELSE 'PENDING' END,
-    w.owner_xid = CONCAT(:claim, '.', w.workflow_uuid), w.incarnation = :incarnation,
-    w.executor_id = CASE WHEN w.recovery_attempts > CAST(JSON_EXTRACT(:caps, CONCAT('$."', w.name, '"')) AS SIGNED)
-                         THEN w.executor_id ELSE :executor_id END,
-    w.application_version = COALESCE(w.application_version, :application_version),
-    w.workflow_deadline_epoch_ms = CASE
-        WHEN w.started_at_epoch_ms IS NULL AND w.workflow_timeout_ms IS NOT NULL
-        THEN COALESCE(w.workflow_deadline_epoch_ms, {now_ms} + w.workflow_timeout_ms)
-        ELSE w.workflow_deadline_epoch_ms END,
-    w.started_at_epoch_ms = COALESCE(w.started_at_epoch_ms, {now_ms}),
-    w.executions = w.executions + 1, w.updated_at = {now_ms};
-SELECT
-    w.workflow_uuid, w.status, w.name, w.class_name, w.config_name, w.inputs, w.serialization, w.owner_xid,
-    w.recovery_attempts, w.generation, w.retries, w.workflow_deadline_epoch_ms, w.parent_workflow_id, w.executions,
-    w.authenticated_user, w.assumed_role, w.authenticated_roles, w.application_version, w.executor_id
-FROM @workflow_status AS w
-WHERE w.incarnation = :incarnation AND w.owner_xid LIKE CONCAT(:claim, '.%');
-
 -- name: version_register
 INSERT INTO @application_versions (version_id, version_name, version_timestamp, created_at)
 VALUES (:version_id, :version_name, {now_ms}, {now_ms})

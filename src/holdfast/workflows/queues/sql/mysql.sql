@@ -66,7 +66,8 @@ SET w.status = CASE WHEN w.recovery_attempts > CAST(JSON_EXTRACT(:caps, CONCAT('
     w.application_version = COALESCE(w.application_version, :application_version),
     w.workflow_deadline_epoch_ms = CASE
         WHEN w.started_at_epoch_ms IS NULL AND w.workflow_timeout_ms IS NOT NULL
-        THEN COALESCE(w.workflow_deadline_epoch_ms, {now_ms} + w.workflow_timeout_ms)
+        THEN CASE WHEN w.workflow_deadline_epoch_ms < {now_ms} + w.workflow_timeout_ms
+             THEN w.workflow_deadline_epoch_ms ELSE {now_ms} + w.workflow_timeout_ms END
         ELSE w.workflow_deadline_epoch_ms END,
     w.started_at_epoch_ms = COALESCE(w.started_at_epoch_ms, {now_ms}),
     w.executions = w.executions + 1, w.updated_at = {now_ms};

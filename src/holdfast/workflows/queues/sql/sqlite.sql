@@ -48,7 +48,8 @@ SET status = CASE WHEN w.recovery_attempts > json_extract(:caps, '$."' || w.name
     started_at_epoch_ms = COALESCE(w.started_at_epoch_ms, {now_ms}),
     workflow_deadline_epoch_ms = CASE
         WHEN w.started_at_epoch_ms IS NULL AND w.workflow_timeout_ms IS NOT NULL
-        THEN COALESCE(w.workflow_deadline_epoch_ms, {now_ms} + w.workflow_timeout_ms)
+        THEN CASE WHEN w.workflow_deadline_epoch_ms < {now_ms} + w.workflow_timeout_ms
+             THEN w.workflow_deadline_epoch_ms ELSE {now_ms} + w.workflow_timeout_ms END
         ELSE w.workflow_deadline_epoch_ms END,
     executions = w.executions + 1, updated_at = {now_ms}
 WHERE w.workflow_uuid IN (

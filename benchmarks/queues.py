@@ -1,0 +1,157 @@
+"""5,000 runs that do nothing, from the first enqueue to the last end, beside DBOS, Absurd and Procrastinate.
+
+Promised: 30 times DBOS, 10 times Absurd and Procrastinate at their best concurrency; near-linear with a second worker
+process until the cores are full. MariaDB: measured.
+
+Every measurement has a database of its own, one process that enqueues, and one or two that work and are ready before it
+begins. Each system enqueues by the fastest call it has. ``--runs`` and ``--rounds`` make it shorter.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import statistics
+import tempfile
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from yard.machine import busy, load
+from yard.peers import peer
+from yard.queue_app import QUEUE, queue_app, workers
+from yard.table import print_table
+
+from holdfast.testing.servers import MariaDBServer, PostgresServer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from holdfast import AsyncHoldfast
+
+_REQUIREMENTS = {
+    "DBOS": ["dbos==3.3.0"],
+    "Absurd": ["absurd-sdk==0.5.1", "absurdctl==0.5.1", "psycopg[binary]"],
+    "Procrastinate": ["procrastinate==3.10.0", "psycopg[binary]"],
+}
+_SETTINGS: dict[str, list[list[str]]] = {  # DBOS: seconds between polls, and concurrency; the others: concurrency
+    "DBOS": [["1.0", "none"], ["0.1", "none"], ["0.1", "50"]],
+    "Absurd": [["20"], ["50"]],
+    "Procrastinate": [["20"], ["50"]],
+}
+_TRIAL_RUNS = 500
+_WORKERS = (1, 2)
+_Measured = tuple[float, float | None]
+
+
+@dataclass(slots=True)
+class _Contest:
+    """One system on one database; *measure* takes the number of workers and of runs and returns runs a second and busy cores."""
+
+    database: str
+    system: str
+    measure: Callable[[int, int], _Measured]
+    rates: dict[int, list[float]] = field(default_factory=lambda: {count: [] for count in _WORKERS})
+    cores: dict[int, list[float | None]] = field(default_factory=lambda: {count: [] for count in _WORKERS})
+
+    def rate(self, count: int) -> float:
+        return statistics.median(self.rates[count])
+
+    def take(self, runs: int) -> None:
+        for count in _WORKERS:
+            rate, cores = self.measure(count, runs)
+            self.rates[count].append(rate)
+            self.cores[count].append(cores)
+
+
+async def _until_done(app: AsyncHoldfast, runs: int) -> None:
+    """Ask, not wait for 5,000 results: that would be work the peers do not do."""
+    ended = 0
+    while ended < runs:
+        await asyncio.sleep(0.02)
+        counts = await app.count_workflows(queue_name=[QUEUE], status=["SUCCESS"])
+        ended = sum(each.count for each in counts)
+
+
+async def _ours(url: str, count: int, runs: int) -> _Measured:
+    app, noop = queue_app(url, works=False)
+    async with app:
+        await app.register_queue(QUEUE)
+        async with workers(url, count):
+            with busy() as machine:
+                await noop.options(queue_name=QUEUE).enqueue_many(noop.call(number) for number in range(runs))
+                await _until_done(app, runs)
+        return runs / machine.seconds, machine.cores
+
+
+def _contestant(make: Callable[[], str]) -> Callable[[int, int], _Measured]:
+    return lambda count, runs: asyncio.run(_ours(make(), count, runs))
+
+
+def _peer_rate(name: str, make: Callable[[], str], setting: Sequence[str], count: int, runs: int) -> _Measured:
+    program = f"{name.lower()}_queue.py"
+    arguments = ("throughput", make(), str(count), str(runs), *setting)
+    return float(peer(name.lower(), _REQUIREMENTS[name], program, *arguments)[0]["per_second"]), None
+
+
+def _at_its_best(name: str, make: Callable[[], str]) -> Callable[[int, int], _Measured]:
+    """Try a peer's settings on fewer runs with one worker; return how to measure it with the fastest."""
+    rates = {tuple(setting): _peer_rate(name, make, setting, 1, _TRIAL_RUNS)[0] for setting in _SETTINGS[name]}
+    best = max(rates, key=rates.__getitem__)
+    print(f"{name}: " + ", ".join(f"{' '.join(each)} {rate:.0f}/s" for each, rate in rates.items()), flush=True)
+    return partial(_peer_rate, name, make, best)
+
+
+def _contests(makers: dict[str, Callable[[], str]], *, peers: bool) -> list[_Contest]:
+    contests = [_Contest(name, "holdfast", _contestant(make)) for name, make in makers.items()]
+    if peers:
+        for database, names in (("postgres", tuple(_SETTINGS)), ("sqlite", ("DBOS",))):
+            contests += [_Contest(database, name, _at_its_best(name, makers[database])) for name in names]
+    return contests
+
+
+def _row(contest: _Contest, ours: _Contest, count: int) -> tuple[object, ...]:
+    rate, rates = contest.rate(count), contest.rates[count]
+    cores = [each for each in contest.cores[count] if each is not None]
+    return (
+        contest.database,
+        contest.system,
+        count,
+        rate,
+        f"{min(rates):,.0f}-{max(rates):,.0f}",
+        f"{ours.rate(count) / rate:.1f}x",
+        f"{rate / contest.rate(1):.2f}x",
+        f"{statistics.median(cores):.1f}" if cores else "-",
+    )
+
+
+def _rows(contests: list[_Contest]) -> list[tuple[object, ...]]:
+    ours = {contest.database: contest for contest in contests if contest.system == "holdfast"}
+    return [_row(contest, ours[contest.database], count) for contest in contests for count in _WORKERS]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--runs", type=int, default=5000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--no-peers", action="store_true")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, PostgresServer() as postgres, MariaDBServer() as mariadb:
+        numbers = iter(range(1_000_000))
+        makers: dict[str, Callable[[], str]] = {
+            "postgres": postgres.create_database,
+            "sqlite": lambda: f"sqlite:///{Path(folder) / f'{next(numbers)}.db'}",
+            "mariadb": mariadb.create_database,
+        }
+        contests = _contests(makers, peers=not options.no_peers)
+        for number in range(options.rounds):
+            for contest in contests:
+                contest.take(options.runs)
+            print(f"round {number + 1}: load {load()}", flush=True)
+    columns = ["database", "system", "workers", "runs/s", "lowest-highest", "holdfast is", "1 worker x", "busy cores"]
+    print_table(f"{options.runs:,} runs that do nothing, enqueue to all done", columns, _rows(contests))
+
+
+if __name__ == "__main__":
+    main()
