@@ -10,7 +10,7 @@ from holdfast.errors import ConfigurationError
 from holdfast.model.workflow import Duration, seconds
 from holdfast.model.world import RealWorld, World
 from holdfast.serialize import Serialization
-from holdfast.workflows.engine import EngineSettings
+from holdfast.workflows.engine_settings import EngineSettings
 from holdfast.workflows.parking import PUT_AWAY_AFTER
 
 if TYPE_CHECKING:

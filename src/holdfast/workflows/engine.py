@@ -9,7 +9,6 @@ import asyncio
 import logging
 import threading
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,7 +22,6 @@ from holdfast.errors import (
     NotInitialized,
     Superseded,
 )
-from holdfast.model.world import RealWorld, World
 from holdfast.workflows.beats import Beats, Identity
 from holdfast.workflows.deadlines import Deadlines
 from holdfast.workflows.dispatch import Dispatch
@@ -49,10 +47,10 @@ from holdfast.workflows.waiting import Waiting
 from holdfast.workflows.wakeups import wakeups_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Callable, Coroutine
 
     from holdfast.model.workflow import Duration
-    from holdfast.serialize import Serialization
+    from holdfast.workflows.engine_settings import EngineSettings
     from holdfast.workflows.retention import Retention
     from holdfast.workflows.run import Run
 
@@ -63,27 +61,6 @@ logger = logging.getLogger("holdfast.workflows")
 _SHORTEST_TIMEOUT = 1.0
 
 _NOT_LAUNCHED = "The application is not launched; call launch(), or use it in a with block."
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineSettings:
-    """What an application says once about its engine."""
-
-    url: str
-    name: str
-    executor_id: str
-    application_version: str | None
-    compatible_versions: Sequence[str]
-    lease: float
-    schema: str
-    serialization: Serialization
-    max_workflow_threads: int
-    max_runs: int
-    put_away_after: float
-    notify: bool
-    connection: dict[str, Any] = field(default_factory=dict)
-    world: World = field(default_factory=RealWorld)
-    clock_offset_ms: str | None = None
 
 
 class Engine:
@@ -178,6 +155,12 @@ class Engine:
             await patient.close()
 
     def _wire(self) -> None:
+        """Put the parts together: what is written and asked, what runs, and what looks for work and for the others."""
+        self._wire_writing()
+        self._wire_running()
+        self._wire_looking()
+
+    def _wire_writing(self) -> None:
         settings, world = self.settings, self.settings.world
         self.pipeline = Pipeline(self.manager, went_back=self._went_back)
         self.start_kind = StartRuns(
@@ -189,9 +172,13 @@ class Engine:
         self.desk = open_desk(
             self.manager, settings.schema, self.payloads, self.versions, world, settings.clock_offset_ms
         )
-        self.deadlines = Deadlines(self.desk.control, world, self.now, self.on_loop, self.cancelled)
-        self._keeper = Keeper(self.desk.pruner, self.retention, world, interval=self.retention_interval)
         self.recorder = Recorder(self.pipeline, self.payloads, self.queries, world, self.permit, self.start_kind)
+        self.results = Results(self.manager, self.queries, world)
+
+    def _wire_running(self) -> None:
+        settings, world = self.settings, self.settings.world
+        parking = parking_queries(self.manager.dialect, settings.schema, clock_offset_ms=settings.clock_offset_ms)
+        self.deadlines = Deadlines(self.desk.control, world, self.now, self.on_loop, self.cancelled)
         self.runner = Runner(
             self.pipeline,
             self.payloads,
@@ -204,9 +191,6 @@ class Engine:
             self._told_ended,
             self.on_loop,
         )
-        self.results = Results(self.manager, self.queries, world)
-        parking = parking_queries(self.manager.dialect, settings.schema, clock_offset_ms=settings.clock_offset_ms)
-        self.wakes = Wakes(self.manager, parking, self.work_released)
         self.parker = Parker(
             self.pipeline,
             self.queries,
@@ -218,20 +202,14 @@ class Engine:
             self.on_loop,
             after=settings.put_away_after,
         )
+        self.wakes = Wakes(self.manager, parking, self.work_released)
         self.durable = Durable(self)
-        beat_manager = ConnectionManager(
-            settings.url,
-            world=world,
-            **{
-                **settings.connection,
-                "pool_size": 1,
-                "connect_timeout": min(settings.connection["connect_timeout"], settings.lease / 3),
-                "command_timeout": settings.lease / 3,
-                "busy_timeout": settings.lease / 3,
-            },
-        )
+
+    def _wire_looking(self) -> None:
+        settings, world = self.settings, self.settings.world
+        self._keeper = Keeper(self.desk.pruner, self.retention, world, interval=self.retention_interval)
         self.wakeups = wakeups_for(self.manager, settings.schema, world, self._hinted, enabled=settings.notify)
-        self._beats = Beats(self.identity, beat_manager, self.queries, self, self.permit, world)
+        self._beats = Beats(self.identity, self._beat_manager(), self.queries, self, self.permit, world)
         self._dispatch = Dispatch(
             self.identity,
             [self.identity.application_version, *settings.compatible_versions],
@@ -249,6 +227,17 @@ class Engine:
             listens=self.listens,
             hints=self.wakeups,
         )
+
+    def _beat_manager(self) -> ConnectionManager:
+        """Return a connection of the beat's own, which gives up on anything well within a lease."""
+        settings, third = self.settings, self.settings.lease / 3
+        own = {
+            "pool_size": 1,
+            "connect_timeout": min(settings.connection["connect_timeout"], third),
+            "command_timeout": third,
+            "busy_timeout": third,
+        }
+        return ConnectionManager(settings.url, world=settings.world, **{**settings.connection, **own})
 
     def own(self, run: Run) -> None:
         """Make a claimed run one of this engine's."""

@@ -1,0 +1,34 @@
+"""What an application says once about its engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from holdfast.model.world import RealWorld, World
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.serialize import Serialization
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineSettings:
+    """What an application says once about its engine."""
+
+    url: str
+    name: str
+    executor_id: str
+    application_version: str | None
+    compatible_versions: Sequence[str]
+    lease: float
+    schema: str
+    serialization: Serialization
+    max_workflow_threads: int
+    max_runs: int
+    put_away_after: float
+    notify: bool
+    connection: dict[str, Any] = field(default_factory=dict)
+    world: World = field(default_factory=RealWorld)
+    clock_offset_ms: str | None = None
