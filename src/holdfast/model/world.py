@@ -53,13 +53,13 @@ class RealWorld:
         return _entropy.uuid7(time.time_ns() // 1_000_000)
 
 
+_VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
+
+
 def uuid7(milliseconds: int, entropy: bytes) -> str:
     """Lay out *milliseconds* and ten bytes of *entropy* as a UUID of version 7."""
-    bits = milliseconds << 80 | int.from_bytes(entropy, "big")
-    bits = bits & ~(0xF000 << 64) | 0x7000 << 64
-    bits = bits & ~(0xC000 << 48) | 0x8000 << 48
-    text = f"{bits:032x}"
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+    time, rest = f"{milliseconds:012x}", entropy.hex()
+    return f"{time[:8]}-{time[8:]}-7{rest[1:4]}-{_VARIANT[rest[4]]}{rest[5:8]}-{rest[8:]}"
 
 
 _COUNT = 12  # bits of an id behind its milliseconds that tell ids of one millisecond apart, before what is random

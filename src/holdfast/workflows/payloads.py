@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Protocol, Union, get_args, get_origin
@@ -60,7 +61,7 @@ class ValueCodec:
 class ResultCodec:
     """Reads the stored results of one function; made once per function."""
 
-    __slots__ = ("_as_they_are", "_calls", "_serialization")
+    __slots__ = ("_as_they_are", "_calls", "_plain", "_serialization")
 
     def __init__(self, serialization: Serialization, function: Callable[..., Any], *, skip: int = 0) -> None:
         self._serialization = serialization
@@ -68,7 +69,9 @@ class ResultCodec:
             self._calls = CallCodec(function, skip=skip)
         except ValueError:  # some built-in functions have no signature
             self._calls = CallCodec(_anything)
-        self._as_they_are = _as_they_are(hints_of(function)[0].get("return", Any))
+        hints = hints_of(function)[0]
+        self._as_they_are = _as_they_are(hints.get("return", Any))
+        self._plain = _plain_parameters(function, hints, skip)
 
     def load(self, text: str | None, format_: str | None) -> Any:
         """Return the result as the type of the function's return annotation; None for an operation without one."""
@@ -77,6 +80,19 @@ class ResultCodec:
     def delivered(self, value: Any, text: str, format_: str) -> Any:
         """Return *value* as a replay would: as it is if the record and the annotation keep it so, else read back."""
         return value if type(value) in self._as_they_are else self.load(text, format_)
+
+    def delivered_call(
+        self, arguments: tuple[Any, ...], keywords: dict[str, Any], text: str, format_: str
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the arguments, just stored as *text*, as a replay would: as they are if the record keeps them so."""
+        plain = self._plain
+        if plain is not None and not keywords and len(arguments) == len(plain):
+            for value, types in zip(arguments, plain, strict=True):
+                if type(value) not in types:
+                    break
+            else:
+                return arguments, keywords
+        return self.load_call(text, format_)
 
     def load_call(self, text: str | None, format_: str | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the arguments as the types of the function's annotations."""
@@ -147,6 +163,19 @@ def _as_they_are(annotation: Any) -> frozenset[type]:
     if get_origin(annotation) in {Union, UnionType}:
         types = get_args(annotation)
     return _PLAIN.intersection(types) if _PLAIN.issuperset(types) else frozenset()
+
+
+def _plain_parameters(
+    function: Callable[..., Any], hints: Mapping[str, Any], skip: int
+) -> tuple[frozenset[type], ...] | None:
+    """Return for each parameter the types that come back unchanged; None if not all can be given by position."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())[skip:]
+    except ValueError:  # some built-in functions have no signature
+        return None
+    if any(one.kind not in {one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD} for one in parameters):
+        return None
+    return tuple(_as_they_are(hints.get(one.name, Any)) for one in parameters)
 
 
 def _anything(*args: Any, **kwargs: Any) -> Any:

@@ -249,8 +249,8 @@ class Recorder:
 
     async def _settled(self, operation: Operation, kind: Kind[Any], row: Values) -> Any:
         operation.check()
-        task = asyncio.current_task()
-        before = task.cancelling() if task is not None else 0
+        task = operation.place.owner
+        before = task.cancelling() if isinstance(task, asyncio.Task) else 0
         # A cancelled awaiter first waits for the operation it has handed over: what is recorded must be delivered.
         try:
             outcome = await self._pipeline.write(kind, row, to_the_end=True)
@@ -259,7 +259,7 @@ class Recorder:
             raise
         except WentBack as lost:
             raise _stands_on_nothing(operation) from lost
-        if task is not None and task.cancelling() > before:
+        if isinstance(task, asyncio.Task) and task.cancelling() > before:
             operation.place.interrupted = True
         return outcome
 

@@ -79,7 +79,7 @@ class Starts:
             deadline_ms=self._deadline(options, None if parent is None else parent.deadline_ms),
         )
         # The function gets its arguments as a recovered run would get them: from the record.
-        run.arguments, run.keywords = definition.codec.load_call(inputs, format_)
+        run.arguments, run.keywords = definition.codec.delivered_call(call.arguments, call.keywords, inputs, format_)
         run.instance = call.instance
         run.engine = self._engine
         return run, self._row(run, options, inputs, format_)

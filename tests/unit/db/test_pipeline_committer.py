@@ -20,7 +20,7 @@ from holdfast.db.mailbox import Mailbox
 from holdfast.db.operation import Operation, ThreadWaiter
 from holdfast.db.session import run_sync
 from holdfast.db.url import DialectName
-from holdfast.errors import ConnectionLost, PipelineClosed, QueryFailed, Retryable, UnknownCommit
+from holdfast.errors import ConnectionLost, PipelineClosed, QueryFailed, Retryable, UnknownCommit, WentBack
 from holdfast.testing.world import VirtualWorld
 
 if TYPE_CHECKING:
@@ -154,9 +154,13 @@ class Scene:
         self.database = Database(ahead)
         self.mailbox = Mailbox(most_operations=1000, most_bytes=10**9)
         self.lane = FakeLane(self.database, lone_statement_commits=lone, overlaps=overlaps)
-        self.committer = Committer(self.mailbox, self.lane, DialectName.SQLITE, VirtualWorld())
+        self.losses = 0
+        self.committer = Committer(self.mailbox, self.lane, DialectName.SQLITE, VirtualWorld(), self.lose)
         self.kinds = [Fact(self.database, name) for name in ("one", "two")]
         self.waiters: dict[str, ThreadWaiter] = {}
+
+    def lose(self) -> None:
+        self.losses += 1
 
     def put(self, key: str, kind: int = 0) -> None:
         self.waiters[key] = ThreadWaiter()
@@ -237,6 +241,35 @@ def test_crowd_that_comes_at_rest_is_halved_where_that_overlaps(overlaps: bool, 
     scene.drain()
     late = [crowd - first + 70] if more else [35, 35] if overlaps else [70]
     assert [len(batch) for batch in scene.database.batches] == [first, *late]
+
+
+def test_new_connection_that_has_all_that_was_acknowledged_goes_on() -> None:
+    scene = Scene()
+    scene.lane.can_go_back = True  # and every batch has a connection of its own
+    for number in range(3):
+        scene.put(f"key {number}", number % 2)
+        scene.drain()
+    assert scene.database.facts == ["key 0", "key 1", "key 2"]
+    assert scene.losses == 0
+
+
+def test_database_that_lost_what_it_acknowledged_is_written_to_no_more_until_the_owner_says_so() -> None:
+    scene = Scene()
+    scene.lane.can_go_back = True
+    scene.put("lost")
+    scene.drain()
+    scene.database.facts.clear()
+    for key in ("after", "later"):
+        scene.put(key)
+        scene.drain()
+        assert isinstance(scene.outcome(key), WentBack)
+    assert scene.losses == 1
+    assert scene.database.facts == []
+    scene.committer.readmit()
+    scene.put("anew")
+    scene.drain()
+    assert scene.outcome("anew") == "one anew"
+    assert scene.database.facts == ["anew"]
 
 
 def test_nothing_is_told_before_the_commit() -> None:
