@@ -56,8 +56,8 @@ async def _rate(url: str, runs: int) -> float:
         return runs / (time.perf_counter() - begun)
 
 
-async def _prepare(url: str, ended: int) -> None:
-    """Make the tables and the queue, and *ended* runs that are over."""
+async def _prepare(url: str, ended: int) -> int:
+    """Make the tables and the queue, and about *ended* runs that are over; return how many there are."""
     app, _ = queue_app(url)
     async with app:
         await app.register_queue(QUEUE)
@@ -66,6 +66,8 @@ async def _prepare(url: str, ended: int) -> None:
         table = "holdfast.workflow_status" if manager.dialect is DialectName.POSTGRES else "workflow_status"
         await manager.execute(f"DELETE FROM {table} WHERE status IN ('PENDING', 'ENQUEUED', 'DELAYED')")
         await analyse(manager)
+        (found,) = await manager.fetch(f"SELECT count(*) AS n FROM {table}")
+    return int(found["n"])
 
 
 @asynccontextmanager
@@ -86,27 +88,30 @@ async def _snapshot(url: str, churn: int) -> AsyncIterator[None]:
         await holder.close()
 
 
-async def _beside(plain: str, other: str, options: argparse.Namespace) -> tuple[float, float]:
-    rates: tuple[list[float], list[float]] = ([], [])
+async def _beside(name: str, title: str, plain: str, other: str, options: argparse.Namespace) -> tuple[object, ...]:
+    """Return the row that compares two databases, measured in turn."""
+    without, having = [], []
     for _ in range(options.rounds):
-        rates[0].append(await _rate(plain, options.runs))
-        rates[1].append(await _rate(other, options.runs))
-    return statistics.median(rates[0]), statistics.median(rates[1])
+        without.append(await _rate(plain, options.runs))
+        having.append(await _rate(other, options.runs))
+    ratio = statistics.median(having) / statistics.median(without)
+    return name, title, _spread(without), _spread(having), f"{ratio:.0%}", load()
+
+
+def _spread(rates: list[float]) -> str:
+    return f"{statistics.median(rates):,.0f} ({min(rates):,.0f}-{max(rates):,.0f})"
 
 
 async def _measure(makers: dict[str, list[str]], options: argparse.Namespace) -> list[tuple[object, ...]]:
     rows: list[tuple[object, ...]] = []
     for name, (plain, full, *held) in makers.items():
         await _prepare(plain, 0)
-        await _prepare(full, options.ended)
-        rates = await _beside(plain, full, options)
-        rows.append((name, f"{options.ended:,} ended runs", *rates, f"{rates[1] / rates[0]:.0%}", load()))
+        ended = await _prepare(full, options.ended)
+        rows.append(await _beside(name, f"{ended:,} ended runs", plain, full, options))
         for url in held:
             await _prepare(url, 0)
             async with _snapshot(url, options.churn):
-                rates = await _beside(plain, url, options)
-            title = f"snapshot, {options.churn:,} runs old"
-            rows.append((name, title, *rates, f"{rates[1] / rates[0]:.0%}", load()))
+                rows.append(await _beside(name, f"snapshot, {options.churn:,} runs old", plain, url, options))
     return rows
 
 

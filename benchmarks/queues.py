@@ -4,13 +4,16 @@ Promised: 30 times DBOS, 10 times Absurd and Procrastinate at their best concurr
 process until the cores are full. MariaDB: measured.
 
 Every measurement has a database of its own, one process that enqueues, and one or two that work and are ready before it
-begins. Each system enqueues by the fastest call it has. ``--runs``, ``--peer-runs`` and ``--rounds`` make it shorter.
+begins. Each system enqueues by the fastest call it has. A peer's concurrency is chosen by one short trial of each, with
+one worker; if the best is the first or the last that was tried, a better one may lie outside. ``--runs``,
+``--peer-runs`` and ``--rounds`` make it shorter.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import statistics
 import tempfile
 from dataclasses import dataclass, field
@@ -37,11 +40,22 @@ _REQUIREMENTS = {
 }
 _SETTINGS: dict[str, list[list[str]]] = {  # DBOS: seconds between polls, and concurrency; the others: concurrency
     "DBOS": [["1.0", "none"], ["0.1", "none"], ["0.1", "50"]],
-    "Absurd": [["20"], ["50"]],
-    "Procrastinate": [["20"], ["50"]],
+    "Absurd": [["20"], ["50"], ["100"], ["200"]],
+    "Procrastinate": [["5"], ["10"], ["20"], ["50"]],
 }
 _TRIAL_RUNS = 500
 _WORKERS = (1, 2)
+_COLUMNS = (
+    "database",
+    "system",
+    "workers",
+    "runs/s",
+    "lowest-highest",
+    "holdfast is",
+    "1 worker x",
+    "busy cores",
+    "load",
+)
 _Measured = tuple[float, float | None]
 
 
@@ -53,6 +67,7 @@ class _Contest:
     system: str
     measure: Callable[[int, int], _Measured]
     rates: dict[int, list[float]] = field(default_factory=lambda: {count: [] for count in _WORKERS})
+    loads: dict[int, list[float]] = field(default_factory=lambda: {count: [] for count in _WORKERS})
     cores: dict[int, list[float | None]] = field(default_factory=lambda: {count: [] for count in _WORKERS})
 
     def rate(self, count: int) -> float:
@@ -63,6 +78,7 @@ class _Contest:
             rate, cores = self.measure(count, runs)
             self.rates[count].append(rate)
             self.cores[count].append(cores)
+            self.loads[count].append(os.getloadavg()[0])
 
 
 async def _until_done(app: AsyncHoldfast, runs: int) -> None:
@@ -123,6 +139,7 @@ def _row(contest: _Contest, ours: _Contest, count: int) -> tuple[object, ...]:
         f"{ours.rate(count) / rate:.1f}x",
         f"{rate / contest.rate(1):.2f}x",
         f"{statistics.median(cores):.1f}" if cores else "-",
+        f"{statistics.median(contest.loads[count]):.1f}",
     )
 
 
@@ -138,6 +155,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--no-peers", action="store_true")
     options = parser.parse_args()
+    peer_runs = options.peer_runs or options.runs
     with tempfile.TemporaryDirectory() as folder, PostgresServer() as postgres, MariaDBServer() as mariadb:
         numbers = iter(range(1_000_000))
         makers: dict[str, Callable[[], str]] = {
@@ -149,10 +167,10 @@ def main() -> None:
         for number in range(options.rounds):
             for contest in contests:
                 ours = contest.system == "holdfast"
-                contest.take(options.runs if ours else options.peer_runs or options.runs)
+                contest.take(options.runs if ours else peer_runs)
             print(f"round {number + 1}: load {load()}", flush=True)
-    columns = ["database", "system", "workers", "runs/s", "lowest-highest", "holdfast is", "1 worker x", "busy cores"]
-    print_table(f"{options.runs:,} runs that do nothing, enqueue to all done", columns, _rows(contests))
+    fewer = "" if peer_runs == options.runs else f" (the peers: {peer_runs:,})"
+    print_table(f"{options.runs:,} runs{fewer} that do nothing, enqueue to all done", _COLUMNS, _rows(contests))
 
 
 if __name__ == "__main__":

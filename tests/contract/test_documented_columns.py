@@ -109,9 +109,9 @@ TABLES = {"workflow_status", "operation_outputs", "application_versions", "holdf
 # which cannot limit them.
 INDEXES = {
     "workflow_status_created_at_index": ("created_at", None, "created_at"),
-    "idx_workflow_status_forked_from": ("forked_from", "forked_from IS NOT NULL", "forked_from"),
+    "idx_workflow_status_forked_from": ("forked_from, created_at", "forked_from IS NOT NULL", "forked_from"),
     "idx_workflow_status_parent_workflow_id": (
-        "parent_workflow_id",
+        "parent_workflow_id, created_at",
         "parent_workflow_id IS NOT NULL",
         "parent_workflow_id",
     ),

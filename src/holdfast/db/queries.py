@@ -104,7 +104,7 @@ class Query:
         """Return the calls that run this batch query over *rows*; none for no rows.
 
         *values* are for its parameters, the same for all rows. PostgreSQL and MySQL take one call for each
-        statement; SQLite one for each row and statement, all statements of a row before the next row. Raises
+        statement; SQLite one for each statement and some of the rows, all statements for these before the next. Raises
         QueryFailed if values or rows do not fit.
         """
         if self._spread is None or self.rows is None or values.keys() != set(self.parameters):
