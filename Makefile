@@ -3,6 +3,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+# More than there are cores: many tests wait, for other processes and for leases to end.
+WORKERS ?= 4
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check soak bench clean
@@ -16,7 +18,7 @@ demo: $(READY) ## run the demonstration
 test: check ## all checks, then all tests over real servers, in parallel
 	$(BIN)/python tools/provision.py servers
 	$(BIN)/python tools/check_queries.py
-	$(BIN)/pytest -n auto
+	$(BIN)/pytest -n $(WORKERS)
 
 check: $(READY) ## lint, format, types and layers; no server is started
 	$(BIN)/ruff check
@@ -26,7 +28,7 @@ check: $(READY) ## lint, format, types and layers; no server is started
 
 soak: $(READY) ## the long and random runs
 	$(BIN)/python tools/provision.py servers
-	$(BIN)/pytest -n auto -m soak --timeout=3600
+	$(BIN)/pytest -n $(WORKERS) -m soak --timeout=3600
 
 bench: $(READY) ## every benchmark, one after the other
 	$(BIN)/python tools/provision.py servers

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast.testing.contract.workflows_queues import QueuesContract
+from holdfast.testing.contract.workflows_queue_limits import PartitionsContract, QueueLimitsContract
+from holdfast.testing.contract.workflows_queue_order import QueueOrderContract
+from holdfast.testing.contract.workflows_queue_settings import QueueSettingsContract
 
 if TYPE_CHECKING:
     from holdfast.testing.contract import Venue
@@ -18,5 +20,5 @@ def venue(shared_venue: Venue) -> Venue:
     return shared_venue
 
 
-class TestQueues(QueuesContract):
+class TestQueues(QueueSettingsContract, QueueOrderContract, QueueLimitsContract, PartitionsContract):
     """One suite, every shared column of the table in ``conftest``."""

@@ -11,7 +11,8 @@ from holdfast import Holdfast
 from holdfast.db import ConnectionManager
 from holdfast.db.migrations import SCHEMA
 from holdfast.model.world import RealWorld
-from holdfast.testing.contract.workflows_retention import ConcurrentRetentionContract, RetentionContract
+from holdfast.testing.contract.workflows_retention import RetentionContract
+from holdfast.testing.contract.workflows_retention_concurrent import ConcurrentRetentionContract
 from holdfast.workflows.retention import Pruner, Retention, retention_queries
 
 if TYPE_CHECKING:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from holdfast.testing.contract.workflows_transactions import TransactionContract
-from holdfast.testing.contract.workflows_transactions_elsewhere import ElsewhereContract, SessionContract
+from holdfast.testing.contract.workflows_transactions_elsewhere import ElsewhereContract
+from holdfast.testing.contract.workflows_transactions_refusals import TransactionRefusalsContract
+from holdfast.testing.contract.workflows_transactions_sessions import SessionContract
 
 if TYPE_CHECKING:
     from holdfast.testing.contract import Venue
@@ -19,7 +21,7 @@ def venue(shared_venue: Venue) -> Venue:
     return shared_venue
 
 
-class TestTransactions(TransactionContract):
+class TestTransactions(TransactionContract, TransactionRefusalsContract):
     """One suite, every shared column of the table in ``conftest``."""
 
 

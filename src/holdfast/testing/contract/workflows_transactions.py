@@ -2,108 +2,19 @@
 
 from __future__ import annotations
 
-import secrets
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from holdfast.db import DialectName
-from holdfast.errors import (
-    ConfigurationError,
-    MisuseError,
-    NestedTransaction,
-    NotInitialized,
-    QueryFailed,
-    StepTimeout,
-    TransactionBroken,
-)
+from holdfast.errors import ConfigurationError, NotInitialized, StepTimeout
 from holdfast.model.workflow import Retry
-from holdfast.testing.colours import Colour
 from holdfast.testing.contract.workflows_stage import Stage
+from holdfast.testing.contract.workflows_transactions_stage import Accounts, Refused, Tx, transaction, workflow_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from holdfast.db.session import Row
     from holdfast.testing.contract.venue import Venue
     from holdfast.testing.contract.workflows_stage import App, Flow, Life
-
-
-class Refused(Exception):
-    """What a function of these tests raises."""
-
-
-class Observed(Protocol):
-    """A database that is looked at from outside."""
-
-    def rows(self, sql: str, *args: Any) -> list[Row]:
-        """Read."""
-
-    def execute(self, sql: str, *args: Any) -> int:
-        """Write."""
-
-
-class Tx:
-    """A transaction of either colour, awaited."""
-
-    def __init__(self, app: App, raw: Any) -> None:
-        self._app = app
-        self.raw = raw
-
-    async def execute(self, sql: str, *args: Any) -> int:
-        return int(await self._app.value(self.raw.execute(sql, *args)))
-
-    async def fetchone(self, sql: str, *args: Any) -> Any:
-        return await self._app.value(self.raw.fetchone(sql, *args))
-
-    async def fetch(self, sql: str, *args: Any) -> Any:
-        return await self._app.value(self.raw.fetch(sql, *args))
-
-
-def transaction(app: App, body: Callable[..., Any], **options: Any) -> Callable[..., Awaitable[Any]]:
-    """Register *body*, whose first parameter is a ``Tx``, as a transaction of *app*."""
-    name = options.pop("name", body.__name__)
-
-    async def called(tx: Any, *args: Any) -> Any:
-        return await body(Tx(app, tx), *args)
-
-    raw = app.raw.transaction(name=name, **options)(app.coloured(called))
-
-    async def call(*args: Any) -> Any:
-        return await app.value(raw(*args))
-
-    return call
-
-
-class Accounts:
-    """A table of the user's own: names and amounts."""
-
-    def __init__(self, database: Observed) -> None:
-        self._database = database
-        self.name = f"accounts_{secrets.token_hex(6)}"
-        database.execute(f"CREATE TABLE {self.name} (who VARCHAR(40) NOT NULL PRIMARY KEY, cents INTEGER NOT NULL)")
-        for who in ("ann", "bob"):
-            database.execute(f"INSERT INTO {self.name} VALUES (?, 100)", who)
-
-    def all(self) -> dict[str, int]:
-        """Return what everybody has."""
-        return {row["who"]: row["cents"] for row in self._database.rows(f"SELECT who, cents FROM {self.name}")}
-
-    async def pay(self, tx: Tx, cents: int, who: str = "ann", whom: str = "bob") -> int:
-        """Move *cents* and return what *who* has left."""
-        await tx.execute(f"UPDATE {self.name} SET cents = cents - ? WHERE who = ?", cents, who)
-        await tx.execute(f"UPDATE {self.name} SET cents = cents + ? WHERE who = ?", cents, whom)
-        row = await tx.fetchone(f"SELECT cents FROM {self.name} WHERE who = ?", who)
-        return int(row["cents"])
-
-
-def workflow_of(app: App, *calls: Callable[[], Awaitable[Any]]) -> Flow:
-    """Return a workflow that makes *calls* one after the other and returns what they gave."""
-
-    async def calling() -> list[Any]:
-        return [await call() for call in calls]
-
-    return app.workflow(calling)
 
 
 class TransactionContract:
@@ -250,114 +161,6 @@ class TransactionContract:
 
         Stage(venue).play(scene)
 
-    def test_statement_that_failed_is_not_got_over(self, venue: Venue) -> None:
-        async def scene(stage: Stage) -> None:
-            app, accounts = stage.app(), Accounts(stage)
-
-            async def pay(tx: Tx) -> str:
-                await accounts.pay(tx, 30)
-                with pytest.raises(QueryFailed):
-                    await tx.execute("UPDATE no_such_table_of_mine SET x = 1")
-                return "all is well"
-
-            call = transaction(app, pay)
-            flow = workflow_of(app, call)
-            async with app:
-                assert type(await (await flow.start()).error()) is QueryFailed
-                assert accounts.all() == {"ann": 100, "bob": 100}
-
-        Stage(venue).play(scene)
-
-    def test_commit_and_rollback_as_statements_are_refused(self, venue: Venue) -> None:
-        async def scene(stage: Stage) -> None:
-            app, accounts = stage.app(), Accounts(stage)
-            texts = ["COMMIT", "rollback", "/* now */ COMMIT"]
-            if stage.dialect is DialectName.POSTGRES:
-                texts += [f"UPDATE {accounts.name} SET cents = 0; COMMIT; BEGIN", "SELECT ';'; ROLLBACK"]
-
-            async def pay(tx: Tx) -> int:
-                for text in texts:
-                    with pytest.raises(MisuseError):
-                        await tx.execute(text)
-                return await accounts.pay(tx, 30)
-
-            call = transaction(app, pay)
-            flow = workflow_of(app, call)
-            async with app:
-                assert await flow() == [70]
-                assert accounts.all() == {"ann": 70, "bob": 130}
-
-        Stage(venue).play(scene)
-
-    def test_ddl_is_part_of_the_transaction_or_breaks_it(self, venue: Venue) -> None:
-        async def scene(stage: Stage) -> None:
-            app, accounts, tried = stage.app(), Accounts(stage), list[int]()
-            table = f"made_{secrets.token_hex(6)}"
-
-            async def pay(tx: Tx) -> int:
-                tried.append(1)
-                left = await accounts.pay(tx, 30)
-                await tx.execute(f"CREATE TABLE {table} (x INTEGER)")
-                return left
-
-            call = transaction(app, pay, retry=Retry(attempts=3, interval=0))
-            flow = workflow_of(app, call)
-            async with app:
-                handle = await flow.start()
-                if stage.dialect is DialectName.MYSQL:
-                    error = await handle.error()
-                    assert type(error) is TransactionBroken
-                    assert f"CREATE TABLE {table}" in str(error)
-                    (row,) = stage.steps(handle.workflow_id)
-                    assert "TransactionBroken" in row["error"]
-                else:
-                    assert await handle.result() == [70]
-                assert tried == [1]
-                assert accounts.all() == {"ann": 70, "bob": 130}
-
-        Stage(venue).play(scene)
-
-    def test_broken_transaction_is_not_mended_by_going_on(self, venue: Venue) -> None:
-        async def scene(stage: Stage) -> None:
-            app, accounts = stage.app(), Accounts(stage)
-
-            async def pay(tx: Tx) -> str:
-                with pytest.raises(TransactionBroken):
-                    await tx.execute(f"CREATE TABLE made_{secrets.token_hex(6)} (x INTEGER)")
-                with pytest.raises(TransactionBroken):
-                    await accounts.pay(tx, 30)
-                return "all is well"
-
-            call = transaction(app, pay)
-            flow = workflow_of(app, call)
-            async with app:
-                error = await (await flow.start()).error()
-                if stage.dialect is DialectName.MYSQL:
-                    assert type(error) is TransactionBroken
-                assert accounts.all() == {"ann": 100, "bob": 100}
-
-        Stage(venue).play(scene)
-
-    def test_procedure_that_commits_breaks_the_transaction(self, venue: Venue) -> None:
-        async def scene(stage: Stage) -> None:
-            app, accounts = stage.app(), Accounts(stage)
-            procedure = f"sneaky_{secrets.token_hex(6)}"
-            if stage.dialect is DialectName.MYSQL:
-                stage.execute(f"CREATE PROCEDURE {procedure}() BEGIN COMMIT; START TRANSACTION; END")
-
-            async def pay(tx: Tx) -> int:
-                left = await accounts.pay(tx, 30)
-                await tx.execute(f"CALL {procedure}()")
-                return left
-
-            call = transaction(app, pay)
-            flow = workflow_of(app, call)
-            async with app:
-                error = await (await flow.start()).error()
-                assert type(error) is (TransactionBroken if stage.dialect is DialectName.MYSQL else QueryFailed)
-
-        Stage(venue).play(scene)
-
     def test_isolation_is_as_asked_for(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:
             app, accounts = stage.app(), Accounts(stage)
@@ -407,79 +210,6 @@ class TransactionContract:
                 again = stage.dialect is DialectName.POSTGRES
                 assert await flow() == [60 if again else 70]
                 assert len(tried) == (2 if again else 1)
-
-        Stage(venue).play(scene)
-
-    def test_what_the_application_offers_is_refused_inside(self, venue: Venue) -> None:
-        async def scene(stage: Stage) -> None:
-            app, accounts = stage.app(), Accounts(stage)
-
-            async def nothing() -> None:
-                return None
-
-            step = app.step(nothing, name="step")
-            child = app.workflow(nothing, name="child")
-
-            async def other(_: Tx) -> None:
-                return None
-
-            inner = transaction(app, other)
-
-            async def pay(tx: Tx) -> int:
-                verbs: list[Callable[[], Awaitable[Any]]] = [
-                    step,
-                    child,
-                    child.start,
-                    inner,
-                    lambda: app.do("sleep", 1),
-                    lambda: app.do("now"),
-                ]
-                for verb in verbs:
-                    with pytest.raises(MisuseError, match=r"The transaction 'pay' called"):
-                        await verb()
-                return await accounts.pay(tx, 30)
-
-            call = transaction(app, pay)
-            flow = workflow_of(app, call, step)
-            async with app:
-                assert await flow() == [70, None]
-                assert await call() == 40
-                assert accounts.all() == {"ann": 40, "bob": 160}
-
-        Stage(venue).play(scene)
-
-    def test_manager_of_the_application_is_refused_inside(self, venue: Venue) -> None:
-        async def scene(stage: Stage) -> None:
-            app, refused = stage.app(), list[bool]()
-
-            async def look(tx: Tx) -> None:
-                await tx.fetchone("SELECT 1 AS one")
-                engine = app.raw._engine  # noqa: SLF001 -- what every later verb of the application stands on
-                fetch = engine.manager.fetch("SELECT 1 AS one")
-                with pytest.raises(NestedTransaction):
-                    await (fetch if app.colour is Colour.ASYNC else app.value(engine.ask_blocking(fetch)))
-                refused.append(True)
-
-            call = transaction(app, look)
-            async with app:
-                await call()
-                assert refused == [True]
-
-        Stage(venue).play(scene)
-
-    def test_handle_is_of_no_use_afterwards(self, venue: Venue) -> None:
-        async def scene(stage: Stage) -> None:
-            app, kept = stage.app(), list[Tx]()
-
-            async def leak(tx: Tx) -> None:
-                await tx.fetchone("SELECT 1 AS one")
-                kept.append(tx)
-
-            call = transaction(app, leak)
-            async with app:
-                await call()
-                with pytest.raises(MisuseError, match="has ended"):
-                    await kept[0].fetchone("SELECT 1 AS one")
 
         Stage(venue).play(scene)
 
@@ -595,19 +325,3 @@ class TransactionContract:
                 assert accounts.all() == {"ann": 90, "bob": 110}
 
         Stage(venue).play(scene)
-
-    def test_method_as_a_transaction_is_refused(self, venue: Venue) -> None:
-        async def scene(stage: Stage) -> None:
-            app = stage.app()
-            with pytest.raises(ConfigurationError, match="is a method"):
-                app.raw.transaction(_Shop.sell)
-
-        Stage(venue).play(scene)
-
-
-class _Shop:
-    def sell(self, tx: Any) -> None:
-        """Nothing: it is never called."""
-
-
-__all__ = ["Accounts", "Refused", "TransactionContract", "Tx", "transaction", "workflow_of"]

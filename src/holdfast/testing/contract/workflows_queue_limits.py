@@ -1,0 +1,204 @@
+"""The contract of limits: how many runs leave a queue, and each of its partitions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.testing.contract.workflows_queue_stage import LONG, Line, results
+from holdfast.testing.contract.workflows_stage import Stage
+
+if TYPE_CHECKING:
+    from holdfast.testing.contract.venue import Venue
+    from holdfast.testing.contract.workflows_stage import Handle
+
+
+class QueueLimitsContract:
+    """I8: no claim takes a queue above a limit."""
+
+    def test_concurrency_holds_over_all_processes(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            gate = stage.gate()
+            line = Line(stage, gate)
+            other = Line(stage, gate, line.name)
+            async with line.app, other.app:
+                await line.register(concurrency=3)
+                handles = await line.enqueue_together(*range(8))
+                await line.until("PENDING", 3)
+                await line.nothing_more_begins()
+                await other.nothing_more_begins()
+                assert (len(line.rows("PENDING")), len(line.rows("ENQUEUED"))) == (3, 5)
+                gate.open()
+                assert await results(handles) == list(range(8))
+
+        Stage(venue).play(scene)
+
+    def test_worker_concurrency_holds_in_each_process(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            gate = stage.gate()
+            line = Line(stage, gate)
+            other = Line(stage, gate, line.name)
+            async with line.app, other.app:
+                await line.register(worker_concurrency=2)
+                handles = await line.enqueue_together(*range(9))
+                await line.until("PENDING", 4)
+                await line.nothing_more_begins()
+                await other.nothing_more_begins()
+                owners = [row["incarnation"] for row in line.rows("PENDING")]
+                assert sorted(owners.count(each) for each in set(owners)) == [2, 2]
+                gate.open()
+                assert await results(handles) == list(range(9))
+
+        Stage(venue).play(scene)
+
+    def test_limit_that_is_raised_lets_more_begin_without_a_restart(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            gate = stage.gate()
+            line = Line(stage, gate)
+            async with line.app:
+                await line.register(concurrency=1)
+                await line.enqueue_together(*range(4))
+                await line.until("PENDING", 1)
+                await line.app.do("update_queue", line.name, concurrency=3)
+                await line.until("PENDING", 3)
+                await line.nothing_more_begins()
+                assert len(line.rows("PENDING")) == 3
+
+        Stage(venue).play(scene)
+
+    def test_rate_limit_holds_within_every_period(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            line = Line(stage)
+            async with line.app:
+                await line.register(rate_limit_max=3, rate_limit_period_sec=0.4)
+                await results(await line.enqueue_together(*range(9)))
+            began = sorted(row["started_at_epoch_ms"] for row in line.rows())
+            # A claim notes its starts a moment after it has made them, so a period is at least as long as it is said.
+            assert all(later - first >= 400 for first, later in zip(began, began[3:], strict=False))
+
+        Stage(venue).play(scene)
+
+    def test_cancelled_run_gives_its_start_back_to_nobody(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            gate = stage.gate()
+            line = Line(stage, gate)
+            async with line.app:
+                await line.register(rate_limit_max=2, rate_limit_period_sec=LONG)
+                handles = await line.enqueue_together(*range(3))
+                await line.until("PENDING", 2)
+                running = [row["workflow_uuid"] for row in line.rows("PENDING")]
+                await line.app.do("cancel_workflows", running)
+                await line.nothing_more_begins()
+                left = next(each for each in handles if each.workflow_id not in running)
+                assert (await left.status()).status == "ENQUEUED"
+                assert {row["workflow_uuid"] for row in line.starts()} == set(running)
+
+        Stage(venue).play(scene)
+
+    def test_ledger_keeps_no_more_than_a_period(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            line = Line(stage)
+            async with line.app:
+                await line.register(rate_limit_max=100, rate_limit_period_sec=0.05)
+                await results(await line.enqueue_together(*range(20)))
+                await stage.pause(0.1)
+                [last] = await line.enqueue(99)
+                await last.result()
+                assert [row["workflow_uuid"] for row in line.starts()] == [last.workflow_id]
+
+        Stage(venue).play(scene)
+
+    def test_slots_of_the_gone_come_back(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            gate = stage.gate()
+            first = Line(stage, gate)
+            await first.app.launch()
+            await first.register(concurrency=2)
+            handles = await first.enqueue_together(*range(4))
+            await first.until("PENDING", 2)
+            await stage.crash(first.app)
+            second = Line(stage, name=first.name)
+            async with second.app:
+                found = [second.app.retrieve(each.workflow_id) for each in handles]
+                assert sorted(await results(found)) == [0, 1, 2, 3]
+
+        Stage(venue).play(scene)
+
+
+class PartitionsContract:
+    """Partitions take turns, within limits of their own."""
+
+    def test_partitions_take_turns(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            line = Line(stage)
+            async with line.app:
+                handles = await line.enqueue_together(*range(100, 120), queue_partition_key="large")
+                for key, start in (("a", 200), ("b", 300), ("z", 400)):
+                    handles += await line.enqueue_together(start, start + 1, queue_partition_key=key)
+                await line.register(partition_queue=True, worker_concurrency=1)
+                await results(handles)
+            assert len(line.began) == len(handles)
+            small = [place for place, number in enumerate(line.began) if number >= 200]
+            assert max(small) < 10, line.began
+
+        Stage(venue).play(scene)
+
+    def test_limit_of_a_partition_holds_for_each(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            gate = stage.gate()
+            line = Line(stage, gate)
+            async with line.app:
+                await line.register(partition_queue=True, partition_concurrency=2, concurrency=5)
+                handles: list[Handle] = []
+                for key in "abc":
+                    handles += await line.enqueue_together(*range(4), queue_partition_key=key)
+                await line.until("PENDING", 5)
+                await line.nothing_more_begins()
+                keys = [row["queue_partition_key"] for row in line.rows("PENDING")]
+                assert sorted(keys.count(key) for key in "abc") == [1, 2, 2]
+                gate.open()
+                assert len(await results(handles)) == len(line.began) == 12
+
+        Stage(venue).play(scene)
+
+    def test_rate_of_a_partition_holds_for_each(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            line = Line(stage)
+            async with line.app:
+                await line.register(
+                    partition_queue=True, partition_rate_limit_max=1, partition_rate_limit_period_sec=LONG
+                )
+                for key in "abc":
+                    await line.enqueue_together(1, 2, queue_partition_key=key)
+                await line.until("SUCCESS", 3)
+                await line.nothing_more_begins()
+                assert sorted(row["partition_key"] for row in line.starts()) == ["a", "b", "c"]
+                assert len(line.rows("ENQUEUED")) == 3
+
+        Stage(venue).play(scene)
+
+    def test_many_partitions_are_all_served(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            line = Line(stage)
+            async with line.app:
+                await line.app.do("register_queue", line.name, partition_queue=True, partition_concurrency=1)
+                await line.app.do("pause_queue", line.name)
+                handles: list[Handle] = []
+                for number in range(45):
+                    handles += await line.enqueue(number, queue_partition_key=f"tenant {number}")
+                await line.app.do("resume_queue", line.name)
+                assert sorted(await results(handles)) == list(range(45))
+            assert sorted(line.began) == list(range(45))
+
+        Stage(venue).play(scene)
+
+    def test_runs_without_a_key_are_a_partition_of_their_own(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            line = Line(stage)
+            async with line.app:
+                handles = await line.enqueue_together(*range(3))
+                handles += await line.enqueue_together(*range(3, 6), queue_partition_key="a")
+                await line.register(partition_queue=True, partition_concurrency=1)
+                assert await results(handles) == list(range(6))
+            assert sorted(line.began) == list(range(6))
+
+        Stage(venue).play(scene)
