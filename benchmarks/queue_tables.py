@@ -6,9 +6,8 @@ A snapshot does harm by what is written while it is open: of every run that was 
 old versions must stay, in the table and at the head of the index that claims follow. Its age alone does nothing. So
 instead of five minutes of work, ``--churn`` runs are enqueued, claimed and ended by statements on the table after the
 snapshot was taken, by default as many as 300 a second are in five minutes. Then the queue is measured while it is still
-open.
-
-Each measurement is taken in turn with one of a database that has neither; one process enqueues and works.
+open, in turn with that of a database with the same past and no snapshot. Full tables are measured in turn with empty
+ones. One process enqueues and works.
 """
 
 from __future__ import annotations
@@ -70,17 +69,28 @@ async def _prepare(url: str, ended: int) -> int:
     return int(found["n"])
 
 
+async def _churn(url: str, runs: int) -> None:
+    """Enqueue, claim and end *runs*, each in a commit of its own, so that the table has all their versions."""
+    connection = await asyncpg.connect(url)
+    await connection.execute(_ENQUEUED, QUEUE, runs)
+    await connection.execute(_CLAIMED)
+    await connection.execute(_ENDED)
+    await _vacuum(connection)
+    await connection.close()
+
+
+async def _vacuum(connection: asyncpg.Connection) -> None:
+    """Do now what autovacuum would do some time later, in the middle of a measurement."""
+    await connection.execute("VACUUM ANALYZE holdfast.workflow_status")
+
+
 @asynccontextmanager
-async def _snapshot(url: str, churn: int) -> AsyncIterator[None]:
-    """Hold a snapshot that is older than *churn* runs, each enqueued, claimed and ended."""
-    holder, writer = await asyncpg.connect(url), await asyncpg.connect(url)
+async def _snapshot(url: str) -> AsyncIterator[None]:
+    """Hold a snapshot of the database."""
+    holder = await asyncpg.connect(url)
     transaction = holder.transaction(isolation="repeatable_read", readonly=True)
     await transaction.start()
     await holder.fetchval("SELECT count(*) FROM holdfast.workflow_status")
-    await writer.execute(_ENQUEUED, QUEUE, churn)
-    await writer.execute(_CLAIMED)
-    await writer.execute(_ENDED)
-    await writer.close()
     try:
         yield
     finally:
@@ -90,10 +100,11 @@ async def _snapshot(url: str, churn: int) -> AsyncIterator[None]:
 
 async def _beside(name: str, title: str, plain: str, other: str, options: argparse.Namespace) -> tuple[object, ...]:
     """Return the row that compares two databases, measured in turn."""
-    without, having = [], []
-    for _ in range(options.rounds):
-        without.append(await _rate(plain, options.runs))
-        having.append(await _rate(other, options.runs))
+    rates: dict[str, list[float]] = {plain: [], other: []}
+    for number in range(options.rounds):
+        for url in (plain, other) if number % 2 else (other, plain):  # so that neither is always the first
+            rates[url].append(await _rate(url, options.runs))
+    without, having = rates.values()
     ratio = statistics.median(having) / statistics.median(without)
     return name, title, _spread(without), _spread(having), f"{ratio:.0%}", load()
 
@@ -102,32 +113,40 @@ def _spread(rates: list[float]) -> str:
     return f"{statistics.median(rates):,.0f} ({min(rates):,.0f}-{max(rates):,.0f})"
 
 
-async def _measure(makers: dict[str, list[str]], options: argparse.Namespace) -> list[tuple[object, ...]]:
-    rows: list[tuple[object, ...]] = []
-    for name, (plain, full, *held) in makers.items():
-        await _prepare(plain, 0)
-        ended = await _prepare(full, options.ended)
-        rows.append(await _beside(name, f"{ended:,} ended runs", plain, full, options))
-        for url in held:
-            await _prepare(url, 0)
-            async with _snapshot(url, options.churn):
-                rows.append(await _beside(name, f"snapshot, {options.churn:,} runs old", plain, url, options))
-    return rows
+async def _held(free: str, held: str, options: argparse.Namespace) -> tuple[object, ...]:
+    """Compare two databases with the same past, one of which has a snapshot from before it."""
+    await _prepare(free, 0)
+    await _prepare(held, 0)
+    async with _snapshot(held):
+        await _churn(free, options.churn)
+        await _churn(held, options.churn)
+        return await _beside("postgres", f"snapshot, {options.churn:,} runs old", free, held, options)
+
+
+async def _full(name: str, plain: str, full: str, options: argparse.Namespace) -> tuple[object, ...]:
+    await _prepare(plain, 0)
+    ended = await _prepare(full, options.ended)
+    if name == "postgres":
+        connection = await asyncpg.connect(full)
+        await _vacuum(connection)
+        await connection.close()
+    return await _beside(name, f"{ended:,} ended runs", plain, full, options)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--runs", type=int, default=5000)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--ended", type=int, default=1_000_000)
     parser.add_argument("--churn", type=int, default=90_000)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, PostgresServer() as server:
-        makers = {
-            "postgres": [server.create_database() for _ in range(3)],
-            "sqlite": [f"sqlite:///{Path(folder) / name}.db" for name in ("plain", "full")],
-        }
-        rows = asyncio.run(_measure(makers, options))
+        plain, full = (f"sqlite:///{Path(folder) / name}.db" for name in ("plain", "full"))
+        rows = [
+            asyncio.run(_held(server.create_database(), server.create_database(), options)),
+            asyncio.run(_full("postgres", server.create_database(), server.create_database(), options)),
+            asyncio.run(_full("sqlite", plain, full, options)),
+        ]
     columns = ["database", "with", "runs/s without", "runs/s with", "ratio", "load"]
     print_table(f"A queue of {options.runs:,} runs, enqueue to all done", columns, rows)
 

@@ -31,7 +31,7 @@ class Served:
     """A worker process and its log; leaving the ``with`` block kills it if it still lives."""
 
     def __init__(self, url: str, *words: str, folder: Path = PROGRAMS) -> None:
-        self._log = TemporaryFile()  # noqa: SIM115 -- closed with the worker
+        self._log = TemporaryFile("a+b")  # noqa: SIM115 -- closed with the worker; reading must not move its writes
         self._url = url
         self.process = subprocess.Popen(
             [COMMAND, "worker", *words],

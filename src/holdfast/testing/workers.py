@@ -40,7 +40,7 @@ class Worker:
     """
 
     def __init__(self, program: Path, **settings: Any) -> None:
-        self._log = TemporaryFile()  # noqa: SIM115 -- closed with the worker
+        self._log = TemporaryFile("a+b")  # noqa: SIM115 -- closed with the worker; reading must not move its writes
         self._process = subprocess.Popen(
             [sys.executable, str(program), json.dumps(settings)],
             stdin=subprocess.PIPE,
