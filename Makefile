@@ -18,7 +18,7 @@ demo: $(READY) ## run the demonstration
 test: check ## all checks, then all tests over real servers, in parallel
 	$(BIN)/python tools/provision.py servers
 	$(BIN)/python tools/check_queries.py
-	$(BIN)/pytest -n $(WORKERS)
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal
 
 check: $(READY) ## lint, format, types and layers; no server is started
 	$(BIN)/ruff check
@@ -28,7 +28,7 @@ check: $(READY) ## lint, format, types and layers; no server is started
 
 soak: $(READY) ## the long and random runs
 	$(BIN)/python tools/provision.py servers
-	$(BIN)/pytest -n $(WORKERS) -m soak --timeout=3600
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m soak --timeout=3600
 
 bench: $(READY) ## every benchmark, one after the other
 	$(BIN)/python tools/provision.py servers

@@ -87,6 +87,7 @@ _SAMPLES: dict[str, Any] = {
     "attributes": {"a": 1},
     "document": {},
     "version_name": "v1",
+    "name": "letters",
 }
 
 
