@@ -75,6 +75,14 @@ class Served:
         self._log.close()
 
 
+@pytest.fixture(autouse=True)
+def hang_up_is_not_ignored() -> Iterator[None]:
+    """A test run that was started with nohup hands its deafness down, and a worker respects it."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
 @pytest.fixture
 def url(fresh_database: Callable[[str], str]) -> str:
     return _with_queues(fresh_database("sqlite"))

@@ -191,7 +191,8 @@ class Dispatch:
             longest = self._longest_wait()
             wait = min(longest, _SOON if look.begun or None in self._hunger.names else wait * 2)
             if await self._woken_within(min(wait, longest if look.again is None else look.again)):
-                wait = _SOON
+                # A hint may come for nothing, from this process's own beat for instance: who is at rest stays near it.
+                wait = max(_SOON, wait / 4)
 
     def _longest_wait(self) -> float:
         """Return how seldom to look at rest: as the queues say, or more seldom where others tell what they enqueue."""
