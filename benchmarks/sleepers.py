@@ -1,6 +1,8 @@
 """Many runs that sleep at the same time in one process: what they cost, and how late they wake.
 
-Promised: 100,000 sleeping runs in one process in bounded memory, on time when due. Usage: ``sleepers.py [RUNS [DATABASE ...]]``.
+Promised: 100,000 sleeping runs in one process in bounded memory, on time when due.
+
+Usage: ``sleepers.py [RUNS [DATABASE ...]]``.
 """
 
 from __future__ import annotations
