@@ -5,31 +5,15 @@ from __future__ import annotations
 import asyncio
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from yard.databases import databases
+from yard.statements import counted
 from yard.table import print_table
 
 from holdfast import AsyncHoldfast
-from holdfast.db import mysql, postgres, sqlite
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _SECONDS = 30.0
 _PAGE = 4096
-
-
-def _counted(kind: Any, count: list[int]) -> None:
-    """Count what sessions of *kind* send, transactions' BEGIN and COMMIT too."""
-    for name in ("execute", "fetch", "begin", "commit"):
-        send: Callable[..., Any] = getattr(kind, name)
-
-        def counting(self: Any, *args: Any, _send: Callable[..., Any] = send, **kwargs: Any) -> Any:
-            count[0] += 1
-            return _send(self, *args, **kwargs)
-
-        setattr(kind, name, counting)
 
 
 async def _rest(url: str, count: list[int]) -> tuple[float, float, float]:
@@ -54,9 +38,7 @@ def _resident() -> float:
 
 
 def main() -> None:
-    count = [0]
-    for kind in (postgres.PostgresSession, mysql.MySQLSession, sqlite.SqliteConnection):
-        _counted(kind, count)
+    count = counted()
     rows = []
     with databases() as urls:
         for name, url in urls.items():
