@@ -1,6 +1,7 @@
 """A transaction step with one UPDATE beside a plain step, in one run.
 
 Promised: in the application's own database a transaction costs at most 1.5 times a plain step, one after the other.
+Not reached so far: 1.66 times on SQLite and 2.07 on PostgreSQL, with async functions; MariaDB is below.
 """
 
 from __future__ import annotations
