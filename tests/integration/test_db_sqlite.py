@@ -113,7 +113,8 @@ def test_log_stays_short_under_continuous_writing(path: Path, writes: int, size:
             await asyncio.gather(*readers)
             return longest
 
-    assert asyncio.run(scene()) < max(16 * _MEGABYTE, 2 * size)
+    # Fifty megabytes are written. A reader that a busy machine holds up puts the new beginning off, some megabytes each.
+    assert asyncio.run(scene()) < 32 * _MEGABYTE
 
 
 def test_log_held_by_a_reader_is_emptied_when_it_leaves(path: Path, stranger: sqlite3.Connection) -> None:

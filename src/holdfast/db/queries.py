@@ -10,8 +10,8 @@ the same names, what must differ. A file says::
     SELECT r.workflow_id, r.step, r.output, :executor, {now_ms} FROM {rows} AS r;
 
 ``:name`` is a parameter, ``@name`` one of our tables, ``"name"`` a quoted name in every dialect, ``{name}``
-a fragment (``{now_ms}`` and ``{now_iso}`` are the database's clock), ``;`` ends a statement. ``-- rows:``
-makes a batch query: ``{rows} AS r`` is a table with those columns and ``n``, the row's place in the batch
+a fragment (``{now_ms}``, ``{now_iso}`` and ``{later_iso}`` are the database's clock), ``;`` ends a statement.
+``-- rows:`` makes a batch query: ``{rows} AS r`` is a table with those columns and ``n``, the row's place in the batch
 from 0. ``-- only: postgres`` marks what the other dialects do not have. ``-- fragment: name`` begins a text
 that is put in for ``{name}``. A part in ``[[ ... ]]`` stands only when what it asks for is given; see
 ``query_segments``.
@@ -164,8 +164,10 @@ class Queries:
         """
         if schema is not None:
             check_identifier(schema, dialect, "schema")
-        if fragments is not None and not fragments.keys().isdisjoint({"rows", "now_ms", "now_iso"}):
-            raise ConfigurationError("The fragments rows, now_ms and now_iso are built in: give yours other names.")
+        if fragments is not None and not fragments.keys().isdisjoint({"rows", "now_ms", "now_iso", "later_iso"}):
+            raise ConfigurationError(
+                "The fragments rows, now_ms, now_iso and later_iso are built in: give yours other names."
+            )
         sources, written = _merged(_FOLDER if folder is None else folder, dialect)
         return cls(dialect, sources, schema, {**written, **clock(dialect, clock_offset_ms), **(fragments or {})})
 

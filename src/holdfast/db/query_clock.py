@@ -1,6 +1,6 @@
-"""What each database says the time is: the fragments ``{now_ms}`` and ``{now_iso}``.
+"""What each database says the time is: the fragments ``{now_ms}``, ``{now_iso}`` and ``{later_iso}``.
 
-Each reads the time at which the statement began, so that it is one value all through the statement and an
+``{later_iso}`` is ``:later_ms`` milliseconds after ``{now_iso}``, which may be negative, in the same form. Each reads the time at which the statement began, so that it is one value all through the statement and an
 index can be searched by it; PostgreSQL's ``clock_timestamp()`` would be neither. None depends on the
 session's time zone. SQLite counts milliseconds, its text is filled up with zeros. Tests move the clock.
 """
@@ -16,10 +16,15 @@ if TYPE_CHECKING:
 
 
 def clock(dialect: DialectName, offset_ms: str | None = None) -> Mapping[str, str]:
-    """Return both fragments; *offset_ms* is an SQL expression of milliseconds to add, NULL counts as 0."""
+    """Return the fragments; *offset_ms* is an SQL expression of milliseconds to add, NULL counts as 0."""
     offset = None if offset_ms is None else f"COALESCE(({offset_ms}), 0)"
     now_ms, now_iso = _CLOCKS[dialect](offset)
-    return {"now_ms": now_ms if offset is None else f"({now_ms} + {offset})", "now_iso": now_iso}
+    _, later_iso = _CLOCKS[dialect](_LATER[dialect] if offset is None else f"({offset} + {_LATER[dialect]})")
+    return {
+        "now_ms": now_ms if offset is None else f"({now_ms} + {offset})",
+        "now_iso": now_iso,
+        "later_iso": later_iso,
+    }
 
 
 def _sqlite(offset: str | None) -> tuple[str, str]:
@@ -48,6 +53,11 @@ def _mysql(offset: str | None) -> tuple[str, str]:
     )
 
 
+_LATER = {
+    DialectName.SQLITE: ":later_ms",
+    DialectName.POSTGRES: "CAST(:later_ms AS bigint)",
+    DialectName.MYSQL: ":later_ms",
+}
 _CLOCKS = {DialectName.SQLITE: _sqlite, DialectName.POSTGRES: _postgres, DialectName.MYSQL: _mysql}
 
 __all__ = ["clock"]

@@ -7,7 +7,7 @@ import re
 import sqlite3
 import time
 from contextlib import closing
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -473,7 +473,7 @@ def test_batch_brings_every_type_to_the_database_and_back(
 def test_clock_is_the_time_now_and_moves_by_the_offset(
     kind: str, tmp_path: Path, fresh_database: Callable[[str], str]
 ) -> None:
-    common = '-- name: now\nSELECT {now_ms} AS "ms", {now_iso} AS "iso"'
+    common = '-- name: now\nSELECT {now_ms} AS "ms", {now_iso} AS "iso", {later_iso} AS "later"'
     url = fresh_database(kind)
     for offset, expected in (
         (None, 0),
@@ -482,13 +482,16 @@ def test_clock_is_the_time_now_and_moves_by_the_offset(
         ("NULLIF(1, 1)", 0),
     ):
         before = time.time_ns() // 1_000_000
-        [(ms, iso)] = _run(url, _load(tmp_path, KINDS[kind], common, clock_offset_ms=offset)["now"].bind({}))
+        queries = _load(tmp_path, KINDS[kind], common, clock_offset_ms=offset)
+        [(ms, iso, later)] = _run(url, queries["now"].bind({"later_ms": -61_500}))
         after = time.time_ns() // 1_000_000
         assert before + expected - 1 <= ms <= after + expected + 1
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}\+00:00", iso)
         said = datetime.fromisoformat(iso)
         assert said.tzinfo == UTC
         assert abs(said.timestamp() * 1000 - ms) <= 1
+        assert said - datetime.fromisoformat(later) == timedelta(seconds=61.5)
+        assert len(later) == len(iso)
 
 
 def _plain(args: tuple[Any, ...]) -> list[Any]:

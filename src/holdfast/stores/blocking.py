@@ -1,0 +1,32 @@
+"""What the sync colour of every store stands on: calls go to the portal's loop, tokens come back to the thread."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from holdfast.stores import tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Mapping
+
+    from holdfast.db.portal import Portal
+
+T = TypeVar("T")
+
+
+class Blocking:
+    """A store for code without an event loop: each method is one line over the async store's method of that name."""
+
+    def __init__(self, portal: Portal) -> None:
+        self._portal = portal
+
+    def _call(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do *work* on the loop and return its result; a token it has obtained is held by the calling thread."""
+        result, held = self._portal.call(_with_tokens(work))
+        if held is not tokens.all_held():
+            tokens.take_over(held)
+        return result
+
+
+async def _with_tokens(work: Coroutine[Any, Any, T]) -> tuple[T, Mapping[tokens.Item, str]]:
+    return await work, tokens.all_held()

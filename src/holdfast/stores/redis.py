@@ -1,0 +1,124 @@
+"""Redis for the stores that have a form there: one client, and scripts that run whole or not at all.
+
+A script is Lua in a ``.lua`` file beside its store. It may call ``now_ms()``, the server's clock. Every key of one
+call shares a hash tag, so that the same scripts run on a cluster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import DriverMissing, NotInitialized, QueryFailed, Unavailable, UnknownCommit
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+    from types import TracebackType
+    from typing import Self
+
+_CLUSTER = "+cluster://"
+_PAUSES = (0.05, 0.2, 0.5, 1.0)  # between tries of what may run twice
+_SECONDS = 10.0
+_CLOCK = "local function now_ms() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000){} end\n"
+
+
+class RedisLink:
+    """A Redis server, or with ``redis+cluster://`` a cluster, reached by URL.
+
+    *clock_offset_key* names a key with milliseconds that are added to the server's clock, for tests. Nothing is ever
+    sent twice behind the back of the caller: see ``run``.
+    """
+
+    def __init__(self, url: str, *, clock_offset_key: str | None = None) -> None:
+        self._url = url
+        moved = "" if clock_offset_key is None else f" + tonumber(redis.call('GET', '{clock_offset_key}') or '0')"
+        self._prelude = _CLOCK.format(moved)
+        self._client: Any = None
+        self._scripts: dict[Path, Any] = {}
+
+    async def initialize(self) -> None:
+        """Reach the server; a second call changes nothing. Raises ``DriverMissing`` or ``Unavailable``."""
+        if self._client is None:
+            client = _client(self._url)
+            try:
+                await client.ping()
+            except _lost() as error:
+                await client.aclose()
+                raise Unavailable(f"Redis cannot be reached: {_plain(error)}") from error
+            self._client = client
+
+    async def close(self) -> None:
+        """End the connections; a second call changes nothing."""
+        client, self._client, self._scripts = self._client, None, {}
+        if client is not None:
+            await client.aclose()
+
+    async def __aenter__(self) -> Self:
+        await self.initialize()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def client(self) -> Any:
+        """The client of the ``redis`` package, for reads; what changes anything is a script."""
+        if self._client is None:
+            raise NotInitialized("This Redis store is not open; call initialize() first.")
+        return self._client
+
+    async def run(self, script: Path, keys: Sequence[str], args: Sequence[Any] = (), *, again: bool = False) -> Any:
+        """Run a script; replies are bytes and numbers.
+
+        With *again* it is run once more after a lost reply, which only a script may ask for that changes nothing the
+        second time. Without, ``UnknownCommit`` says that it may have run.
+        """
+        client = self.client
+        command = self._scripts.get(script)
+        if command is None:
+            text = self._prelude + await asyncio.to_thread(script.read_text, "utf-8")
+            command = self._scripts[script] = client.register_script(text)
+        for pause in (*_PAUSES, None):
+            try:
+                return await command(keys=list(keys), args=list(args), client=client)
+            except _lost() as error:
+                if not again or pause is None:
+                    raise UnknownCommit(f"Redis did not answer, it may have done it: {_plain(error)}") from error
+                await asyncio.sleep(pause)
+            except _refused() as error:
+                raise QueryFailed(f"Redis refused the script {script.name}: {error}") from error
+        raise AssertionError("unreachable")
+
+
+def _client(url: str) -> Any:
+    try:
+        from redis.asyncio import Redis  # noqa: PLC0415 -- an extra
+        from redis.asyncio.cluster import RedisCluster  # noqa: PLC0415
+        from redis.asyncio.retry import Retry  # noqa: PLC0415
+        from redis.backoff import NoBackoff  # noqa: PLC0415
+    except ImportError as error:
+        raise DriverMissing("Redis needs the extra: pip install 'holdfast[redis]'.") from error
+    once = Retry(NoBackoff(), 0)  # the driver would send a script again that may have run
+    if _CLUSTER in url:
+        return RedisCluster.from_url(url.replace(_CLUSTER, "://"), socket_timeout=_SECONDS, retry=once)
+    return Redis.from_url(url, socket_timeout=_SECONDS, socket_connect_timeout=_SECONDS, retry=once)
+
+
+def _lost() -> tuple[type[BaseException], ...]:
+    from redis import exceptions  # noqa: PLC0415 -- an extra
+
+    return (exceptions.ConnectionError, exceptions.TimeoutError, OSError)
+
+
+def _refused() -> tuple[type[BaseException], ...]:
+    from redis import exceptions  # noqa: PLC0415 -- an extra
+
+    return (exceptions.RedisError,)
+
+
+def _plain(error: BaseException) -> str:
+    """Say what happened without the address, which may hold a password."""
+    return type(error).__name__

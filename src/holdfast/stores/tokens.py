@@ -1,0 +1,53 @@
+"""The tokens a task or thread holds: what it claimed, it may end without naming the token.
+
+The documents' calls carry no token. A claim leaves its token here, in a context variable; the call that ends the claim
+takes it from here unless one is given. A task that a holder begins inherits what was held at that moment.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Item: TypeAlias = "tuple[str, ...]"  # which store, and which item of it
+
+_MOST = 1000  # claims nobody ends (their worker raised) are forgotten, oldest first
+_held: ContextVar[Mapping[Item, str]] = ContextVar("holdfast_held_tokens", default=MappingProxyType({}))
+
+
+def hold(item: Item, token: str) -> None:
+    """Remember that this task or thread holds *item* under *token*."""
+    hold_all({item: token})
+
+
+def hold_all(claimed: Mapping[Item, str]) -> None:
+    """Remember that this task or thread holds several items, each under its token."""
+    known = {**{key: value for key, value in _held.get().items() if key not in claimed}, **claimed}
+    for old in list(known)[:-_MOST]:
+        del known[old]
+    _held.set(known)
+
+
+def held(item: Item, token: str | None = None) -> str | None:
+    """Return *token* if it is given, else the one this task or thread holds *item* under, else None."""
+    return token if token is not None else _held.get().get(item)
+
+
+def let_go(item: Item) -> None:
+    """Forget the token of *item*; nothing happens if there is none."""
+    if item in _held.get():
+        _held.set({key: value for key, value in _held.get().items() if key != item})
+
+
+def all_held() -> Mapping[Item, str]:
+    """Return everything this task or thread holds."""
+    return _held.get()
+
+
+def take_over(tokens: Mapping[Item, str]) -> None:
+    """Hold *tokens*, and nothing else: what a call that ran elsewhere on behalf of this thread has left."""
+    _held.set(tokens)
