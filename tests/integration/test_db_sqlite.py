@@ -113,7 +113,7 @@ def test_log_stays_short_under_continuous_writing(path: Path, writes: int, size:
             await asyncio.gather(*readers)
             return longest
 
-    # Fifty megabytes are written. A reader that a busy machine holds up puts the new beginning off, some megabytes each.
+    # Fifty megabytes are written. A reader that a busy machine holds up puts the new beginning off by some megabytes.
     assert asyncio.run(scene()) < 32 * _MEGABYTE
 
 

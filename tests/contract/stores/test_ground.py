@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.stores import tokens
 from holdfast.stores.blocking import Blocking
 
 if TYPE_CHECKING:
-    import pytest
+    from pathlib import Path
 
     from holdfast.testing.contract.store_ground import Ground, StoreVenue
 
@@ -50,7 +49,7 @@ def test_token_of_a_claim_is_held_by_whoever_claimed(store_venue: StoreVenue) ->
     store_venue.play(scene)
 
 
-def test_clock_moves(store_venue: StoreVenue, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_clock_moves(store_venue: StoreVenue, tmp_path: Path) -> None:
     script = tmp_path / "now.lua"
     script.write_text("return now_ms()")
 
