@@ -152,9 +152,12 @@ class Starts:
 
 
 def refuse_other_call(run_id: str, name: str, config_name: str | None, mark: str, there: Row) -> None:
-    """Raise ``WorkflowConflict`` unless the run that has the id is one of this function with these arguments."""
+    """Raise ``WorkflowConflict`` unless the run that has the id is one of this function with these arguments.
+
+    A run that was enqueued with plain SQL has no fingerprint: its arguments are taken for these.
+    """
     same = there["name"] == name and there["config_name"] == config_name
-    if not (same and there["fingerprint"] == mark):
+    if not (same and there["fingerprint"] in (mark, None)):
         what = "with other arguments" if same else f"of {there['name']!r}"
         raise WorkflowConflict(
             f"The id {run_id!r} belongs to a run {what} ({there['status']}). Choose another workflow_id, or pass "

@@ -1,1 +1,1 @@
--- Nothing yet.
+-- Functions to enqueue and to send exist on PostgreSQL only.

@@ -1,1 +1,94 @@
--- Nothing yet.
+-- SQL as a client: whoever can call a function can enqueue a run. Arguments are JSON, as portable JSON stores them.
+CREATE FUNCTION @enqueue_workflow(
+    workflow_name TEXT,
+    queue_name TEXT,
+    positional_args JSON[] DEFAULT ARRAY[]::JSON[],
+    named_args JSON DEFAULT '{}'::JSON,
+    class_name TEXT DEFAULT NULL,
+    config_name TEXT DEFAULT NULL,
+    workflow_id TEXT DEFAULT NULL,
+    app_version TEXT DEFAULT NULL,
+    timeout_ms BIGINT DEFAULT NULL,
+    deadline_epoch_ms BIGINT DEFAULT NULL,
+    deduplication_id TEXT DEFAULT NULL,
+    priority INTEGER DEFAULT 0,
+    queue_partition_key TEXT DEFAULT NULL
+) RETURNS TEXT LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+#variable_conflict use_variable
+DECLARE
+    chosen TEXT := COALESCE(workflow_id, gen_random_uuid()::TEXT);
+    call TEXT;
+    there RECORD;
+    now_ms BIGINT := floor(extract(epoch FROM statement_timestamp()) * 1000)::BIGINT;
+BEGIN
+    IF workflow_name IS NULL OR workflow_name = '' THEN
+        RAISE EXCEPTION 'enqueue_workflow: workflow_name is missing' USING ERRCODE = 'invalid_parameter_value';
+    ELSIF queue_name IS NULL OR queue_name = '' THEN
+        RAISE EXCEPTION 'enqueue_workflow: queue_name is missing' USING ERRCODE = 'invalid_parameter_value';
+    ELSIF starts_with(queue_name, '_holdfast_') THEN
+        RAISE EXCEPTION 'enqueue_workflow: queue names that begin with _holdfast_ are reserved, not %', queue_name
+            USING ERRCODE = 'invalid_parameter_value';
+    ELSIF length(chosen) NOT BETWEEN 1 AND 255 THEN
+        RAISE EXCEPTION 'enqueue_workflow: a workflow_id has 1 to 255 characters, this one has %', length(chosen)
+            USING ERRCODE = 'invalid_parameter_value';
+    ELSIF named_args IS NOT NULL AND json_typeof(named_args) <> 'object' THEN
+        RAISE EXCEPTION 'enqueue_workflow: named_args must be a JSON object, not %', json_typeof(named_args)
+            USING ERRCODE = 'invalid_parameter_value';
+    ELSIF priority IS NULL OR priority < 0 THEN
+        RAISE EXCEPTION 'enqueue_workflow: a priority is 0, which goes first, or more, not %', priority
+            USING ERRCODE = 'invalid_parameter_value';
+    ELSIF timeout_ms <= 0 THEN
+        RAISE EXCEPTION 'enqueue_workflow: timeout_ms must be more than 0, not %', timeout_ms
+            USING ERRCODE = 'invalid_parameter_value';
+    ELSIF deduplication_id = '' OR queue_partition_key = '' THEN
+        RAISE EXCEPTION 'enqueue_workflow: deduplication_id and queue_partition_key are NULL or not empty'
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    call := json_build_object(
+        'positionalArgs', COALESCE(array_to_json(positional_args), '[]'::JSON),
+        'namedArgs', COALESCE(named_args, '{}'::JSON)
+    )::TEXT;
+
+    LOOP  -- again if whoever had one of the ids has let it go between the insert and the look
+        INSERT INTO @workflow_status (
+            workflow_uuid, status, name, class_name, config_name, inputs, serialization, creation_key, workflow_timeout_ms,
+            workflow_deadline_epoch_ms, application_version, queue_name, deduplication_id, priority, queue_partition_key,
+            created_at, updated_at
+        ) VALUES (
+            chosen, 'ENQUEUED', workflow_name, class_name, config_name, call, 'portable_json', gen_random_uuid()::TEXT,
+            timeout_ms, deadline_epoch_ms, app_version, queue_name, deduplication_id, priority, queue_partition_key,
+            now_ms, now_ms
+        ) ON CONFLICT DO NOTHING;
+        IF FOUND THEN
+            -- A hint: without it the run is found by the next poll.
+            PERFORM pg_notify(
+                (SELECT n.nspname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+                 WHERE c.oid = '@workflow_status'::regclass), ''
+            );
+            RETURN chosen;
+        END IF;
+
+        SELECT w.name, w.class_name, w.config_name, w.queue_name, w.inputs, w.fingerprint, w.status INTO there
+        FROM @workflow_status AS w WHERE w.workflow_uuid = chosen;
+        IF FOUND THEN
+            -- What another program has enqueued carries a fingerprint, which cannot be made here.
+            IF there.name <> workflow_name OR there.class_name IS DISTINCT FROM class_name
+                OR there.config_name IS DISTINCT FROM config_name OR there.queue_name IS DISTINCT FROM queue_name
+                OR (there.fingerprint IS NULL AND there.inputs <> call)
+            THEN
+                RAISE EXCEPTION 'enqueue_workflow: the id % belongs to another call, of % in the queue % (%)',
+                    chosen, there.name, COALESCE(there.queue_name, 'none'), there.status
+                    USING ERRCODE = 'unique_violation', HINT = 'Choose another workflow_id.';
+            END IF;
+            RETURN chosen;
+        END IF;
+        SELECT w.workflow_uuid, w.status INTO there FROM @workflow_status AS w
+        WHERE w.queue_name = enqueue_workflow.queue_name AND w.deduplication_id = enqueue_workflow.deduplication_id;
+        IF FOUND THEN
+            RAISE EXCEPTION 'enqueue_workflow: the queue % has a run with the deduplication id % that has not ended: % (%)',
+                queue_name, deduplication_id, there.workflow_uuid, there.status
+                USING ERRCODE = 'unique_violation', HINT = 'Wait for it, or choose another deduplication_id.';
+        END IF;
+    END LOOP;
+END
+$body$;

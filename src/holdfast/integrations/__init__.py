@@ -1,0 +1,1 @@
+"""Holdfast inside other frameworks: one module each, which needs that framework installed."""

@@ -1,0 +1,351 @@
+"""A checkpoint saver for LangGraph: threads of agents in the database you already run.
+
+    with HoldfastSaver.from_url("sqlite:///agents.db") as saver:
+        graph = builder.compile(checkpointer=saver)
+
+One object serves sync and async graphs, from any thread and any event loop. A put has returned when it is durable.
+Values that did not change are not written again; puts of many tasks share a commit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from typing import TYPE_CHECKING, Any
+
+try:
+    from langgraph.checkpoint.base import (
+        WRITES_IDX_MAP,
+        BaseCheckpointSaver,
+        ChannelVersions,
+        Checkpoint,
+        CheckpointMetadata,
+        CheckpointTuple,
+        DeltaChannelHistory,
+        get_checkpoint_id,
+        get_checkpoint_metadata,
+    )
+except ImportError as error:
+    from holdfast.errors import DriverMissing
+
+    raise DriverMissing("The LangGraph saver needs LangGraph: pip install 'holdfast[langgraph]'.") from error
+
+from holdfast.errors import ConfigurationError
+from holdfast.integrations.langgraph_sides import Sides
+from holdfast.stores.threads import Found, LargeValue, Place, Saved, Span, Write
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+    from types import TracebackType
+    from typing import Self
+
+    from langchain_core.runnables import RunnableConfig
+    from langgraph.checkpoint.serde.base import SerializerProtocol
+
+    from holdfast.stores.threads import Threads
+
+_SMALL = 1024  # letters of a text that is kept in the checkpoint itself
+_PLAIN = (int, float, bool, type(None))
+
+
+class HoldfastSaver(BaseCheckpointSaver[str]):
+    """LangGraph's checkpoints, their values and pending writes, on SQLite, PostgreSQL, MariaDB/MySQL or Redis.
+
+    It opens when it is first used; ``close`` or a ``with`` block ends its connections. *serde* is LangGraph's
+    serializer; what it cannot store is refused before anything is written.
+    """
+
+    def __init__(self, url: str | os.PathLike[str], *, serde: SerializerProtocol | None = None) -> None:
+        super().__init__(serde=serde)
+        self._sides = Sides(url)
+
+    @classmethod
+    def from_url(cls, url: str | os.PathLike[str], *, serde: SerializerProtocol | None = None) -> Self:
+        """Return a saver for the database at *url*; its tables are made when it is first used."""
+        return cls(url, serde=serde)
+
+    def close(self) -> None:
+        """End what sync calls have opened; it opens again when used."""
+        self._sides.close()
+
+    async def aclose(self) -> None:
+        """End what was opened, by sync calls and on this loop."""
+        await self._sides.aclose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """Return the checkpoint that *config* names, by default the newest of its thread, or None."""
+        found = self._sides.call(lambda threads: threads.find(*_where(config)))
+        return None if found is None else self._tuple(found)
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """Return the checkpoint that *config* names, by default the newest of its thread, or None."""
+        found = await self._sides.acall(lambda threads: threads.find(*_where(config)))
+        return None if found is None else self._tuple(found)
+
+    def list(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,  # noqa: A002 -- LangGraph's name
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> Iterator[CheckpointTuple]:
+        """Yield checkpoints, newest first; *filter* compares metadata by equality."""
+        pages = self._sides.call(lambda threads: _iterator(threads, config, filter, before, limit))
+        while (found := self._sides.call(lambda _: anext(pages, None))) is not None:
+            yield self._tuple(found)
+
+    async def alist(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,  # noqa: A002 -- LangGraph's name
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[CheckpointTuple]:
+        """Yield checkpoints, newest first; *filter* compares metadata by equality."""
+        pages = await self._sides.acall(lambda threads: _iterator(threads, config, filter, before, limit))
+        while (found := await self._sides.acall(lambda _: anext(pages, None))) is not None:
+            yield self._tuple(found)
+
+    def put(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """Store a checkpoint; return the config that names it, when it is durable."""
+        saved, values = self._saved(config, checkpoint, metadata, new_versions)
+        self._sides.put(saved, values)
+        return _config(saved.place)
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """Store a checkpoint; return the config that names it, when it is durable."""
+        saved, values = self._saved(config, checkpoint, metadata, new_versions)
+        await self._sides.acall(lambda threads: threads.put(saved, values))
+        return _config(saved.place)
+
+    def put_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        """Store what a task has written on top of a checkpoint; the same again changes nothing."""
+        if rows := self._writes(writes, task_id, task_path):
+            self._sides.put_writes(_named_place(config), rows)
+
+    async def aput_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        """Store what a task has written on top of a checkpoint; the same again changes nothing."""
+        if rows := self._writes(writes, task_id, task_path):
+            await self._sides.acall(lambda threads: threads.put_writes(_named_place(config), rows))
+
+    def delete_thread(self, thread_id: str) -> None:
+        """Delete everything of a thread."""
+        self._sides.call(lambda threads: threads.delete_thread(thread_id))
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        """Delete everything of a thread."""
+        await self._sides.acall(lambda threads: threads.delete_thread(thread_id))
+
+    def delete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """Delete the checkpoints of runs with their writes, and the values nobody has any more."""
+        self._sides.call(lambda threads: threads.delete_runs(run_ids))
+
+    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """Delete the checkpoints of runs with their writes, and the values nobody has any more."""
+        await self._sides.acall(lambda threads: threads.delete_runs(run_ids))
+
+    def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """Copy everything of a thread; what the target has already stays as it is."""
+        self._sides.call(lambda threads: threads.copy_thread(source_thread_id, target_thread_id))
+
+    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """Copy everything of a thread; what the target has already stays as it is."""
+        await self._sides.acall(lambda threads: threads.copy_thread(source_thread_id, target_thread_id))
+
+    def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """Keep of each namespace the newest checkpoint and what it cannot be read without; or ``"delete"`` all."""
+        self._sides.call(lambda threads: _prune(threads, thread_ids, strategy))
+
+    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """Keep of each namespace the newest checkpoint and what it cannot be read without; or ``"delete"`` all."""
+        await self._sides.acall(lambda threads: _prune(threads, thread_ids, strategy))
+
+    def get_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        """Return for each channel its changes since the nearest ancestor that has it whole, and that value."""
+        chain = self._sides.call(lambda threads: _ancestors(threads, config, frozenset(channels)))
+        return self._history(chain, channels)
+
+    async def aget_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        """Return for each channel its changes since the nearest ancestor that has it whole, and that value."""
+        chain = await self._sides.acall(lambda threads: _ancestors(threads, config, frozenset(channels)))
+        return self._history(chain, channels)
+
+    def get_next_version(self, current: str | None, channel: None) -> str:  # noqa: ARG002 -- LangGraph's signature
+        """Return a version after *current* that no other branch of the thread has."""
+        number = 0 if current is None else int(str(current).partition(".")[0])  # another saver's may be a number
+        return f"{number + 1:032}.{random.getrandbits(64):016x}"
+
+    def _saved(
+        self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, new: ChannelVersions
+    ) -> tuple[Saved, Sequence[LargeValue]]:
+        thread_id, checkpoint_ns, parent_id = _where(config)
+        values = checkpoint["channel_values"]
+        small = {channel: value for channel, value in values.items() if _is_small(value)}
+        format_, data = self.serde.dumps_typed({**checkpoint, "channel_values": small})
+        large = {
+            channel: str(version)
+            for channel, version in checkpoint["channel_versions"].items()
+            if channel in values and channel not in small
+        }
+        fresh = [
+            LargeValue(channel, version, *self.serde.dumps_typed(values[channel]))
+            for channel, version in large.items()
+            if channel in new
+        ]
+        about = get_checkpoint_metadata(config, metadata)
+        place = Place(thread_id, checkpoint_ns, checkpoint["id"])
+        return Saved(place, parent_id, about.get("run_id"), format_, data, json.dumps(about), large), fresh
+
+    def _writes(self, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str) -> Sequence[Write]:
+        return [
+            Write(task_id, WRITES_IDX_MAP.get(channel, at), channel, *self.serde.dumps_typed(value), task_path)
+            for at, (channel, value) in enumerate(writes)
+        ]
+
+    def _tuple(self, found: Found) -> CheckpointTuple:
+        saved, load = found.saved, self.serde.loads_typed
+        place = saved.place
+        return CheckpointTuple(
+            config=_config(place),
+            checkpoint=self._whole(found),
+            metadata=json.loads(saved.metadata),
+            parent_config=None if saved.parent_id is None else _config(place._replace(checkpoint_id=saved.parent_id)),
+            pending_writes=[(write.task_id, write.channel, load((write.format, write.data))) for write in found.writes],
+        )
+
+    def _whole(self, found: Found) -> Checkpoint:
+        checkpoint: Checkpoint = self.serde.loads_typed((found.saved.format, found.saved.data))
+        for value in found.values:
+            checkpoint["channel_values"][value.channel] = self.serde.loads_typed((value.format, value.data))
+        return checkpoint
+
+    def _history(self, chain: Sequence[Found], channels: Sequence[str]) -> Mapping[str, DeltaChannelHistory]:
+        history: dict[str, DeltaChannelHistory] = {channel: {"writes": []} for channel in channels}
+        open_ = set(channels)
+        for found in chain:
+            for write in reversed(found.writes):
+                if write.channel in open_:
+                    value = self.serde.loads_typed((write.format, write.data))
+                    history[write.channel]["writes"].insert(0, (write.task_id, write.channel, value))
+            values = self._whole(found)["channel_values"]
+            for channel in open_ & values.keys():
+                history[channel]["seed"] = values[channel]
+            open_ -= values.keys()
+        return history
+
+
+def _is_small(value: Any) -> bool:
+    return isinstance(value, _PLAIN) or (isinstance(value, str) and len(value) <= _SMALL)
+
+
+def _where(config: RunnableConfig) -> tuple[str, str, str | None]:
+    """Return thread, namespace and checkpoint that *config* names."""
+    try:
+        named = config["configurable"]
+        thread_id = named["thread_id"]
+    except KeyError:
+        raise ConfigurationError('The config has no thread_id: pass {"configurable": {"thread_id": ...}}.') from None
+    return str(thread_id), named.get("checkpoint_ns", ""), get_checkpoint_id(config)
+
+
+def _named_place(config: RunnableConfig) -> Place:
+    thread_id, checkpoint_ns, checkpoint_id = _where(config)
+    if checkpoint_id is None:
+        raise ConfigurationError("Writes belong to a checkpoint: the config has no checkpoint_id.")
+    return Place(thread_id, checkpoint_ns, checkpoint_id)
+
+
+def _config(place: Place) -> RunnableConfig:
+    return {"configurable": place._asdict()}
+
+
+async def _iterator(
+    threads: Threads,
+    config: RunnableConfig | None,
+    metadata: dict[str, Any] | None,
+    before: RunnableConfig | None,
+    limit: int | None,
+) -> AsyncIterator[Found]:
+    named = config["configurable"] if config is not None else {}
+    span = Span(
+        None if config is None else str(named["thread_id"]),
+        named.get("checkpoint_ns"),
+        None if config is None else get_checkpoint_id(config),
+        None if before is None else get_checkpoint_id(before),
+    )
+
+    def wanted(saved: Saved) -> bool:
+        about = json.loads(saved.metadata) if metadata else {}
+        return all(key in about and about[key] == value for key, value in (metadata or {}).items())
+
+    return threads.walk(span, wanted, limit)
+
+
+async def _prune(threads: Threads, thread_ids: Sequence[str], strategy: str) -> None:
+    if strategy == "keep_latest":
+        await threads.prune(thread_ids)
+    elif strategy == "delete":
+        await asyncio.gather(*(threads.delete_thread(thread_id) for thread_id in thread_ids))
+    else:
+        raise ConfigurationError(f'The strategy of prune is "keep_latest" or "delete", not {strategy!r}.')
+
+
+async def _ancestors(threads: Threads, config: RunnableConfig, channels: frozenset[str]) -> list[Found]:
+    """Return the ancestors of a checkpoint, nearest first, up to where all *channels* are there whole."""
+    target = await threads.find(*_where(config))
+    chain: list[Found] = []
+    if target is None or not channels:
+        return chain
+    thread_id, checkpoint_ns, _ = target.saved.place
+    span = Span(thread_id, checkpoint_ns, None, target.saved.place.checkpoint_id)
+    parent, missing = target.saved.parent_id, set(channels)
+    async for found in threads.walk(span, lambda _: True, None):
+        if found.saved.place.checkpoint_id == parent:
+            chain.append(found)
+            parent, missing = found.saved.parent_id, missing - found.saved.large.keys()
+        if parent is None or not missing:
+            break
+    return chain
+
+
+__all__ = ["HoldfastSaver"]

@@ -1,0 +1,59 @@
+"""Which checkpoints of a thread may go: pure decisions, the same for every backend."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from holdfast.stores.threads.records import Place
+
+
+class Bone(NamedTuple):
+    """What must be known of a checkpoint to decide; *deltas* are the channels of which it has only the last change."""
+
+    place: Place
+    parent_id: str | None
+    large: Mapping[str, str]
+    deltas: frozenset[str]
+
+
+def to_delete(bones: Iterable[Bone]) -> list[Place]:
+    """Return all but the newest checkpoint of each namespace and the ancestors that one cannot be read without.
+
+    A channel that is kept as a chain of changes is rebuilt from the nearest ancestor that has it whole.
+    """
+    all_bones = {bone.place: bone for bone in bones}
+    newest: dict[tuple[str, str], Bone] = {}
+    for bone in all_bones.values():
+        spot = (bone.place.thread_id, bone.place.checkpoint_ns)
+        if spot not in newest or bone.place.checkpoint_id > newest[spot].place.checkpoint_id:
+            newest[spot] = bone
+    kept = {place for bone in newest.values() for place in _needed(bone, all_bones)}
+    return [place for place in all_bones if place not in kept]
+
+
+def orphans(
+    values: Iterable[tuple[str, str, str, str]], bones: Iterable[Bone], gone: Iterable[Place]
+) -> list[tuple[str, str, str, str]]:
+    """Return the values (thread, namespace, channel, version) that no checkpoint besides those *gone* has."""
+    deleted = set(gone)
+    wanted = {
+        (bone.place.thread_id, bone.place.checkpoint_ns, channel, version)
+        for bone in bones
+        if bone.place not in deleted
+        for channel, version in bone.large.items()
+    }
+    return [value for value in values if value not in wanted]
+
+
+def _needed(bone: Bone, all_bones: Mapping[Place, Bone]) -> Iterable[Place]:
+    missing = set(bone.deltas) - bone.large.keys()
+    here: Bone | None = bone
+    yield bone.place
+    while missing and here is not None and here.parent_id is not None:
+        here = all_bones.get(here.place._replace(checkpoint_id=here.parent_id))
+        if here is not None:
+            yield here.place
+            missing -= here.large.keys()

@@ -1,0 +1,182 @@
+"""Conversation threads in a database."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from holdfast.db.migrations import SCHEMA, Migrator
+from holdfast.db.pipeline import Pipeline
+from holdfast.stores.threads.facts import PutAll, checkpoint_rows, single_checkpoints, single_writes, write_rows
+from holdfast.stores.threads.pruning import Bone, orphans, to_delete
+from holdfast.stores.threads.queries import thread_queries
+from holdfast.stores.threads.records import Found, LargeValue, Place, Saved, Span, Write, in_order
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Sequence
+
+    from holdfast.db.manager import ConnectionManager
+    from holdfast.db.session import Row, Transaction
+
+_PAGE = 100
+_DELTAS = "counters_since_delta_snapshot"
+_CHECKPOINT, _VALUE = 0, 1  # the parts of an answer
+_pairs = msgspec.json.Decoder(list[tuple[str, str]]).decode
+
+
+class SQLThreads:
+    """Checkpoints, large values and writes of threads in the tables of *manager*'s database.
+
+    Every call is atomic. What was put is durable when the call returns. Puts of many tasks share a commit.
+    """
+
+    def __init__(self, manager: ConnectionManager, *, schema: str = SCHEMA) -> None:
+        self._manager = manager
+        self._schema = schema
+        self._queries = thread_queries(manager.dialect, schema)
+        self._checkpoints = PutAll("checkpoint", self._queries["thread_put"], single_checkpoints)
+        self._writes = PutAll("write of a task", self._queries["thread_put_writes"], single_writes)
+        self.pipeline = Pipeline(manager)
+
+    async def initialize(self) -> None:
+        """Connect, bring the tables up to date, and begin to take writes; a second call changes nothing."""
+        await self._manager.initialize()
+        await Migrator(self._manager, schema=self._schema).migrate()
+        await self.pipeline.open()
+
+    async def close(self) -> None:
+        """Write what is at hand and end the connections."""
+        await self.pipeline.close()
+        await self._manager.close()
+
+    async def put(self, saved: Saved, values: Sequence[LargeValue]) -> None:
+        """Store a checkpoint and the large values that are new in it."""
+        await self.pipeline.write(self._checkpoints, checkpoint_rows(saved, values))
+
+    def put_blocking(self, saved: Saved, values: Sequence[LargeValue]) -> None:
+        """Do as ``put`` from a thread."""
+        self.pipeline.write_blocking(self._checkpoints, checkpoint_rows(saved, values))
+
+    async def put_writes(self, place: Place, writes: Sequence[Write]) -> None:
+        """Store what a task has written on top of a checkpoint."""
+        await self.pipeline.write(self._writes, write_rows(place, writes))
+
+    def put_writes_blocking(self, place: Place, writes: Sequence[Write]) -> None:
+        """Do as ``put_writes`` from a thread."""
+        self.pipeline.write_blocking(self._writes, write_rows(place, writes))
+
+    async def find(self, thread_id: str, checkpoint_ns: str, checkpoint_id: str | None) -> Found | None:
+        """Return a checkpoint, by default the newest, or None."""
+        found = await self._page(Span(thread_id, checkpoint_ns, checkpoint_id), None, 1)
+        return found[0] if found else None
+
+    async def walk(self, span: Span, wanted: Callable[[Saved], bool], most: int | None) -> AsyncIterator[Found]:
+        """Yield the checkpoints of *span* that are *wanted*, newest first, at most so many."""
+        after: Place | None = None
+        left = most
+        while left is None or left > 0:
+            page = await self._page(span, after, _PAGE)
+            for found in page:
+                if wanted(found.saved) and (left is None or left > 0):
+                    yield found
+                    left = None if left is None else left - 1
+            if len(page) < _PAGE:
+                return
+            after = page[-1].saved.place
+
+    async def delete_thread(self, thread_id: str) -> None:
+        """Delete everything of a thread."""
+        delete = self._queries["thread_delete"]
+
+        async def work(transaction: Transaction) -> None:
+            await transaction.execute(delete, thread_id=thread_id)
+
+        await self._manager.run(work)
+
+    async def copy_thread(self, source: str, target: str) -> None:
+        """Copy everything of a thread; what the target has already stays as it is."""
+        copy = self._queries["thread_copy"]
+
+        async def work(transaction: Transaction) -> None:
+            await transaction.execute(copy, source=source, target=target)
+
+        await self._manager.run(work)
+
+    async def delete_runs(self, run_ids: Sequence[str]) -> None:
+        """Delete the checkpoints that belong to runs, with their writes, and the values nobody has any more."""
+        ofs = [(run_id,) for run_id in run_ids]
+
+        async def work(transaction: Transaction) -> None:
+            gone = [_place(row) for row in await transaction.fetch_batch(self._queries["run_checkpoints"], ofs)]
+            await self._delete(transaction, sorted({place.thread_id for place in gone}), lambda _: gone)
+
+        if ofs:
+            await self._manager.run(work)
+
+    async def prune(self, thread_ids: Sequence[str]) -> None:
+        """Delete all but the newest checkpoint of each namespace, and what that one cannot be read without."""
+        if thread_ids:
+            await self._manager.run(lambda transaction: self._delete(transaction, sorted(set(thread_ids)), to_delete))
+
+    async def _delete(
+        self, transaction: Transaction, thread_ids: Sequence[str], choose: Callable[[list[Bone]], list[Place]]
+    ) -> None:
+        threads = [(thread_id,) for thread_id in thread_ids]
+        if not threads:
+            return
+        bones = [_bone(row) for row in await transaction.fetch_batch(self._queries["thread_skeleton"], threads)]
+        gone = choose(bones)
+        if gone:
+            await transaction.execute_batch(self._queries["checkpoints_delete"], gone)
+        known = await transaction.fetch_batch(self._queries["values_known"], threads)
+        values = [(row["thread_id"], row["checkpoint_ns"], row["channel"], row["version"]) for row in known]
+        if alone := orphans(values, bones, gone):
+            await transaction.execute_batch(self._queries["values_delete"], alone)
+
+    async def _page(self, span: Span, after: Place | None, most: int) -> list[Found]:
+        given = {name: value for name, value in span._asdict().items() if value is not None}
+        if after is not None:
+            given |= {
+                "after_id": after.checkpoint_id,
+                "after_thread": after.thread_id,
+                "after_ns": after.checkpoint_ns,
+            }
+        return _together(await self._manager.fetch(self._queries["thread_page"], **given, most=most))
+
+
+def _together(rows: Sequence[Row]) -> list[Found]:
+    """Make checkpoints of the parts of an answer."""
+    saved: list[Saved] = []
+    values: dict[tuple[str, ...], LargeValue] = {}
+    writes: dict[Place, list[Write]] = {}
+    for row in rows:
+        thread_id, checkpoint_ns, name, other = row["thread_id"], row["checkpoint_ns"], row["name"], row["other"]
+        if row["part"] == _CHECKPOINT:
+            large = dict(_pairs(row["large"]))
+            place = Place(thread_id, checkpoint_ns, name)
+            saved.append(Saved(place, other, None, row["format"], row["data"], row["metadata"], large))
+        elif row["part"] == _VALUE:
+            values[thread_id, checkpoint_ns, name, other] = LargeValue(name, other, row["format"], row["data"])
+        else:
+            write = Write(other, row["idx"], row["channel"], row["format"], row["data"], row["metadata"])
+            writes.setdefault(Place(thread_id, checkpoint_ns, name), []).append(write)
+    saved.sort(key=lambda each: each.place[:2])
+    saved.sort(key=lambda each: each.place.checkpoint_id, reverse=True)
+    return [
+        Found(
+            each,
+            tuple(values[key] for item in each.large.items() if (key := (*each.place[:2], *item)) in values),
+            in_order(writes.get(each.place, [])),
+        )
+        for each in saved
+    ]
+
+
+def _place(row: Row) -> Place:
+    return Place(row["thread_id"], row["checkpoint_ns"], row["checkpoint_id"])
+
+
+def _bone(row: Row) -> Bone:
+    deltas = msgspec.json.decode(row["metadata"]).get(_DELTAS) or ()
+    return Bone(_place(row), row["parent_id"], dict(_pairs(row["large"])), frozenset(deltas))
