@@ -32,7 +32,7 @@ except ImportError as error:
     raise DriverMissing("The LangGraph saver needs LangGraph: pip install 'holdfast[langgraph]'.") from error
 
 from holdfast.errors import ConfigurationError
-from holdfast.integrations.langgraph_sides import Sides
+from holdfast.integrations.langgraph_sides import SaverSides
 from holdfast.stores.threads import Found, LargeValue, Place, Saved, Span, Write
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
 
     def __init__(self, url: str | os.PathLike[str], *, serde: SerializerProtocol | None = None) -> None:
         super().__init__(serde=serde)
-        self._sides = Sides(url)
+        self._sides = SaverSides(url)
 
     @classmethod
     def from_url(cls, url: str | os.PathLike[str], *, serde: SerializerProtocol | None = None) -> Self:

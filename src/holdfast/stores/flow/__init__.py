@@ -1,0 +1,31 @@
+"""Flow checkpoints: snapshots of a flow of many nodes that survive a crash, and the waits of its nodes."""
+
+from holdfast.stores.flow.backend import CheckpointBackend, CheckpointClaim
+from holdfast.stores.flow.errors import DamagedCheckpoint, NotFoundError, StaleCheckpoint, StorageError
+from holdfast.stores.flow.memory import InMemoryCheckpointBackend
+from holdfast.stores.flow.model import (
+    CheckpointBehavior,
+    CheckpointStatus,
+    FlowCheckpoint,
+    NodeCheckpointState,
+    PendingInputContext,
+)
+from holdfast.stores.flow.sql import MySQLCheckpointBackend, PostgresCheckpointBackend, SQLiteCheckpointBackend
+
+__all__ = [
+    "CheckpointBackend",
+    "CheckpointBehavior",
+    "CheckpointClaim",
+    "CheckpointStatus",
+    "DamagedCheckpoint",
+    "FlowCheckpoint",
+    "InMemoryCheckpointBackend",
+    "MySQLCheckpointBackend",
+    "NodeCheckpointState",
+    "NotFoundError",
+    "PendingInputContext",
+    "PostgresCheckpointBackend",
+    "SQLiteCheckpointBackend",
+    "StaleCheckpoint",
+    "StorageError",
+]

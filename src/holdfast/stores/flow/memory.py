@@ -1,0 +1,118 @@
+"""Flow checkpoints in this process's memory, for tests and for flows that need not outlive it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.model.world import RealWorld, World
+from holdfast.stores.flow.backend import CheckpointBackend
+from holdfast.stores.flow.shelf import Card, Put, Wanted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class MemoryShelf:
+    """Cards in a dictionary; used on one loop, so that nothing comes between the lines of a call."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._cards: dict[str, Card] = {}
+        self._held: dict[str, tuple[str, float]] = {}
+        self._count = 0
+
+    async def initialize(self) -> None:
+        """Do nothing."""
+
+    async def close(self) -> None:
+        """Do nothing: the cards are gone with this object."""
+
+    async def put(self, card: Card, expected: int) -> Put:
+        """Store a card; see ``Shelf``."""
+        there = self._cards.get(card.id)
+        if there is None:
+            if expected:
+                return Put.MISSING
+            self._count += 1
+            self._cards[card.id] = card._replace(sequence=self._count)
+            return Put.STORED
+        if there.revision != expected or there.flow_id != card.flow_id:
+            return Put.STALE
+        self._cards[card.id] = card._replace(sequence=there.sequence, created_at=there.created_at)
+        return Put.STORED
+
+    async def get(self, checkpoint_id: str) -> Card | None:
+        """Return a card, or None."""
+        return self._cards.get(checkpoint_id)
+
+    async def delete(self, checkpoint_id: str) -> bool:
+        """Remove a card; return whether there was one."""
+        self._held.pop(checkpoint_id, None)
+        return self._cards.pop(checkpoint_id, None) is not None
+
+    async def query(self, wanted: Wanted) -> list[Card]:
+        """Return cards, newest first."""
+        found = [card for card in self._cards.values() if fits(card, wanted)]
+        return newest_first(found)[: wanted.limit]
+
+    async def skeleton(self, wanted: Wanted) -> list[Card]:
+        """Return cards without their data."""
+        return [card._replace(data=b"") for card in await self.query(wanted)]
+
+    async def delete_all(self, cards: Sequence[Card]) -> int:
+        """Remove those of *cards* that still have the same revision."""
+        still = [card for card in cards if (there := self._cards.get(card.id)) and there.revision == card.revision]
+        return sum([await self.delete(card.id) for card in still])
+
+    async def claim(self, checkpoint_id: str, token: str, seconds: float, statuses: Sequence[str]) -> bool:
+        """Let *token* hold a card; see ``Shelf``."""
+        there = self._cards.get(checkpoint_id)
+        if there is None or there.status not in statuses or self._holder(checkpoint_id) is not None:
+            return False
+        self._cards[checkpoint_id] = there._replace(revision=there.revision + 1)
+        self._held[checkpoint_id] = (token, self._world.now() + seconds)
+        return True
+
+    async def extend(self, checkpoint_id: str, token: str, seconds: float) -> bool:
+        """Hold a card for *seconds* from now."""
+        if self._holder(checkpoint_id) != token:
+            return False
+        self._held[checkpoint_id] = (token, self._world.now() + seconds)
+        return True
+
+    async def release(self, checkpoint_id: str, token: str) -> bool:
+        """Let a card go."""
+        return self._holder(checkpoint_id) == token and self._held.pop(checkpoint_id, None) is not None
+
+    def _holder(self, checkpoint_id: str) -> str | None:
+        token, until = self._held.get(checkpoint_id, (None, 0.0))
+        return token if until > self._world.now() else None
+
+
+def fits(card: Card, wanted: Wanted) -> bool:
+    """Say whether *card* is one of those *wanted*."""
+    return (
+        (wanted.flow_id is None or card.flow_id == wanted.flow_id)
+        and (wanted.run_id is None or wanted.run_id in (card.run_id, card.wf_run_id))
+        and (wanted.status is None or card.status in wanted.status)
+        and (wanted.before is None or card.created_at < wanted.before)
+        and (wanted.due_at is None or (card.resume_at is not None and card.resume_at <= wanted.due_at))
+    )
+
+
+def newest_first(cards: Sequence[Card]) -> list[Card]:
+    """Return *cards* in the order in which lists show them."""
+    return sorted(cards, key=lambda card: (card.created_at, card.sequence), reverse=True)
+
+
+class InMemoryCheckpointBackend(CheckpointBackend):
+    """Flow checkpoints in memory, lost with the process."""
+
+    def __init__(self, *, world: World | None = None) -> None:
+        surroundings = world or RealWorld()
+
+        async def opened() -> MemoryShelf:
+            return shelf
+
+        shelf = MemoryShelf(surroundings)
+        super().__init__(opened, one=True, world=surroundings)

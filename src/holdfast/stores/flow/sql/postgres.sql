@@ -1,0 +1,2 @@
+-- fragment: sequence_column
+sequence BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY

@@ -1,0 +1,2 @@
+-- fragment: sequence_column
+sequence INTEGER PRIMARY KEY AUTOINCREMENT
