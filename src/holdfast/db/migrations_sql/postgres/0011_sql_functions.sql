@@ -51,13 +51,13 @@ BEGIN
 
     LOOP  -- again if whoever had one of the ids has let it go between the insert and the look
         INSERT INTO @workflow_status (
-            workflow_uuid, status, name, class_name, config_name, inputs, serialization, creation_key, workflow_timeout_ms,
-            workflow_deadline_epoch_ms, application_version, queue_name, deduplication_id, priority, queue_partition_key,
-            created_at, updated_at
+            workflow_uuid, status, name, class_name, config_name, inputs, serialization, creation_key,
+            workflow_timeout_ms, workflow_deadline_epoch_ms, application_version, queue_name, deduplication_id,
+            priority, queue_partition_key, created_at, updated_at
         ) VALUES (
             chosen, 'ENQUEUED', workflow_name, class_name, config_name, call, 'portable_json', gen_random_uuid()::TEXT,
-            timeout_ms, deadline_epoch_ms, app_version, queue_name, deduplication_id, priority, queue_partition_key,
-            now_ms, now_ms
+            timeout_ms, deadline_epoch_ms, app_version, queue_name, deduplication_id,
+            priority, queue_partition_key, now_ms, now_ms
         ) ON CONFLICT DO NOTHING;
         IF FOUND THEN
             -- A hint: without it the run is found by the next poll.
@@ -85,10 +85,53 @@ BEGIN
         SELECT w.workflow_uuid, w.status INTO there FROM @workflow_status AS w
         WHERE w.queue_name = enqueue_workflow.queue_name AND w.deduplication_id = enqueue_workflow.deduplication_id;
         IF FOUND THEN
-            RAISE EXCEPTION 'enqueue_workflow: the queue % has a run with the deduplication id % that has not ended: % (%)',
+            RAISE EXCEPTION
+                'enqueue_workflow: the queue % has a run with the deduplication id % that has not ended: % (%)',
                 queue_name, deduplication_id, there.workflow_uuid, there.status
                 USING ERRCODE = 'unique_violation', HINT = 'Wait for it, or choose another deduplication_id.';
         END IF;
     END LOOP;
+END
+$body$;
+
+-- A message to a run, as send() stores it: with the next number of its destination, whose counter is held until commit.
+CREATE FUNCTION @send_message(
+    destination_id TEXT,
+    message JSON,
+    topic TEXT DEFAULT '__null__topic__',
+    message_id TEXT DEFAULT NULL
+) RETURNS VOID LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+#variable_conflict use_variable
+DECLARE
+    chosen TEXT := COALESCE(message_id, gen_random_uuid()::TEXT);
+    number BIGINT;
+BEGIN
+    IF destination_id IS NULL OR destination_id = '' THEN
+        RAISE EXCEPTION 'send_message: destination_id is missing' USING ERRCODE = 'invalid_parameter_value';
+    ELSIF message IS NULL THEN
+        RAISE EXCEPTION 'send_message: message is missing; to send nothing, send the JSON null'
+            USING ERRCODE = 'invalid_parameter_value';
+    ELSIF length(chosen) NOT BETWEEN 1 AND 255 OR length(topic) NOT BETWEEN 1 AND 255 THEN
+        RAISE EXCEPTION 'send_message: topic and message_id have 1 to 255 characters'
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    INSERT INTO @message_counters AS c (workflow_uuid, last_sequence)
+    SELECT w.workflow_uuid, 1 FROM @workflow_status AS w WHERE w.workflow_uuid = destination_id
+    ON CONFLICT (workflow_uuid) DO UPDATE SET last_sequence = c.last_sequence + 1
+    RETURNING last_sequence INTO number;
+    IF number IS NULL THEN
+        RAISE EXCEPTION 'send_message: there is no run %', destination_id USING ERRCODE = 'foreign_key_violation';
+    END IF;
+    -- One that was sent before is left out.
+    INSERT INTO @notifications (
+        message_uuid, destination_uuid, topic, message, created_at_epoch_ms, serialization, consumed, sequence
+    ) VALUES (
+        chosen, destination_id, COALESCE(topic, '__null__topic__'), message::TEXT,
+        floor(extract(epoch FROM statement_timestamp()) * 1000)::BIGINT, 'portable_json', FALSE, number
+    ) ON CONFLICT (message_uuid) DO NOTHING;
+    PERFORM pg_notify(
+        (SELECT n.nspname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+         WHERE c.oid = '@workflow_status'::regclass), ''
+    );
 END
 $body$;
