@@ -2,6 +2,7 @@
 
 from holdfast.stores.flow.backend import CheckpointBackend, CheckpointClaim
 from holdfast.stores.flow.errors import DamagedCheckpoint, NotFoundError, StaleCheckpoint, StorageError
+from holdfast.stores.flow.file import FileCheckpointBackend
 from holdfast.stores.flow.memory import InMemoryCheckpointBackend
 from holdfast.stores.flow.model import (
     CheckpointBehavior,
@@ -18,6 +19,7 @@ __all__ = [
     "CheckpointClaim",
     "CheckpointStatus",
     "DamagedCheckpoint",
+    "FileCheckpointBackend",
     "FlowCheckpoint",
     "InMemoryCheckpointBackend",
     "MySQLCheckpointBackend",

@@ -1,0 +1,66 @@
+"""Files that are whole or not there, under names that hold any key and never leave their folder."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+TEMPORARY = ".tmp"
+HASHED = "~"  # what the name of a key begins with that is too long for a name of its own
+_LONGEST_NAME = 200  # bytes; file systems take 255
+_PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-_")
+
+
+def file_name(key: str, suffix: str) -> str:
+    """Return the name of the file of *key*: letters in lower case, digits, ``-``, ``_``, and %xx for all else.
+
+    Capital letters are encoded too: some file systems do not tell them from small ones. A key too long for a name is
+    hashed; the file must say inside whose it is.
+    """
+    name = "".join(chr(byte) if byte in _PLAIN else f"%{byte:02x}" for byte in key.encode())
+    if len(name) > _LONGEST_NAME:
+        name = HASHED + hashlib.sha256(key.encode()).hexdigest()
+    return name + suffix
+
+
+def write_whole(path: Path, parts: Iterable[bytes], temporary_id: str) -> None:
+    """Put *parts* into the file at *path*, durably: a reader sees the old content or all of the new.
+
+    *temporary_id* is one no other writer has. On an error, a full disk too, the old content stays.
+    """
+    temporary = path.with_name(f".{temporary_id}{TEMPORARY}")
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with open(descriptor, "wb") as file:  # noqa: PTH123 -- a descriptor
+            file.writelines(parts)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.rename(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder that only its owner may read, durably; nothing if it is there."""
+    if not folder.is_dir():
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        sync_folder(folder.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Have the names in a folder on the disk."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+__all__ = ["HASHED", "TEMPORARY", "file_name", "make_folder", "sync_folder", "write_whole"]
