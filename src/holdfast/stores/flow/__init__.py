@@ -11,6 +11,7 @@ from holdfast.stores.flow.model import (
     NodeCheckpointState,
     PendingInputContext,
 )
+from holdfast.stores.flow.redis import RedisCheckpointBackend
 from holdfast.stores.flow.sql import MySQLCheckpointBackend, PostgresCheckpointBackend, SQLiteCheckpointBackend
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "NotFoundError",
     "PendingInputContext",
     "PostgresCheckpointBackend",
+    "RedisCheckpointBackend",
     "SQLiteCheckpointBackend",
     "StaleCheckpoint",
     "StorageError",
