@@ -63,3 +63,34 @@ def test_undo_takes_back_the_last_booking_first(tmp_path: Path) -> None:
         "  cancelled: train to Vienna",
         "  not booked: no concert left in Vienna",
     ]
+
+
+def test_approval_asks_a_person_and_goes_on_with_the_answer(tmp_path: Path) -> None:
+    assert run("approval.py", tmp_path).splitlines()[2:] == [
+        "chairs: 380.00 paid, approved by Ada",
+        "yacht: refused by Ada",
+    ]
+
+
+def test_live_progress_goes_on_where_the_connection_broke(tmp_path: Path) -> None:
+    shown = run("live_progress.py", tmp_path).splitlines()
+    assert shown[2] == "(reconnected)"
+    assert [line.split(",")[0] for line in shown if line != "(reconnected)"] == [f"page {n} of 5" for n in range(1, 6)]
+
+
+def test_nightly_report_is_made_once_a_night_at_three_in_berlin(tmp_path: Path) -> None:
+    assert [line[10:26] for line in run("nightly_report.py", tmp_path).splitlines()] == [
+        "2026-03-28 02:00",
+        "2026-03-29 01:00",
+        "2026-03-30 01:00",
+    ]
+
+
+def test_fan_out_adds_up_a_thousand(tmp_path: Path) -> None:
+    assert run("fan_out.py", tmp_path) == "1000 pictures, 2997 megabytes saved\n"
+
+
+def test_agent_that_was_killed_asks_the_model_no_question_twice(tmp_path: Path) -> None:
+    shown = run("agent_loop.py", tmp_path).splitlines()
+    assert "killed (signal 9)" in shown[0]
+    assert shown[-2:] == ["Go to Rome.", "The model was asked 3 times."]

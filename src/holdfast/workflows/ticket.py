@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
+from holdfast.errors import MisuseError
+
 if TYPE_CHECKING:
     from holdfast.model.workflow import StartOptions
     from holdfast.workflows.payloads import Codec
@@ -36,7 +38,9 @@ class PlannedCall(Generic[R_co]):
 
 
 def call_of(planned: PlannedCall[Any]) -> Call:
-    """Return what was planned, for the library's own use."""
+    """Return what was planned, for the library's own use. Raises ``MisuseError`` for anything but a planned call."""
+    if not isinstance(planned, PlannedCall):
+        raise MisuseError(f"enqueue_many takes calls, as [fn.call(1), fn.call(2)], not a {type(planned).__name__}.")
     return planned._call  # noqa: SLF001 -- not for users, and in one place
 
 
