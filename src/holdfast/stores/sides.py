@@ -69,10 +69,14 @@ class Sides(Generic[S]):
 
     async def aclose(self) -> None:
         """End what was opened by sync calls and on this loop; it opens again when used."""
+        await self.aclose_here()
+        await asyncio.to_thread(self.close)
+
+    async def aclose_here(self) -> None:
+        """End what was opened on this loop, which is about to end."""
         opening = self._async.pop(asyncio.get_running_loop(), None)
         if opening is not None:
             await (await opening).close()
-        await asyncio.to_thread(self.close)
 
     async def _here(self) -> S:
         loop = asyncio.get_running_loop()

@@ -115,7 +115,7 @@ class CheckpointBackend:
     async def _claim(self, shelf: Shelf, checkpoint_id: str, lease: float) -> CheckpointClaim | None:
         token = self._world.new_id()
         with _as_storage_error(f"The checkpoint {checkpoint_id} could not be claimed"):
-            if not await shelf.claim(checkpoint_id, token, lease, _WAITING):
+            if not await shelf.claim(checkpoint_id, token, lease):
                 return None
         checkpoint = await self._load(shelf, checkpoint_id)
         return None if checkpoint is None else CheckpointClaim(checkpoint, token)
@@ -225,7 +225,7 @@ class CheckpointBackend:
         return self._sides.call(lambda shelf: self._cleanup(shelf, wanted, keep_count, older_than_days))
 
     def claim(self, checkpoint_id: str, *, lease: Duration = _LEASE) -> CheckpointClaim | None:
-        """Take the right to go on from a checkpoint that waits, for *lease* seconds; None if it is not to be had.
+        """Take the right to go on from a checkpoint, for *lease* seconds; None if it is not to be had.
 
         One of all who ask gets it. Its revision rises, so that whoever had it before cannot store it any more.
         """
@@ -329,6 +329,10 @@ class CheckpointBackend:
     async def aclose(self) -> None:
         """End the connections that were opened by sync calls and on this loop."""
         await self._sides.aclose()
+
+    async def aclose_here(self) -> None:
+        """End the connections that were opened on this loop, which is about to end."""
+        await self._sides.aclose_here()
 
     def __enter__(self) -> Self:
         return self

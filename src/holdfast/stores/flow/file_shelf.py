@@ -17,7 +17,7 @@ import msgspec
 
 from holdfast.stores.files import file_name, make_folder, write_whole
 from holdfast.stores.flow.errors import DamagedCheckpoint
-from holdfast.stores.flow.memory import fits
+from holdfast.stores.flow.memory import DONE, fits
 from holdfast.stores.flow.shelf import Card, Put, Wanted
 
 try:
@@ -101,13 +101,13 @@ class FileShelf:
 
         return await asyncio.to_thread(self._in_turn, still)
 
-    async def claim(self, checkpoint_id: str, token: str, seconds: float, statuses: Sequence[str]) -> bool:
+    async def claim(self, checkpoint_id: str, token: str, seconds: float) -> bool:
         """Let *token* hold a card; see ``Shelf``."""
 
         def taken() -> bool:
             stored = self._read(checkpoint_id)
             now = self._world.now()
-            if stored is None or stored.card.status not in statuses or (stored.token and stored.until > now):
+            if stored is None or stored.card.status in DONE or (stored.token and stored.until > now):
                 return False
             card = stored.card._replace(revision=stored.card.revision + 1)
             self._write(Stored(card, token, now + seconds))

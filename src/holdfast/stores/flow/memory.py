@@ -6,10 +6,14 @@ from typing import TYPE_CHECKING
 
 from holdfast.model.world import RealWorld, World
 from holdfast.stores.flow.backend import CheckpointBackend
+from holdfast.stores.flow.model import CheckpointStatus
 from holdfast.stores.flow.shelf import Card, Put, Wanted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+
+DONE = frozenset({CheckpointStatus.COMPLETED.value, CheckpointStatus.CANCELED.value})  # nobody goes on from these
 
 
 class MemoryShelf:
@@ -64,10 +68,10 @@ class MemoryShelf:
         still = [card for card in cards if (there := self._cards.get(card.id)) and there.revision == card.revision]
         return sum([await self.delete(card.id) for card in still])
 
-    async def claim(self, checkpoint_id: str, token: str, seconds: float, statuses: Sequence[str]) -> bool:
+    async def claim(self, checkpoint_id: str, token: str, seconds: float) -> bool:
         """Let *token* hold a card; see ``Shelf``."""
         there = self._cards.get(checkpoint_id)
-        if there is None or there.status not in statuses or self._holder(checkpoint_id) is not None:
+        if there is None or there.status in DONE or self._holder(checkpoint_id) is not None:
             return False
         self._cards[checkpoint_id] = there._replace(revision=there.revision + 1)
         self._held[checkpoint_id] = (token, self._world.now() + seconds)

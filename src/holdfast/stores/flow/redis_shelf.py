@@ -80,9 +80,9 @@ class RedisShelf:
             gone += await self._link.run(_DELETE, [self._key(card.id) for card in some], args)
         return gone
 
-    async def claim(self, checkpoint_id: str, token: str, seconds: float, statuses: Sequence[str]) -> bool:
+    async def claim(self, checkpoint_id: str, token: str, seconds: float) -> bool:
         """Let *token* hold a card; see ``Shelf``."""
-        return await self._hold("claim", checkpoint_id, token, seconds, *statuses)
+        return await self._hold("claim", checkpoint_id, token, seconds)
 
     async def extend(self, checkpoint_id: str, token: str, seconds: float) -> bool:
         """Hold a card for *seconds* from now."""
@@ -92,8 +92,8 @@ class RedisShelf:
         """Let a card go."""
         return await self._hold("release", checkpoint_id, token, 0)
 
-    async def _hold(self, verb: str, checkpoint_id: str, token: str, seconds: float, *statuses: str) -> bool:
-        args = [verb, token, round(seconds * 1000), *statuses]
+    async def _hold(self, verb: str, checkpoint_id: str, token: str, seconds: float) -> bool:
+        args = [verb, token, round(seconds * 1000)]
         return bool(await self._link.run(_CLAIM, [self._key(checkpoint_id)], args, again=verb != "release"))
 
     async def _find(self, wanted: Wanted, *, whole: bool) -> list[Card]:

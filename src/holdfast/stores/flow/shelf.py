@@ -80,8 +80,8 @@ class Shelf(Protocol):
     async def delete_all(self, cards: Sequence[Card]) -> int:
         """Remove those of *cards* that still have the same revision; return how many that were."""
 
-    async def claim(self, checkpoint_id: str, token: str, seconds: float, statuses: Sequence[str]) -> bool:
-        """Let *token* hold a card for *seconds* if its status is one of *statuses* and no one else holds it.
+    async def claim(self, checkpoint_id: str, token: str, seconds: float) -> bool:
+        """Let *token* hold a card for *seconds* if it is neither completed nor canceled and no one else holds it.
 
         Its revision rises by one, so that whoever held it before cannot write it any more.
         """

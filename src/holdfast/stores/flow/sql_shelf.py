@@ -103,10 +103,9 @@ class SQLShelf:
 
         return await self._manager.run(work)
 
-    async def claim(self, checkpoint_id: str, token: str, seconds: float, statuses: Sequence[str]) -> bool:
+    async def claim(self, checkpoint_id: str, token: str, seconds: float) -> bool:
         """Let *token* hold a card; see ``Shelf``."""
-        status, status_too = statuses
-        named = {"token": token, "lease_ms": round(seconds * 1000), "status": status, "status_too": status_too}
+        named = {"token": token, "lease_ms": round(seconds * 1000)}
         try:
             return await self._manager.execute(self._queries["flow_claim"], id=checkpoint_id, **named) > 0
         except UnknownCommit:

@@ -1,4 +1,4 @@
--- Hold a checkpoint, go on holding it, or let it go. KEYS: checkpoint. ARGV: verb, token, milliseconds, statuses.
+-- Hold a checkpoint, go on holding it, or let it go. KEYS: checkpoint. ARGV: verb, token, milliseconds.
 -- Returns 1 if the token holds it now (or held it until now), else 0.
 local there = redis.call('HMGET', KEYS[1], 'status', 'claim_token', 'claim_until')
 if not there[1] then return 0 end
@@ -6,7 +6,7 @@ local now = now_ms()
 local held = there[2] and tonumber(there[3]) > now
 if ARGV[1] == 'claim' then
     if held then return there[2] == ARGV[2] and 1 or 0 end
-    if there[1] ~= ARGV[4] and there[1] ~= ARGV[5] then return 0 end
+    if there[1] == 'completed' or there[1] == 'canceled' then return 0 end
     redis.call('HINCRBY', KEYS[1], 'revision', 1)
 elseif not held or there[2] ~= ARGV[2] then
     return 0

@@ -77,7 +77,7 @@ DELETE FROM {cards} WHERE (id, revision) IN (SELECT r.id, r.revision FROM {rows}
 -- One of all who ask: whoever finds it free. The revision shuts out whoever had it before.
 UPDATE {cards}
 SET claim_token = :token, claim_until = {now_ms} + CAST(:lease_ms AS bigint), revision = revision + 1
-WHERE id = :id AND status IN (:status, :status_too) AND (claim_until IS NULL OR claim_until <= {now_ms});
+WHERE id = :id AND status NOT IN ('completed', 'canceled') AND (claim_until IS NULL OR claim_until <= {now_ms});
 
 -- name: flow_extend
 UPDATE {cards} SET claim_until = {now_ms} + CAST(:lease_ms AS bigint)

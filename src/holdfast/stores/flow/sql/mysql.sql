@@ -40,7 +40,7 @@ DELETE c FROM {rows} AS r STRAIGHT_JOIN {cards} AS c ON c.id = r.id AND c.revisi
 -- name: flow_claim
 UPDATE {cards}
 SET claim_token = :token, claim_until = {now_ms} + :lease_ms, revision = revision + 1
-WHERE id = :id AND status IN (:status, :status_too) AND (claim_until IS NULL OR claim_until <= {now_ms});
+WHERE id = :id AND status NOT IN ('completed', 'canceled') AND (claim_until IS NULL OR claim_until <= {now_ms});
 
 -- name: flow_extend
 UPDATE {cards} SET claim_until = {now_ms} + :lease_ms
