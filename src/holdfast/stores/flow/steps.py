@@ -214,7 +214,7 @@ async def _refuse_if_it_went_on(checkpoint: FlowCheckpoint, backend: CheckpointB
     for newest in await backend.alist_by_run(run_id, limit=1):
         if newest.id != checkpoint.id:
             raise StorageError(
-                f"The run {run_id} has gone on from the checkpoint {checkpoint.id}, to {newest.id}: resume that one, or "
+                f"The run {run_id} has gone on from {checkpoint.id}, to the checkpoint {newest.id}: resume that one, or "
                 "pass fork=True to do what comes after it once more."
             )
 
