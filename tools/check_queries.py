@@ -26,13 +26,25 @@ from holdfast.db.mysql import connect as connect_mysql
 from holdfast.db.queries import Queries, Query, compare
 from holdfast.db.settings import Settings
 from holdfast.errors import DatabaseError
+from holdfast.stores.breakers.queries import breakers_queries
+from holdfast.stores.checkpoints.queries import checkpoint_queries
+from holdfast.stores.dead_letters.queries import dead_letter_queries
+from holdfast.stores.events.queries import event_queries
+from holdfast.stores.executions.queries import execution_queries
+from holdfast.stores.idempotency.queries import idempotency_queries
+from holdfast.stores.locks.queries import lock_queries
+from holdfast.stores.tasks.queries import tasks_queries
 from holdfast.testing.servers import Fleet, databases_of
 from holdfast.workflows.control import control_queries
+from holdfast.workflows.dispatch_state import dispatch_state_queries
 from holdfast.workflows.looking import looking_queries
+from holdfast.workflows.messaging import messaging_queries
 from holdfast.workflows.parking import parking_queries
 from holdfast.workflows.queries import workflow_queries
 from holdfast.workflows.queues import queue_queries
 from holdfast.workflows.retention.queries import retention_queries
+from holdfast.workflows.schedules import schedule_queries
+from holdfast.workflows.streams import stream_queries
 from holdfast.workflows.transactions.elsewhere import prepared
 from holdfast.workflows.transactions.queries import transaction_queries
 
@@ -65,12 +77,24 @@ def _database_queries(dialect: DialectName, schema: str) -> Queries:
 LOADERS: dict[str, Callable[[DialectName, str], Queries]] = {
     "cli/sql": doctor_queries,
     "db/sql": _database_queries,
+    "stores/breakers/sql": breakers_queries,
+    "stores/checkpoints/sql": checkpoint_queries,
+    "stores/dead_letters/sql": dead_letter_queries,
+    "stores/events/sql": event_queries,
+    "stores/executions/sql": execution_queries,
+    "stores/idempotency/sql": idempotency_queries,
+    "stores/locks/sql": lock_queries,
+    "stores/tasks/sql": tasks_queries,
     "workflows/control/sql": control_queries,
     "workflows/looking/sql": looking_queries,
+    "workflows/messaging/sql": messaging_queries,
     "workflows/parking/sql": parking_queries,
     "workflows/sql": workflow_queries,
     "workflows/queues/sql": queue_queries,
     "workflows/retention/sql": retention_queries,
+    "workflows/schedules/sql": schedule_queries,
+    "workflows/dispatch_state/sql": dispatch_state_queries,
+    "workflows/streams/sql": stream_queries,
     "workflows/transactions/sql": transaction_queries,
 }
 

@@ -11,12 +11,14 @@ from holdfast.db.portal import Portal
 from holdfast.errors import MisuseError
 from holdfast.model.workflow import DEFAULT_MAX_RECOVERY_ATTEMPTS, Duration, seconds
 from holdfast.workflows import branches
+from holdfast.workflows.app_stores import AppStores, AsyncAppStores
 from holdfast.workflows.application import Application
 from holdfast.workflows.durable import unpatched
 from holdfast.workflows.functions import AsyncWorkflow, Workflow
 from holdfast.workflows.handles import AsyncHandle, Handle, ticket_of, values
 from holdfast.workflows.management import AsyncManagement, Management
 from holdfast.workflows.managing import Managing
+from holdfast.workflows.messaging.methods import AsyncMessagingMethods, MessagingMethods
 from holdfast.workflows.place import WorkflowPlace, task_place, thread_place
 from holdfast.workflows.steps import run_step, run_step_blocking
 
@@ -33,13 +35,15 @@ if TYPE_CHECKING:
     from holdfast.workflows.decorators import AsyncWorkflowDecorator, WorkflowDecorator
     from holdfast.workflows.desk import Desk
     from holdfast.workflows.remote import QueueOptions
+    from holdfast.workflows.streams import AsyncStreamReader, StreamReader
+    from holdfast.workflows.streams.reading import Reading
 
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
 
 
-class Holdfast(Application, Management[Handle[Any]]):
+class Holdfast(Application, Management[Handle[Any]], MessagingMethods, AppStores):
     """A durable application for code without an event loop.
 
     *url* names the database; without it ``HOLDFAST_DATABASE_URL``, then ``DATABASE_URL``, then the SQLite file
@@ -135,6 +139,18 @@ class Holdfast(Application, Management[Handle[Any]]):
         """Return a handle of a run by its id; its result comes back as plain JSON values."""
         return Handle(self._engine, self._ticket(workflow_id))
 
+    def write_stream(self, key: str, value: Any, *, live: bool = False) -> None:
+        """Append *value* to the stream *key* of this run; ``StreamClosed`` behind its end.
+
+        In a workflow a recorded operation. In a step it is kept until the step is recorded, and dropped if the attempt
+        fails; with *live* it is seen at once, and void if the step is recorded with another attempt.
+        """
+        self._running.streams.write_blocking(key, value, live=live)
+
+    def close_stream(self, key: str) -> None:
+        """Close the stream *key* of this run: nothing more is written to it, and who reads it comes to its end."""
+        self._running.streams.close_blocking(key)
+
     def sleep(self, duration: Duration) -> None:
         """Sleep; in a workflow until a recorded moment, whatever happens meanwhile."""
         place = thread_place(self._engine)
@@ -199,8 +215,11 @@ class Holdfast(Application, Management[Handle[Any]]):
         managing: Managing[T] = Managing(self._running, name, call, arguments, type_)
         return managing.carry_out_blocking(thread_place(self._engine))
 
+    def _reader(self, reading: Reading, type_: Any) -> StreamReader[Any]:
+        return self._running.stream_reads.reader_blocking(reading, type_)
 
-class AsyncHoldfast(Application, AsyncManagement[AsyncHandle[Any]]):
+
+class AsyncHoldfast(Application, AsyncManagement[AsyncHandle[Any]], AsyncMessagingMethods, AsyncAppStores):
     """A durable application on the caller's event loop; the same as ``Holdfast``, awaited."""
 
     async def launch(self) -> None:
@@ -290,6 +309,18 @@ class AsyncHoldfast(Application, AsyncManagement[AsyncHandle[Any]]):
         """Return a handle of a run by its id; its result comes back as plain JSON values."""
         return AsyncHandle(self._engine, self._ticket(workflow_id))
 
+    async def write_stream(self, key: str, value: Any, *, live: bool = False) -> None:
+        """Append *value* to the stream *key* of this run; ``StreamClosed`` behind its end.
+
+        In a workflow a recorded operation. In a step it is kept until the step is recorded, and dropped if the attempt
+        fails; with *live* it is seen at once, and void if the step is recorded with another attempt.
+        """
+        await self._running.streams.write(key, value, live=live)
+
+    async def close_stream(self, key: str) -> None:
+        """Close the stream *key* of this run: nothing more is written to it, and who reads it comes to its end."""
+        await self._running.streams.close(key)
+
     async def sleep(self, duration: Duration) -> None:
         """Sleep; in a workflow until a recorded moment, whatever happens meanwhile."""
         place = task_place(self._engine)
@@ -347,6 +378,9 @@ class AsyncHoldfast(Application, AsyncManagement[AsyncHandle[Any]]):
     ) -> T:
         managing: Managing[T] = Managing(self._running, name, call, arguments, type_)
         return await managing.carry_out(task_place(self._engine))
+
+    def _reader(self, reading: Reading, type_: Any) -> AsyncStreamReader[Any]:
+        return self._running.stream_reads.reader(reading, type_)
 
 
 def _in_workflow(place: WorkflowPlace | None, verb: str) -> WorkflowPlace:

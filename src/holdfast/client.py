@@ -10,7 +10,16 @@ from holdfast.model.world import RealWorld, World
 from holdfast.serialize import Serialization
 from holdfast.workflows.configuration import resolve_url
 from holdfast.workflows.management import AsyncManagement, Management
+from holdfast.workflows.messaging.client_methods import AsyncClientMessaging, ClientMessaging
 from holdfast.workflows.remote import QueueOptions, Remote, RemoteSettings, RunOptions
+from holdfast.workflows.streams.reading import (
+    AsyncStreamReader,
+    Cursor,
+    Item,
+    StreamReader,
+    next_item,
+    next_item_blocking,
+)
 
 if TYPE_CHECKING:
     import os
@@ -20,6 +29,7 @@ if TYPE_CHECKING:
 
     from holdfast.workflows.desk import Desk
     from holdfast.workflows.run import Outcome
+    from holdfast.workflows.streams.reading import Reading
 
 T = TypeVar("T")
 
@@ -126,7 +136,7 @@ class AsyncClientHandle:
         return f"<AsyncClientHandle of run {self._workflow_id}>"
 
 
-class Client(Management[ClientHandle]):
+class Client(Management[ClientHandle], ClientMessaging):
     """Looks at runs, starts them by name and changes them, for code without an event loop; safe for many threads.
 
     *url* is found as by ``Holdfast``. The tables must be there and of this release: a client never migrates.
@@ -208,8 +218,16 @@ class Client(Management[ClientHandle]):
     ) -> T:
         return self._portal.call(self._remote.ask(call))
 
+    def _reader(self, reading: Reading, type_: Any) -> StreamReader[Any]:
+        remote, portal = self._remote, self._portal
 
-class AsyncClient(AsyncManagement[AsyncClientHandle]):
+        def step(cursor: Cursor) -> Item:
+            return next_item_blocking(cursor, lambda reading, offset: portal.call(remote.read(reading, offset)))
+
+        return StreamReader(Cursor(reading), remote.payloads.typed(type_), step)
+
+
+class AsyncClient(AsyncManagement[AsyncClientHandle], AsyncClientMessaging):
     """Looks at runs, starts them by name and changes them, on the caller's event loop; as ``Client``, awaited.
 
     *url* is found as by ``Holdfast``. The tables must be there and of this release: a client never migrates.
@@ -279,6 +297,14 @@ class AsyncClient(AsyncManagement[AsyncClientHandle]):
         type_: Any,  # noqa: ARG002 -- likewise
     ) -> T:
         return await self._remote.ask(call)
+
+    def _reader(self, reading: Reading, type_: Any) -> AsyncStreamReader[Any]:
+        remote = self._remote
+
+        async def step(cursor: Cursor) -> Item:
+            return await next_item(cursor, remote.read)
+
+        return AsyncStreamReader(Cursor(reading), remote.payloads.typed(type_), step)
 
 
 def _value(outcome: Outcome) -> Any:

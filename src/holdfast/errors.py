@@ -6,7 +6,8 @@
     ├── ConfigurationError          what was asked for cannot be set up as written
     │   ├── InvalidURL              a database URL that names no database
     │   ├── DriverMissing           the extra with the driver is not installed
-    │   └── InvalidIdentifier       a table, schema or column name that is not allowed
+    │   ├── InvalidIdentifier       a table, schema or column name that is not allowed
+    │   └── InvalidSchedule         a cron expression or time zone that cannot be read
     ├── DatabaseError               the database refused, or could not be reached
     │   ├── Unavailable             no connection could be made: unreachable, refused login, pool exhausted
     │   ├── Conflict                the write collides with a row that is there
@@ -36,10 +37,32 @@
     │   ├── RecoveryExhausted       the run's executor died too often without progress
     │   ├── DeterminismError        the workflow did something else than its record says
     │   ├── StepTimeout             a step took longer than it may
+    │   ├── AttemptOver             code that an attempt of a step left behind wants to write
+    │   ├── StreamClosed            the stream is closed: nothing is written to it any more
+    │   ├── MessageConflict         the idempotency key belongs to a message to another run
     │   ├── TransactionBroken       a statement ended the transaction of a step before its record was in it
     │   ├── UndoFailed              a saga was undone, but not all of it
+    │   ├── ScheduleNotFound        there is no schedule of this name
+    │   ├── ScheduleConflict        the schedule is there already
     │   ├── QueueNotFound           there is no queue of this name
     │   └── QueueConflict           the queue is there already, or runs are in it
+    ├── StoreError                  a store does not do what was asked
+    │   ├── SequenceConflict        the stream's last number is not the one expected
+    │   ├── ExecutionNotFound       there is no execution of this run id
+    │   ├── ExecutionConflict       the execution is there already, or has ended
+    │   ├── StoreFull               a store in memory has no room, and nothing it may forget
+    │   ├── TaskConflict            a task of this id is there already
+    │   ├── LockNotAcquired         the lock was somebody else's for as long as was waited
+    │   ├── LockLost                the lease of a lock ended before its holder was done
+    │   ├── KeyInUse                another worker has claimed the idempotency key and has no result yet
+    │   ├── KeyConflict             the idempotency key was used for another request
+    │   ├── ClaimLost               the claim was over before its result came
+    │   └── StorageError            a checkpoint could not be stored, read or deleted
+    │       ├── NotFoundError       there is no flow checkpoint of this id
+    │       ├── StaleCheckpoint     somebody else has stored the flow checkpoint since it was loaded
+    │       └── DamagedCheckpoint   a checkpoint is not what was written
+    ├── CircuitOpen                 a circuit breaker refused the call
+    ├── CallTimeout                 a protected call took longer than it may
     ├── SerializationError          a value cannot be stored or read back
     │   ├── CannotSerialize         names the path of the value that does not fit
     │   ├── CannotDeserialize       names the path of the value that does not fit the annotation
@@ -83,6 +106,10 @@ class DriverMissing(ConfigurationError, ImportError):
 
 class InvalidIdentifier(ConfigurationError, ValueError):
     """A table, schema or column name that is not allowed."""
+
+
+class InvalidSchedule(ConfigurationError, ValueError):
+    """A cron expression or a time zone that cannot be read; the message names the place."""
 
 
 class DatabaseError(HoldfastError):
@@ -219,12 +246,32 @@ class StepTimeout(WorkflowError, TimeoutError):
     """A step took longer than it may."""
 
 
+class AttemptOver(WorkflowError):
+    """The attempt of a step that this code belongs to is over: what it writes is refused, and nothing was written."""
+
+
+class StreamClosed(WorkflowError):
+    """The stream is closed: it takes no more entries, and nothing was written."""
+
+
+class MessageConflict(WorkflowError):
+    """The idempotency key belongs to a message to another run; nothing was sent."""
+
+
 class TransactionBroken(WorkflowError):
     """A statement ended the transaction of a step before its record was in it: its writes may be there without it."""
 
 
 class UndoFailed(WorkflowError):
     """A saga was undone, but not all of it: the message names what was not."""
+
+
+class ScheduleNotFound(WorkflowError, LookupError):
+    """There is no schedule of this name."""
+
+
+class ScheduleConflict(WorkflowError):
+    """The schedule is there already; nothing was changed."""
 
 
 class QueueNotFound(WorkflowError, LookupError):
@@ -237,6 +284,91 @@ class QueueConflict(WorkflowError):
 
 class Superseded(BaseException):
     """Another execution owns the run: this one must stop. Not an ``Exception``, so that no workflow swallows it."""
+
+
+class StoreError(HoldfastError):
+    """A store does not do what was asked of it."""
+
+
+class SequenceConflict(StoreError):
+    """The stream's last sequence number is not the one the writer expected; nothing was appended."""
+
+    def __init__(self, message: str, *, stream_key: str = "", expected: int = 0, present: int = 0) -> None:
+        super().__init__(message)
+        self.stream_key = stream_key
+        self.expected = expected
+        self.present = present
+
+
+class ExecutionNotFound(StoreError, LookupError):
+    """There is no execution of this run id; nothing was changed."""
+
+
+class ExecutionConflict(StoreError):
+    """The execution is there already, or has ended and does not change any more; nothing was changed."""
+
+
+class StoreFull(StoreError):
+    """A store in memory is full of what it may not forget; nothing was added."""
+
+
+class TaskConflict(StoreError):
+    """A task of this id is there already; nothing was put into the queue."""
+
+
+class LockNotAcquired(StoreError, TimeoutError):
+    """The lock was somebody else's for as long as was waited."""
+
+
+class LockLost(StoreError):
+    """The lease of a lock ended before its holder was done: somebody else may hold it."""
+
+
+class KeyInUse(StoreError, RuntimeError):
+    """The idempotency key is claimed by another worker, which has no result yet."""
+
+
+class KeyConflict(StoreError, ValueError):
+    """The idempotency key was used for another request; nothing was changed."""
+
+
+class ClaimLost(StoreError):
+    """The claim was over, or somebody else's, before its result came; nothing was changed."""
+
+
+class StorageError(StoreError):
+    """A checkpoint could not be stored, read or deleted; the old one, if there was one, is whole."""
+
+
+class NotFoundError(StorageError, LookupError):
+    """There is no flow checkpoint of this id; nothing was stored."""
+
+
+class StaleCheckpoint(StorageError):
+    """Somebody else has stored the flow checkpoint, or goes on from it, since it was loaded; nothing was stored."""
+
+
+class DamagedCheckpoint(StorageError):
+    """What is stored under the id or key of a checkpoint is not what was written."""
+
+
+class CircuitOpen(HoldfastError):
+    """A circuit breaker refused the call, which was not made.
+
+    *retry_after* is in how many seconds it may be worth trying again; None if nobody knows.
+    """
+
+    def __init__(
+        self, message: str, *, service_name: str = "", state: str = "open", retry_after: float | None = None
+    ) -> None:
+        super().__init__(message)
+        self.service_name = service_name
+        self.state = state
+        self.retry_after = retry_after
+
+
+class CallTimeout(HoldfastError, TimeoutError):
+    """A protected call took longer than it may; a thread that makes it may still be at it."""
 
 
 class SerializationError(HoldfastError):

@@ -94,3 +94,21 @@ def test_agent_that_was_killed_asks_the_model_no_question_twice(tmp_path: Path) 
     shown = run("agent_loop.py", tmp_path).splitlines()
     assert "killed (signal 9)" in shown[0]
     assert shown[-2:] == ["Go to Rome.", "The model was asked 3 times."]
+
+
+def test_fastapi_checkout_charges_once_however_often_it_is_asked(tmp_path: Path) -> None:
+    shown = run("fastapi_checkout.py", tmp_path).splitlines()
+    assert shown[0].startswith("Five at once: {201: ")
+    assert shown[1:] == [
+        "Sent again: 201 replayed: true",
+        "Another order under the same key: 422 Idempotency-Key is already used",
+        "Without a key: 400",
+        "The bank's ledger: book 1900",
+    ]
+
+
+def test_webhook_receiver_handles_each_event_once_and_no_forged_one(tmp_path: Path) -> None:
+    shown = run("webhook_receiver.py", tmp_path).splitlines()
+    assert shown[:2] == ["First delivery: Handled.", "Second delivery: Handled before."]
+    assert shown[2] == "Forged: The signature is wrong."
+    assert shown[4] == "Books: invoice.paid evt_1, charge.refunded evt_2"

@@ -10,7 +10,17 @@ import pytest
 _HERE = Path(__file__).parent
 _CONFIG = str(_HERE.parents[1] / "pyproject.toml")
 
-EVERY_FILE = pytest.mark.parametrize("name", ["enqueue_types.py", "public_types.py", "transaction_types.py"])
+EVERY_FILE = pytest.mark.parametrize(
+    "name",
+    [
+        "enqueue_types.py",
+        "message_types.py",
+        "public_types.py",
+        "schedule_types.py",
+        "stream_types.py",
+        "transaction_types.py",
+    ],
+)
 
 
 @EVERY_FILE

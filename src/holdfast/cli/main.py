@@ -14,12 +14,17 @@ class _Entry(NamedTuple):
 
 
 _COMMANDS = {
+    "breakers": _Entry("holdfast.cli.breakers", "Look at circuit breakers; open, close and reset them."),
     "doctor": _Entry("holdfast.cli.doctor", "Check a database and its settings, and say what to do."),
     "enqueue": _Entry("holdfast.cli.enqueue", "Put a run of a workflow in a queue."),
+    "events": _Entry("holdfast.cli.events", "Show what a run has set for others to see."),
     "executors": _Entry("holdfast.cli.executors", "List the processes that run workflows."),
     "migrate": _Entry("holdfast.cli.migrate", "Bring a database's tables to what this release needs."),
     "prune": _Entry("holdfast.cli.prune", "Delete old runs."),
     "queue": _Entry("holdfast.cli.queue", "Look at queues, set them, pause and drain them."),
+    "schedule": _Entry("holdfast.cli.schedule", "Look at schedules, make them, pause them, fire slots by hand."),
+    "send": _Entry("holdfast.cli.send", "Send a message to a run."),
+    "stream": _Entry("holdfast.cli.stream", "List the streams of a run, and follow one."),
     "versions": _Entry("holdfast.cli.versions", "List the application versions that have registered."),
     "workflow": _Entry("holdfast.cli.workflow", "Look at runs, start them, change them and move them."),
     "worker": _Entry("holdfast.cli.worker", "Run the workflows of an application."),

@@ -84,4 +84,6 @@ def weight(row: Values) -> int:
         kind = type(value)
         if kind is str or kind is bytes:
             total += len(value)
+        elif isinstance(value, tuple):
+            total += weight(value)
     return total

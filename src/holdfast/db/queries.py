@@ -142,7 +142,7 @@ class Queries:
     ) -> None:
         self.dialect = dialect
         self.sources = MappingProxyType(dict(sources))
-        self._schema = schema
+        self.schema = schema
         self._fragments = fragments
         self._ready: dict[str, Query] = {}
 
@@ -213,7 +213,7 @@ class Queries:
         )
 
     def _written(self, source: Source, text: str) -> Query:
-        written = statements(source, text, self.dialect, self._schema)
+        written = statements(source, text, self.dialect, self.schema)
         parameters = {each for statement in written for each in statement.order if not each.startswith("rows.")}
         return Query(source.name, source.doc, tuple(sorted(parameters)), source.rows, written, self.dialect)
 

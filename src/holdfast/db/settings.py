@@ -47,8 +47,8 @@ class Settings:
         process that was stopped in the middle must not hold rows that others want. Nor is a row waited for longer, and
         a client that has vanished from the network is noticed as soon.
 
-        Such sessions are for short statements, so their plans are not compiled: where a table was never analysed a plan
-        counts as dear, and compiling it takes half a second.
+        Such sessions, and those for *lookups*, are for short statements, so their plans are not compiled: where a table
+        was never analysed a plan counts as dear, and compiling it takes half a second.
 
         A session for *lookups* never walks a table or builds a hash of it: for a table that was small when the plan
         was made, and was never analysed, PostgreSQL would go on doing so when it has a million rows.
@@ -60,7 +60,7 @@ class Settings:
             told |= {"tcp_keepalives_idle": str(max(1, round(self.longest_pause))), "tcp_keepalives_interval": "1"}
             told |= {"tcp_keepalives_count": "3", "jit": "off"}
         if self.lookups and self.prepared:  # a pooler between us and the server may not pass these on
-            told |= {"enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off"}
+            told |= {"enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off", "jit": "off"}
         return told
 
     @property

@@ -33,11 +33,11 @@ except ImportError as error:
 
 from holdfast.errors import ConfigurationError
 from holdfast.integrations.langgraph_sides import SaverSides
-from holdfast.stores.threads import Found, LargeValue, Place, Saved, Span, Write
+from holdfast.stores.threads import Found, LargeValue, Place, Saved, Span, Walk, Write
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Container, Iterator, Mapping, Sequence
     from types import TracebackType
     from typing import Self
 
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from holdfast.stores.threads import Threads
 
 _SMALL = 1024  # letters of a text that is kept in the checkpoint itself
+_FIRST_ANCESTORS = 4  # read at once; more if the chain is longer
 _PLAIN = (int, float, bool, type(None))
 
 
@@ -109,9 +110,9 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
         """Yield checkpoints, newest first; *filter* compares metadata by equality."""
-        pages = self._sides.call(lambda threads: _iterator(threads, config, filter, before, limit))
-        while (found := self._sides.call(lambda _: anext(pages, None))) is not None:
-            yield self._tuple(found)
+        walk = _walk(config, filter, before, limit)
+        while walk.more:
+            yield from map(self._tuple, walk.taken(self._sides.call(walk.read)))
 
     async def alist(
         self,
@@ -122,9 +123,10 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
         """Yield checkpoints, newest first; *filter* compares metadata by equality."""
-        pages = await self._sides.acall(lambda threads: _iterator(threads, config, filter, before, limit))
-        while (found := await self._sides.acall(lambda _: anext(pages, None))) is not None:
-            yield self._tuple(found)
+        walk = _walk(config, filter, before, limit)
+        while walk.more:
+            for found in walk.taken(await self._sides.acall(walk.read)):
+                yield self._tuple(found)
 
     def put(
         self,
@@ -253,10 +255,12 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
             pending_writes=[(write.task_id, write.channel, load((write.format, write.data))) for write in found.writes],
         )
 
-    def _whole(self, found: Found) -> Checkpoint:
+    def _whole(self, found: Found, only: Container[str] | None = None) -> Checkpoint:
+        """Return a checkpoint with its values; of the large ones *only* those, if some are named."""
         checkpoint: Checkpoint = self.serde.loads_typed((found.saved.format, found.saved.data))
         for value in found.values:
-            checkpoint["channel_values"][value.channel] = self.serde.loads_typed((value.format, value.data))
+            if only is None or value.channel in only:
+                checkpoint["channel_values"][value.channel] = self.serde.loads_typed((value.format, value.data))
         return checkpoint
 
     def _history(self, chain: Sequence[Found], channels: Sequence[str]) -> Mapping[str, DeltaChannelHistory]:
@@ -266,11 +270,13 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
             for write in reversed(found.writes):
                 if write.channel in open_:
                     value = self.serde.loads_typed((write.format, write.data))
-                    history[write.channel]["writes"].insert(0, (write.task_id, write.channel, value))
-            values = self._whole(found)["channel_values"]
+                    history[write.channel]["writes"].append((write.task_id, write.channel, value))
+            values = self._whole(found, open_)["channel_values"]
             for channel in open_ & values.keys():
                 history[channel]["seed"] = values[channel]
             open_ -= values.keys()
+        for each in history.values():
+            each["writes"].reverse()  # newest first until here
         return history
 
 
@@ -299,26 +305,28 @@ def _config(place: Place) -> RunnableConfig:
     return {"configurable": place._asdict()}
 
 
-async def _iterator(
-    threads: Threads,
-    config: RunnableConfig | None,
-    metadata: dict[str, Any] | None,
-    before: RunnableConfig | None,
-    limit: int | None,
-) -> AsyncIterator[Found]:
-    named = config["configurable"] if config is not None else {}
-    span = Span(
-        None if config is None else str(named["thread_id"]),
-        named.get("checkpoint_ns"),
-        None if config is None else get_checkpoint_id(config),
-        None if before is None else get_checkpoint_id(before),
-    )
+def _walk(
+    config: RunnableConfig | None, metadata: dict[str, Any] | None, before: RunnableConfig | None, limit: int | None
+) -> Walk:
+    span = Span(before=None if before is None else get_checkpoint_id(before))
+    if config is not None:
+        thread_id, _, checkpoint_id = _where(config)
+        span = span._replace(
+            thread_id=thread_id,
+            checkpoint_ns=config["configurable"].get("checkpoint_ns"),
+            checkpoint_id=checkpoint_id,
+        )
+    return Walk(span, _has(metadata) if metadata else None, limit)
 
-    def wanted(saved: Saved) -> bool:
-        about = json.loads(saved.metadata) if metadata else {}
-        return all(key in about and about[key] == value for key, value in (metadata or {}).items())
 
-    return threads.walk(span, wanted, limit)
+def _has(wanted: dict[str, Any]) -> Callable[[Saved], bool]:
+    """Return whether a checkpoint's metadata has all that is *wanted*."""
+
+    def has(saved: Saved) -> bool:
+        about = json.loads(saved.metadata)
+        return all(key in about and about[key] == value for key, value in wanted.items())
+
+    return has
 
 
 async def _prune(threads: Threads, thread_ids: Sequence[str], strategy: str) -> None:
@@ -336,15 +344,15 @@ async def _ancestors(threads: Threads, config: RunnableConfig, channels: frozens
     chain: list[Found] = []
     if target is None or not channels:
         return chain
-    thread_id, checkpoint_ns, _ = target.saved.place
-    span = Span(thread_id, checkpoint_ns, None, target.saved.place.checkpoint_id)
     parent, missing = target.saved.parent_id, set(channels)
-    async for found in threads.walk(span, lambda _: True, None):
-        if found.saved.place.checkpoint_id == parent:
-            chain.append(found)
-            parent, missing = found.saved.parent_id, missing - found.saved.large.keys()
-        if parent is None or not missing:
-            break
+    walk = Walk(Span(*target.saved.place[:2], before=target.saved.place.checkpoint_id), first=_FIRST_ANCESTORS)
+    while walk.more and parent is not None and missing:
+        for found in walk.taken(await walk.read(threads)):
+            if parent is None or not missing or found.saved.place.checkpoint_id < parent:
+                return chain  # whole, or the parent is gone
+            if found.saved.place.checkpoint_id == parent:
+                chain.append(found)
+                parent, missing = found.saved.parent_id, missing - found.saved.large.keys()
     return chain
 
 

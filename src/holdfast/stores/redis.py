@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _CLUSTER = "+cluster://"
 _PAUSES = (0.05, 0.2, 0.5, 1.0)  # between tries of what may run twice
 _SECONDS = 10.0
+_AT_ONCE = 64  # calls under way; more wait their turn, where the driver would refuse them
 _CLOCK = "local function now_ms() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000){} end\n"
 
 
@@ -35,6 +36,7 @@ class RedisLink:
         moved = "" if clock_offset_key is None else f" + tonumber(redis.call('GET', '{clock_offset_key}') or '0')"
         self._prelude = _CLOCK.format(moved)
         self._client: Any = None
+        self._turns = asyncio.Semaphore(_AT_ONCE)
         self._scripts: dict[Path, Any] = {}
 
     async def initialize(self) -> None:
@@ -83,7 +85,8 @@ class RedisLink:
             command = self._scripts[script] = client.register_script(text)
         for pause in (*_PAUSES, None):
             try:
-                return await command(keys=list(keys), args=list(args), client=client)
+                async with self._turns:
+                    return await command(keys=list(keys), args=list(args), client=client)
             except _lost() as error:
                 if not again or pause is None:
                     raise UnknownCommit(f"Redis did not answer, it may have done it: {_plain(error)}") from error

@@ -10,6 +10,7 @@ from holdfast.workflows.cancel_token import CancelToken
 from holdfast.workflows.configuration import Settings, engine_settings, read_configuration
 from holdfast.workflows.engine import Engine
 from holdfast.workflows.functions import Step
+from holdfast.workflows.guarding import Guarded, Guarding, step_protection
 from holdfast.workflows.place import StepPlace, here
 from holdfast.workflows.queues.settings import check_name as check_queue_name
 from holdfast.workflows.registry import (
@@ -22,6 +23,7 @@ from holdfast.workflows.registry import (
 )
 from holdfast.workflows.retention import RETENTION_INTERVAL
 from holdfast.workflows.saga import Saga
+from holdfast.workflows.schedules import ScheduleSpec
 from holdfast.workflows.ticket import Ticket
 from holdfast.workflows.transactions import TransactionDecorator
 
@@ -30,15 +32,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Self
 
+    from holdfast.model.schedule import Overlap
     from holdfast.model.workflow import Duration, Retry
     from holdfast.workflows.decorators import StepDecorator
     from holdfast.workflows.retention import Retention
 
 P = ParamSpec("P")
 R = TypeVar("R")
+F = TypeVar("F", bound="Callable[..., Any]")
 
 
-class Application(TransactionDecorator, ABC):
+class Application(TransactionDecorator, Guarding, ABC):
     """What both colours have in common: settings, registration, and where the running code stands."""
 
     def __init__(self, url: str | os.PathLike[str] | None = None, **settings: Unpack[Settings]) -> None:
@@ -89,7 +93,12 @@ class Application(TransactionDecorator, ABC):
     def step(self, function: Callable[P, R], /) -> Step[P, R]: ...
     @overload
     def step(
-        self, *, name: str | None = None, retry: Retry | None = None, timeout: Duration | None = None
+        self,
+        *,
+        name: str | None = None,
+        retry: Retry | None = None,
+        timeout: Duration | None = None,
+        **guarded: Unpack[Guarded],
     ) -> StepDecorator: ...
     def step(
         self,
@@ -98,13 +107,55 @@ class Application(TransactionDecorator, ABC):
         name: str | None = None,
         retry: Retry | None = None,
         timeout: Duration | None = None,
+        **guarded: Unpack[Guarded],
     ) -> Any:
-        """Make a function a step; as ``@app.step`` or ``@app.step(retry=Retry(...), timeout=...)``."""
+        """Make a function a step; as ``@app.step`` or ``@app.step(retry=Retry(...), timeout=..., breaker="stripe")``.
+
+        *breaker*, *fallback*, *dead_letter* and *idempotency_key* are those of ``protect``; a step has no breaker
+        unless one is named. They guard it in workflows, as retry and timeout do.
+        """
 
         def decorate(function: Any) -> Any:
-            return Step(self._engine, self._define_step(function, name, retry, timeout))
+            return Step(self._engine, self._define_step(function, name, retry, timeout, guarded))
 
         return decorate if function is None else decorate(function)
+
+    def scheduled(
+        self,
+        schedule: str,
+        *,
+        name: str | None = None,
+        context: Any = None,
+        cron_timezone: str | None = None,
+        queue_name: str | None = None,
+        automatic_backfill: bool = False,
+        jitter: Duration = 0,
+        overlap: Overlap = "allow",
+    ) -> Callable[[F], F]:
+        """Run the workflow below, or above, at every slot of a cron expression; see ``create_schedule``.
+
+        The schedule has the *name* of its workflow if no other is said. It is made, or set so, at launch; taking the
+        decorator away deletes nothing.
+        """
+        if self._engine.launched:
+            raise MisuseError("scheduled() comes before launch(); a running application has create_schedule().")
+        spec = ScheduleSpec(
+            name or "",
+            "",
+            schedule,
+            context=context,
+            cron_timezone=cron_timezone,
+            queue_name=queue_name,
+            automatic_backfill=automatic_backfill,
+            jitter=jitter,
+            overlap=overlap,
+        )
+
+        def decorate(function: F) -> F:
+            self._engine.declared.add(spec, function)
+            return function
+
+        return decorate
 
     def listen_queues(self, names: Iterable[str]) -> None:
         """Claim from these queues alone, from the next launch on; by default from every one that is registered."""
@@ -146,11 +197,13 @@ class Application(TransactionDecorator, ABC):
         return definition
 
     def _define_step(
-        self, function: Any, name: str | None, retry: Retry | None, timeout: Duration | None
+        self, function: Any, name: str | None, retry: Retry | None, timeout: Duration | None, guarded: Guarded
     ) -> StepDefinition:
         binds, plain = binds_to(function)
+        named = checked_name(name, plain)
         definition = StepDefinition(
-            name=checked_name(name, plain),
+            name=named,
+            protection=step_protection(self._engine, named, guarded),
             function=plain,
             is_async=is_coroutine_function(plain),
             codec=self._engine.payloads.codec(plain),

@@ -28,11 +28,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 
     from holdfast.workflows.control import Control
+    from holdfast.workflows.dispatch_state import DispatchStates
     from holdfast.workflows.looking import Looking, Transfer
     from holdfast.workflows.looking.filters import OneOrMore, Scalar, When
     from holdfast.workflows.looking.transfer import OnConflict
+    from holdfast.workflows.messaging.store import MessageStore
     from holdfast.workflows.queues import QueueStore
     from holdfast.workflows.retention import Pruner, Retention
+    from holdfast.workflows.schedules import Schedules
+    from holdfast.workflows.streams import StreamStore
     from holdfast.workflows.versions import Versions
 
 T = TypeVar("T")
@@ -48,10 +52,14 @@ class Desk:
     pruner: Pruner
     versions: Versions
     queues: QueueStore
+    schedules: Schedules
+    streams: StreamStore
+    dispatch_states: DispatchStates
+    messages: MessageStore
 
     def on_behalf(self, names: Callable[[int], str]) -> Desk:
         """Return the desk for one request of a workflow; see ``Control.on_behalf``."""
-        return replace(self, control=self.control.on_behalf(names))
+        return replace(self, control=self.control.on_behalf(names), schedules=self.schedules.on_behalf(names))
 
 
 class Request(NamedTuple, Generic[T]):

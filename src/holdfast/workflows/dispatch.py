@@ -22,7 +22,7 @@ from holdfast.workflows.queues import Claims, Surveys
 from holdfast.workflows.trial import Trial
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from holdfast.db.queries import Queries
     from holdfast.db.session import Transaction
@@ -104,9 +104,11 @@ class Dispatch:
         deadlines: Deadlines,
         wakes: Wakes,
         *,
+        taken_over: Callable[[Sequence[tuple[str, str]]], Awaitable[None]],
         capacity: int,
         listens: frozenset[str] | None = None,
         hints: Hints | None = None,
+        slots: Callable[[float | None], None] = lambda _: None,
     ) -> None:
         self._manager = queues.manager
         self._queries = queries
@@ -119,11 +121,12 @@ class Dispatch:
         self._wakes = wakes
         self._capacity = capacity
         self._hints = hints
+        self._slots = slots  # is told in how many seconds the next slot of a schedule is due
         self._surveys = Surveys(queues, listens)
         self._claims = Claims(queues, identity, versions, registry, world)
         self._trial = Trial(world, identity.lease)
         self._launching = Launching(
-            queues.manager, queries, registry, runner, own, self._trial, self._wake_from_anywhere
+            queues.manager, queries, registry, runner, own, self._trial, self._wake_from_anywhere, taken_over
         )
         self._timers: set[asyncio.Task[None]] = set()
         self._queues: dict[str, Queue] = {}
@@ -250,6 +253,7 @@ class Dispatch:
     async def _survey(self) -> Survey:
         survey = await self._surveys.survey()
         self._queues = survey.queues
+        self._slots(survey.slot_in)
         return survey
 
     def _in_turn(self, names: Iterable[str]) -> list[str]:

@@ -57,7 +57,13 @@ class Durable:
         attempts = self._engine.attempts
 
         async def produce(operation: Operation) -> Any:
-            return await attempts.run(step, operation, lambda: step.function(*arguments, **keywords))
+            if step.protection is None:
+                return await attempts.run(step, operation, lambda: step.function(*arguments, **keywords))
+
+            async def tried(*args: Any, **kwargs: Any) -> Any:
+                return await attempts.run(step, operation, lambda: step.function(*args, **kwargs))
+
+            return await step.protection.around_attempts(tried, is_async=True)(*arguments, **keywords)
 
         return await self._recorder.do(place, step.name, mark, step.codec, produce)
 
@@ -69,7 +75,13 @@ class Durable:
         attempts = self._engine.attempts
 
         def produce(operation: Operation) -> Any:
-            return attempts.run_blocking(step, operation, lambda: step.function(*arguments, **keywords))
+            if step.protection is None:
+                return attempts.run_blocking(step, operation, lambda: step.function(*arguments, **keywords))
+
+            def tried(*args: Any, **kwargs: Any) -> Any:
+                return attempts.run_blocking(step, operation, lambda: step.function(*args, **kwargs))
+
+            return step.protection.around_attempts(tried, is_async=False)(*arguments, **keywords)
 
         return self._recorder.do_blocking(place, step.name, mark, step.codec, produce)
 

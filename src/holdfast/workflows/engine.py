@@ -9,7 +9,7 @@ import asyncio
 import logging
 import threading
 from contextlib import suppress
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.core.version import DEFAULT_VERSION
@@ -22,12 +22,14 @@ from holdfast.errors import (
     NotInitialized,
     Superseded,
 )
+from holdfast.stores.database import DatabaseStores
 from holdfast.workflows.beats import Beats, Identity
 from holdfast.workflows.deadlines import Deadlines
 from holdfast.workflows.dispatch import Dispatch
 from holdfast.workflows.durable import Durable
 from holdfast.workflows.enqueues import Enqueues
 from holdfast.workflows.facts import StartRuns
+from holdfast.workflows.messaging.communication import Communication
 from holdfast.workflows.opening import open_desk
 from holdfast.workflows.parking import Parker, Wakes, parking_queries
 from holdfast.workflows.payloads import Payloads
@@ -38,8 +40,13 @@ from holdfast.workflows.registry import Registry
 from holdfast.workflows.results import Results
 from holdfast.workflows.retention import RETENTION_INTERVAL, Keeper
 from holdfast.workflows.runner import Closing, Runner
+from holdfast.workflows.schedules import Firing, Ticker, schedule_queries
+from holdfast.workflows.schedules.declared import Declared
 from holdfast.workflows.starts import Starts
 from holdfast.workflows.steps import Attempts
+from holdfast.workflows.streams.feed import Feed
+from holdfast.workflows.streams.recorded import StreamReads
+from holdfast.workflows.streams.writing import Streams
 from holdfast.workflows.threads import WorkflowThreads
 from holdfast.workflows.transactions import Homes
 from holdfast.workflows.versions import Versions
@@ -51,6 +58,7 @@ if TYPE_CHECKING:
 
     from holdfast.model.workflow import Duration
     from holdfast.workflows.engine_settings import EngineSettings
+    from holdfast.workflows.guards import Guards
     from holdfast.workflows.retention import Retention
     from holdfast.workflows.run import Run
 
@@ -77,6 +85,8 @@ class Engine:
         self.enqueues = Enqueues(self)
         self.waiting = Waiting(self)
         self.transactions = Homes(self)
+        self.streams = Streams(self)
+        self.stream_reads = StreamReads(self)
         self._launched = False
         self.closing = False
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -85,6 +95,15 @@ class Engine:
         self.listens: frozenset[str] | None = None  # the queues to claim from; None for every one that is registered
         self.retention: tuple[Retention, ...] = ()
         self.retention_interval: Duration = RETENTION_INTERVAL
+        self.declared = Declared(self.registry)
+        self.hearers: list[Callable[[], None]] = []  # called for every hint from another process
+
+    @cached_property
+    def guards(self) -> Guards:
+        """The breakers of this application and what protects its functions."""
+        from holdfast.workflows.guards import Guards  # noqa: PLC0415 -- what is not used is not loaded
+
+        return Guards(self)
 
     @property
     def launched(self) -> bool:
@@ -125,6 +144,7 @@ class Engine:
             await self.manager.close()
             raise
         self._launched = True
+        self._ticker.start()
         self._dispatch.start()
         self._keeper.start()
         await self.wakeups.start()
@@ -143,7 +163,9 @@ class Engine:
         )
         await self.versions.register(version)
         self._wire()
+        await self.declared.declare(self.desk, version)
         await self.pipeline.open()
+        await self.stores.open()
         await asyncio.to_thread(self._beats.start)
 
     async def _migrate(self, schema: str) -> None:
@@ -163,6 +185,10 @@ class Engine:
     def _wire_writing(self) -> None:
         settings, world = self.settings, self.settings.world
         self.pipeline = Pipeline(self.manager, went_back=self._went_back)
+        # Stores have a pipeline of their own: a large write there must not hold up a run, or a beat.
+        self.stores = DatabaseStores(
+            self.manager, schema=settings.schema, world=world, clock_offset_ms=settings.clock_offset_ms
+        )
         self.start_kind = StartRuns(
             self.queries,
             application_id=settings.name,
@@ -170,14 +196,23 @@ class Engine:
             incarnation=self.identity.incarnation,
         )
         self.desk = open_desk(
-            self.manager, settings.schema, self.payloads, self.versions, world, settings.clock_offset_ms
+            self.manager,
+            settings.schema,
+            self.payloads,
+            self.versions,
+            world,
+            settings.clock_offset_ms,
+            self.enqueues.kind,
         )
+        self.desk.schedules.functions = self.registry.workflows
         self.recorder = Recorder(self.pipeline, self.payloads, self.queries, world, self.permit, self.start_kind)
         self.results = Results(self.manager, self.queries, world)
+        self.feed = Feed(self.manager, self.streams.queries, world, lambda: self.wakeups.alive)
 
     def _wire_running(self) -> None:
         settings, world = self.settings, self.settings.world
         parking = parking_queries(self.manager.dialect, settings.schema, clock_offset_ms=settings.clock_offset_ms)
+        self.communication = Communication(self, parking)
         self.deadlines = Deadlines(self.desk.control, world, self.now, self.on_loop, self.cancelled)
         self.runner = Runner(
             self.pipeline,
@@ -191,6 +226,7 @@ class Engine:
             self._told_ended,
             self.on_loop,
         )
+        self.wakes = Wakes(self.manager, parking, self.work_released)
         self.parker = Parker(
             self.pipeline,
             self.queries,
@@ -200,15 +236,17 @@ class Engine:
             world,
             self.now,
             self.on_loop,
+            self.communication.bells.have_come,
+            self.wakes.put_away,
             after=settings.put_away_after,
         )
-        self.wakes = Wakes(self.manager, parking, self.work_released)
         self.durable = Durable(self)
 
     def _wire_looking(self) -> None:
         settings, world = self.settings, self.settings.world
         self._keeper = Keeper(self.desk.pruner, self.retention, world, interval=self.retention_interval)
         self.wakeups = wakeups_for(self.manager, settings.schema, world, self._hinted, enabled=settings.notify)
+        self._ticker = Ticker(self._firing(), world, self.work_released, self.cancelled)
         self._beats = Beats(self.identity, self._beat_manager(), self.queries, self, self.permit, world)
         self._dispatch = Dispatch(
             self.identity,
@@ -223,9 +261,18 @@ class Engine:
             self.own,
             self.deadlines,
             self.wakes,
+            taken_over=self.streams.throw_leftovers,
             capacity=settings.max_runs,
             listens=self.listens,
             hints=self.wakeups,
+            slots=self._ticker.heard,
+        )
+
+    def _firing(self) -> Firing:
+        settings = self.settings
+        queries = schedule_queries(self.manager.dialect, settings.schema, clock_offset_ms=settings.clock_offset_ms)
+        return Firing(
+            self.manager, queries, self.payloads, settings.world, self.enqueues.kind, self.desk.control.cancelling
         )
 
     def _beat_manager(self) -> ConnectionManager:
@@ -261,6 +308,7 @@ class Engine:
             return
         self.closing = True
         await self.wakeups.stop()
+        await self._ticker.stop()
         await self._dispatch.stop()
         await self._keeper.stop()
         await self.runner.drained(drain)
@@ -274,8 +322,15 @@ class Engine:
             async with asyncio.timeout(self.settings.lease):
                 await asyncio.gather(*(self._give_back(run) for run in list(self.runner.running.values())))
         await self.results.stop()
+        await self.communication.bells.stop()
+        self.streams.stop()
+        await self.feed.stop()
         await asyncio.to_thread(self._beats.stop)
         await self.transactions.close()
+        self.hearers.clear()
+        if "guards" in self.__dict__:
+            await self.guards.close()
+        await self.stores.close()
         await self.pipeline.close()
         await self.manager.close()
 
@@ -320,6 +375,7 @@ class Engine:
             self.not_owned(running - {row["owner_xid"] for row in rows})
 
     def _told_ended(self, workflow_id: str) -> None:
+        self.streams.ended(workflow_id)
         if self.wakes.any:
             self.on_loop(partial(self.wakes.ended, workflow_id))
 
@@ -345,7 +401,11 @@ class Engine:
 
     def _hinted(self) -> None:
         """Look for work: another process has told that there is some."""
+        self.feed.hint()
+        self.communication.bells.look_soon()
         self._dispatch.wake()
+        for hear in self.hearers:
+            hear()
 
     def _wake(self, queue_name: str | None) -> None:
         self._dispatch.wake(queue_name)

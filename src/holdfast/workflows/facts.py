@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import Conflict, Retryable, Superseded, WorkflowConflict
 from holdfast.model.workflow import INTERNAL_QUEUE, WorkflowStatus
+from holdfast.workflows.messaging.going_back import GoingBack
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -286,18 +287,24 @@ class HandOverRuns(EndRuns):
 class RetryRuns(EndRuns):
     """PENDING -> DELAYED by its holder, to be tried again as a whole. Rows as in the query ``run_retry``.
 
-    What was recorded from position *cut* on goes in the same commit, and a new generation begins.
+    What was recorded, and written to streams, from position *cut* on goes in the same commit, and a new generation
+    begins. What they had received is to be received again, and what they had set is undone.
     """
 
     def __init__(self, queries: Queries) -> None:
         constants = {"internal_queue": INTERNAL_QUEUE}
         super().__init__("retry", queries["run_retry"], queries["runs_look"], constants)
         self._cut = queries["run_retry_cut"]
+        self._cut_streams = queries["run_retry_cut_streams"]
+        self._going_back = GoingBack(queries)
         self.one_statement = False
 
     async def apply(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[Any]:
         outcomes = await super().apply(transaction, rows)
         await transaction.execute_batch(self._cut, rows)
+        await transaction.execute_batch(self._cut_streams, rows)
+        done = [(row[0], row[2]) for row, outcome in zip(rows, outcomes, strict=True) if outcome is True]
+        await self._going_back.cut(transaction, done)
         return outcomes
 
     def _is_mine(self, found: Row | None, row: Values) -> bool:

@@ -14,7 +14,7 @@ from holdfast.workflows.run import Run
 from holdfast.workflows.trial import is_suspect
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from holdfast.db.manager import ConnectionManager
     from holdfast.db.queries import Queries
@@ -27,7 +27,10 @@ logger = logging.getLogger("holdfast.dispatch")
 
 
 class Launching:
-    """Begins what was claimed. *own* makes a run one of the engine's; *over* is called when the one on trial ends."""
+    """Begins what was claimed. *own* makes a run one of the engine's; *over* is called when the one on trial ends.
+
+    *taken_over* is called with the ids and tokens of runs that were executed before, ere they go on.
+    """
 
     def __init__(
         self,
@@ -38,6 +41,7 @@ class Launching:
         own: Callable[[Run], None],
         trial: Trial,
         over: Callable[[], None],
+        taken_over: Callable[[Sequence[tuple[str, str]]], Awaitable[None]],
     ) -> None:
         self._manager = manager
         self._queries = queries
@@ -46,6 +50,7 @@ class Launching:
         self._own = own
         self._trial = trial
         self._over = over
+        self._taken_over = taken_over
         self._releases = Releases(manager, queries)
 
     async def begin(self, claimed: Sequence[Row], caps: Mapping[str, int], *, idle: bool) -> list[Run]:
@@ -54,7 +59,10 @@ class Launching:
         rows, back = self._trial.sort(claimed, caps, idle=idle)
         if back:
             await self._releases.hand_back([(row["workflow_uuid"], row["owner_xid"]) for row in back])
-        histories = await self._histories([row["workflow_uuid"] for row in rows if row["executions"] > 1])
+        before = [(row["workflow_uuid"], row["owner_xid"]) for row in rows if row["executions"] > 1]
+        histories = await self._histories([run_id for run_id, _ in before])
+        if before:
+            await self._taken_over(before)
         faults.point("run.loaded")
         begun = [await self._launch(row, histories.get(row["workflow_uuid"]), caps[row["name"]]) for row in rows]
         return [run for run in begun if run is not None]

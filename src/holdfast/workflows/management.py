@@ -10,7 +10,10 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
 from holdfast.workflows import desk
+from holdfast.workflows.message_management import AsyncMessageManagement, MessageManagement
 from holdfast.workflows.queue_management import AsyncQueueManagement, QueueManagement
+from holdfast.workflows.schedule_management import AsyncScheduleManagement, ScheduleManagement
+from holdfast.workflows.stream_management import AsyncStreamManagement, StreamManagement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -33,7 +36,9 @@ H = TypeVar("H")
 T = TypeVar("T")
 
 
-class AsyncManagement(AsyncQueueManagement, Generic[H]):
+class AsyncManagement(
+    AsyncQueueManagement, AsyncScheduleManagement[H], AsyncStreamManagement, AsyncMessageManagement, Generic[H]
+):
     """What can be asked about runs and done to them; awaited."""
 
     @abstractmethod
@@ -219,7 +224,7 @@ class AsyncManagement(AsyncQueueManagement, Generic[H]):
         await self._manage(*desk.set_latest_version(version_name))
 
 
-class Management(QueueManagement, Generic[H]):
+class Management(QueueManagement, ScheduleManagement[H], StreamManagement, MessageManagement, Generic[H]):
     """What can be asked about runs and done to them; blocking."""
 
     @abstractmethod

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from holdfast.core.identity import Branch
     from holdfast.workflows.engine import Engine
     from holdfast.workflows.run import Run
+    from holdfast.workflows.voice import Voice
 
 
 class WorkflowPlace:
@@ -39,9 +40,12 @@ class WorkflowPlace:
 
 
 class StepPlace:
-    """Code of a step: what it calls is not recorded. *closed* once the attempt is over, timed out or not."""
+    """Code of a step: what it calls is not recorded. *closed* once the attempt is over, timed out or not.
 
-    __slots__ = ("attempt", "closed", "identity", "position", "run")
+    What it writes waits in *voice*, if it has said anything, until the attempt has succeeded; see ``voice.py``.
+    """
+
+    __slots__ = ("attempt", "closed", "identity", "position", "run", "voice")
 
     def __init__(self, run: Run, identity: str, position: int, attempt: int) -> None:
         self.run = run
@@ -49,6 +53,7 @@ class StepPlace:
         self.position = position
         self.attempt = attempt
         self.closed = False
+        self.voice: Voice | None = None
 
 
 class Inside:

@@ -15,10 +15,11 @@ FOLDER = Path(__file__).with_name("sql")
 FRAGMENTS = {
     DialectName.POSTGRES: {
         "share_runs": "ORDER BY w.workflow_uuid FOR SHARE OF w",
+        "hold_runs": "ORDER BY w.workflow_uuid FOR UPDATE OF w",
         "skip_locked_runs": "FOR UPDATE OF w SKIP LOCKED",
     },
-    DialectName.SQLITE: {"share_runs": "", "skip_locked_runs": ""},
-    DialectName.MYSQL: {"share_runs": "", "skip_locked_runs": ""},
+    DialectName.SQLITE: {"share_runs": "", "hold_runs": "", "skip_locked_runs": ""},
+    DialectName.MYSQL: {"share_runs": "", "hold_runs": "", "skip_locked_runs": ""},
 }
 
 

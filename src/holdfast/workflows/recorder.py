@@ -10,11 +10,12 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from holdfast import faults
-from holdfast.errors import DeterminismError, Superseded, WentBack
+from holdfast.errors import DeterminismError, Superseded, WentBack, WorkflowError
 from holdfast.workflows.facts import RecordSteps, StartChildren
+from holdfast.workflows.voice import RecordWrites, tell_written
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from holdfast.db.operation import Kind, Values
     from holdfast.db.pipeline import Pipeline
@@ -26,12 +27,27 @@ if TYPE_CHECKING:
     from holdfast.workflows.permit import Permit
     from holdfast.workflows.place import WorkflowPlace
     from holdfast.workflows.run import Run
+    from holdfast.workflows.voice import SideWrite
 
 
 class Operation:
-    """One operation that is about to be done: who it is, and what to compare it by."""
+    """One operation that is about to be done: who it is, what to compare it by, and what is written beside its record.
 
-    __slots__ = ("began", "child_id", "identity", "mark", "name", "place", "position", "run")
+    *writes* are committed with the record of what it returns, *writes_if_failed* with the record of what it raises.
+    """
+
+    __slots__ = (
+        "began",
+        "child_id",
+        "identity",
+        "mark",
+        "name",
+        "place",
+        "position",
+        "run",
+        "writes",
+        "writes_if_failed",
+    )
 
     def __init__(self, place: WorkflowPlace, identity: str, name: str, mark: str | None, child_id: str | None) -> None:
         self.place = place
@@ -42,6 +58,8 @@ class Operation:
         self.child_id = child_id
         self.position = 0
         self.began = 0.0
+        self.writes: tuple[SideWrite, ...] = ()
+        self.writes_if_failed: tuple[SideWrite, ...] = ()
 
     def check(self) -> None:
         """Raise if this execution, or this branch of it, must go no further."""
@@ -81,6 +99,7 @@ class Recorder:
         self._record_progress = RecordSteps(queries, progress=True)
         self._children = StartChildren(self._record, start)
         self._children_progress = StartChildren(self._record_progress, start)
+        self._writes = RecordWrites(self._record, queries), RecordWrites(self._record_progress, queries)
 
     def begin(
         self, place: WorkflowPlace, name: str, mark: str | None, child_id: str | None = None
@@ -136,7 +155,10 @@ class Recorder:
             return self.deliver(operation, value, codec)
         faults.point("step.after_user_code")
         text, format_ = self._payloads.dump(value)
-        await self._write(operation, text, None, format_)
+        if operation.writes:
+            await self._write_all(operation, text, format_)
+        else:
+            await self._write(operation, text, None, format_)
         return codec.delivered(value, text, format_)
 
     def do_blocking(
@@ -167,8 +189,40 @@ class Recorder:
             return self.deliver(operation, value, codec)
         faults.point("step.after_user_code")
         text, format_ = self._payloads.dump(value)
-        self._write_blocking(operation, text, None, format_)
+        if operation.writes:
+            self._write_all_blocking(operation, text, format_)
+        else:
+            self._write_blocking(operation, text, None, format_)
         return codec.delivered(value, text, format_)
+
+    async def say(
+        self, place: WorkflowPlace, name: str, mark: str, write: Callable[[Operation], Sequence[SideWrite]]
+    ) -> None:
+        """Carry out an operation that is nothing but writes, beside its record; nothing is written on replay.
+
+        If a write is refused, that is the recorded outcome, and what is raised.
+        """
+        operation, recorded = self.begin(place, name, mark)
+        if recorded is not None:
+            self.deliver(operation, recorded, self._payloads.plain)
+            return
+        if not self._permit.is_valid():
+            await self._permit.wait()
+        operation.writes = tuple(write(operation))
+        await self._write_all(operation, None, None)
+
+    def say_blocking(
+        self, place: WorkflowPlace, name: str, mark: str, write: Callable[[Operation], Sequence[SideWrite]]
+    ) -> None:
+        """Do as ``say`` from a thread."""
+        operation, recorded = self.begin(place, name, mark)
+        if recorded is not None:
+            self.deliver(operation, recorded, self._payloads.plain)
+            return
+        if not self._permit.is_valid():
+            self._permit.wait_blocking()
+        operation.writes = tuple(write(operation))
+        self._write_all_blocking(operation, None, None)
 
     async def start_child(self, operation: Operation, child_row: Values) -> Any:
         """Record the start of a child and start it, both or neither; return what came of the start."""
@@ -195,15 +249,17 @@ class Recorder:
         output: str | None = None,
         format_: str | None = None,
         child_id: str | None = None,
+        point: str = "child.started",
     ) -> Any:
         """Record an operation and write *besides*, both or neither; return what came of the latter.
 
-        Rows of *kinds* are (record, besides); the second is for a run whose attempts the record sets back.
+        Rows of *kinds* are (record, besides); the second is for a run whose attempts the record sets back. *point* is
+        announced after the commit.
         """
         row = self._row(operation, output, None, format_, child_id)
         outcome = await self._settled(operation, kinds[operation.run.suspect], (row, besides))
         operation.run.suspect = False
-        faults.point("child.started")
+        faults.point(point)
         return outcome
 
     def record_with_blocking(
@@ -235,15 +291,38 @@ class Recorder:
         self._write_blocking(operation, None, text, format_)
         return _noted(operation, self._payloads.as_recorded(error, text, format_))
 
+    async def _write_all(self, operation: Operation, output: str | None, format_: str | None) -> None:
+        """Record an operation that has succeeded and what it has said; a refusal makes it one that failed."""
+        try:
+            await self._write(operation, output, None, format_)
+        except WorkflowError as refused:
+            raise await self.record_error(operation, refused) from None
+
+    def _write_all_blocking(self, operation: Operation, output: str | None, format_: str | None) -> None:
+        try:
+            self._write_blocking(operation, output, None, format_)
+        except WorkflowError as refused:
+            raise self.record_error_blocking(operation, refused) from None
+
     async def _write(self, operation: Operation, output: str | None, error: str | None, format_: str | None) -> None:
         row = self._row(operation, output, error, format_, None)
-        await self._settled(operation, self._kind(operation.run), row)
+        writes = operation.writes if error is None else operation.writes_if_failed
+        if writes:
+            await self._settled(operation, self._writes[operation.run.suspect], (row, writes))
+            tell_written(writes)
+        else:
+            await self._settled(operation, self._kind(operation.run), row)
         operation.run.suspect = False
         faults.point("step.recorded")
 
     def _write_blocking(self, operation: Operation, output: str | None, error: str | None, format_: str | None) -> None:
         row = self._row(operation, output, error, format_, None)
-        self._settled_blocking(operation, self._kind(operation.run), row)
+        writes = operation.writes if error is None else operation.writes_if_failed
+        if writes:
+            self._settled_blocking(operation, self._writes[operation.run.suspect], (row, writes))
+            tell_written(writes)
+        else:
+            self._settled_blocking(operation, self._kind(operation.run), row)
         operation.run.suspect = False
         faults.point("step.recorded")
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from holdfast.model.workflow import Duration, Retry
+    from holdfast.resilience.breaker import CircuitBreaker
+    from holdfast.resilience.protect import Protection
     from holdfast.workflows.payloads import ResultCodec
 
 _LONGEST_NAME = 255
@@ -47,6 +49,17 @@ class StepDefinition:
     binds: Binds = "nothing"
     retry: Retry | None = None
     timeout: Duration | None = None
+    protection: Protection | None = None
+
+    @property
+    def breaker(self) -> CircuitBreaker | None:
+        """The breaker that each attempt passes, if there is one."""
+        return None if self.protection is None else self.protection.breaker
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether an attempt is the function and nothing else."""
+        return self.timeout is None and self.breaker is None
 
 
 class Registry:

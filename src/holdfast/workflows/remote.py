@@ -27,14 +27,20 @@ from holdfast.model.workflow import INTERNAL_QUEUE, Duration, WorkflowState, sec
 from holdfast.workflows.enqueue_facts import PutAll, put_durably
 from holdfast.workflows.enqueue_rows import entry, named_work
 from holdfast.workflows.facts import EnqueueRuns
+from holdfast.workflows.messaging import messaging_queries
+from holdfast.workflows.messaging.outside import Outside
 from holdfast.workflows.opening import open_desk
+from holdfast.workflows.parking import parking_queries
 from holdfast.workflows.payloads import Payloads
 from holdfast.workflows.queries import workflow_queries
 from holdfast.workflows.queue_options import check_queue_options
 from holdfast.workflows.results import Results, outcome_of
 from holdfast.workflows.run import Outcome
+from holdfast.workflows.streams import stream_queries
+from holdfast.workflows.streams.feed import Feed
 from holdfast.workflows.ticket import not_ended
 from holdfast.workflows.versions import Versions
+from holdfast.workflows.wakeups import wakeups_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -45,6 +51,9 @@ if TYPE_CHECKING:
     from holdfast.model.world import World
     from holdfast.serialize import Serialization
     from holdfast.workflows.desk import Desk
+    from holdfast.workflows.messaging import Message
+    from holdfast.workflows.streams.feed import Chunk
+    from holdfast.workflows.streams.reading import Reading
 
 T = TypeVar("T")
 
@@ -131,21 +140,75 @@ class Remote:
         offset = self._settings.clock_offset_ms
         queries = workflow_queries(dialect, schema, clock_offset_ms=offset)
         self._manager = manager
-        self._put = PutAll(EnqueueRuns(queries, application_id=self._settings.name))
+        enqueue = EnqueueRuns(queries, application_id=self._settings.name)
+        self._put = PutAll(enqueue)
         self._results = Results(manager, queries, world)
+        self._listens = False
+        self._hints = wakeups_for(manager, schema, world, self._hinted, enabled=True)
+        streams = stream_queries(dialect, schema, clock_offset_ms=offset)
+        self._feed = Feed(manager, streams, world, lambda: self._hints.alive)
+        self._outside = Outside(
+            manager,
+            messaging_queries(dialect, schema, clock_offset_ms=offset),
+            parking_queries(dialect, schema, clock_offset_ms=offset),
+            self.payloads,
+            world,
+            lambda: self._hints.alive,
+        )
         versions = Versions(manager, queries, world)
-        self._desk = open_desk(manager, schema, self.payloads, versions, world, offset)
+        self._desk = open_desk(manager, schema, self.payloads, versions, world, offset, enqueue)
+        self._desk.schedules.told = self._tell
 
     async def close(self) -> None:
         """Tell whoever waits that nobody looks any more, and end the connections; a second call changes nothing."""
         if self._desk is not None:
             self._desk = None
             await self._results.stop()
+            await self._feed.stop()
+            await self._outside.bells.stop()
+            await self._hints.stop()
             await self._manager.close()
 
     async def ask(self, call: Callable[[Desk], Coroutine[Any, Any, T]]) -> T:
         """Carry out a request."""
         return await call(self.desk)
+
+    async def read(self, reading: Reading, offset: int) -> Chunk:
+        """Return what a stream has from *offset* on, waiting as *reading* says; see ``Feed.next``."""
+        self.desk  # noqa: B018 -- refuses to wait where nobody looks
+        if reading.follow:
+            await self._listen()
+        return await self._feed.next(
+            reading.workflow_id, reading.stream, offset, follow=reading.follow, patience=reading.patience
+        )
+
+    async def _listen(self) -> None:
+        """Hear hints from now on; a client that waits for nothing has no connection for them."""
+        if not self._listens:
+            self._listens = True
+            await self._hints.start()
+
+    async def _tell(self) -> None:
+        await self._listen()
+        self._hints.tell()
+
+    def _hinted(self) -> None:
+        self._feed.hint()
+        self._outside.bells.look_soon()
+
+    async def send(self, messages: Sequence[Message]) -> None:
+        """Send messages in one commit, and tell the processes that may wait for them."""
+        self.desk  # noqa: B018 -- refuses before anything is written
+        if messages:
+            await self._outside.send(messages)
+            await self._tell()
+
+    async def get_event(self, workflow_id: str, key: str, limit: float | None, type_: Any) -> Any:
+        """Return an event of a run once it is set, as *type_*, or None if it is not within *limit* seconds."""
+        self.desk  # noqa: B018 -- refuses to wait where nobody looks
+        await self._listen()
+        codec = self.payloads.plain if type_ is None else self.payloads.typed(type_)
+        return await self._outside.get_event(workflow_id, key, limit, codec)
 
     async def start(
         self, name: str, arguments: Sequence[Any], keywords: Mapping[str, Any] | None, options: RunOptions

@@ -78,12 +78,12 @@ class Results:
                 closed()
 
     async def _run(self) -> None:
-        while self._waiters:
+        while self._waiters and not self._stopped:  # a driver may have swallowed the cancellation
             try:
                 await self._look_once()
             except DatabaseError as error:  # the database is away: whoever waits has a deadline of their own
                 logger.warning("Looking for results failed and is tried again: %s", error)
-            if self._waiters:
+            if self._waiters and not self._stopped:
                 await self._world.sleep(self._wait)
                 self._wait = min(_LONGEST_WAIT, self._wait * 1.5)
 

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.core.retry import wait_before_retry
-from holdfast.errors import StepTimeout
+from holdfast.errors import CircuitOpen, StepTimeout
 from holdfast.model.workflow import seconds
 from holdfast.workflows.place import StepPlace, here
 
@@ -44,15 +44,19 @@ class Attempts:
             place = StepPlace(operation.run, operation.identity, operation.position, attempt)
             mark = here.set(place)
             try:
-                if step.timeout is None:
-                    return await call()
-                return await self._within(step, call)
+                value = await (call() if step.is_plain else self._guarded(step, call))
+                place.closed = True
+                if place.voice is not None:
+                    operation.writes = place.voice.said()
+                return value  # noqa: TRY300 -- the attempt ends in here
             except Exception as error:
                 wait = self._wait(step, attempt, error)
                 if wait is None:
                     raise
             finally:
                 place.closed = True
+                if place.voice is not None:
+                    operation.writes_if_failed += place.voice.said_if_failed()
                 here.reset(mark)
             await self._world.sleep(wait)
             await self._permit.wait()
@@ -66,19 +70,28 @@ class Attempts:
             place = StepPlace(operation.run, operation.identity, operation.position, attempt)
             mark = here.set(place)
             try:
-                if step.timeout is None:
-                    return call()
-                return _within_blocking(step, call)
+                value = call() if step.is_plain else _guarded_blocking(step, call)
+                place.closed = True
+                if place.voice is not None:
+                    operation.writes = place.voice.said()
+                return value  # noqa: TRY300 -- the attempt ends in here
             except Exception as error:
                 wait = self._wait(step, attempt, error)
                 if wait is None:
                     raise
             finally:
                 place.closed = True
+                if place.voice is not None:
+                    operation.writes_if_failed += place.voice.said_if_failed()
                 here.reset(mark)
             time.sleep(wait)
             self._permit.wait_blocking()
             operation.run.check()
+
+    async def _guarded(self, step: StepDefinition, call: Callable[[], Any]) -> Any:
+        """Make one attempt within its time, if its breaker lets it; a timeout counts against the dependency."""
+        within = call if step.timeout is None else partial(self._within, step, call)
+        return await (within() if step.breaker is None else step.breaker.call_async(within))
 
     async def _within(self, step: StepDefinition, call: Callable[[], Any]) -> Any:
         limit = seconds(step.timeout) if step.timeout is not None else None
@@ -93,7 +106,15 @@ class Attempts:
     def _wait(self, step: StepDefinition, attempt: int, error: Exception) -> float | None:
         if step.retry is None:
             return None
+        if isinstance(error, CircuitOpen) and step.retry.when is None:
+            return None  # whoever wants to wait for the breaker says so
         return wait_before_retry(step.retry, attempt, error, self._world.random.random())
+
+
+def _guarded_blocking(step: StepDefinition, call: Callable[[], Any]) -> Any:
+    """Make one attempt within its time, if its breaker lets it; a timeout counts against the dependency."""
+    within = call if step.timeout is None else partial(_within_blocking, step, call)
+    return within() if step.breaker is None else step.breaker.call(within)
 
 
 def _within_blocking(step: StepDefinition, call: Callable[[], Any]) -> Any:

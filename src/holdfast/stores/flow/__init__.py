@@ -1,8 +1,8 @@
 """Flow checkpoints: snapshots of a flow of many nodes that survive a crash, and the waits of its nodes."""
 
+from holdfast.errors import DamagedCheckpoint, NotFoundError, StaleCheckpoint, StorageError
 from holdfast.stores.flow.asking import WaitingForInput, ask, pause_until
 from holdfast.stores.flow.backend import CheckpointBackend, CheckpointClaim
-from holdfast.stores.flow.errors import DamagedCheckpoint, NotFoundError, StaleCheckpoint, StorageError
 from holdfast.stores.flow.file import FileCheckpointBackend
 from holdfast.stores.flow.memory import InMemoryCheckpointBackend
 from holdfast.stores.flow.model import (

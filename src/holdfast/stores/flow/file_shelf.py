@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
+from holdfast.errors import DamagedCheckpoint
 from holdfast.stores.files import file_name, make_folder, write_whole
-from holdfast.stores.flow.errors import DamagedCheckpoint
 from holdfast.stores.flow.memory import DONE, fits
 from holdfast.stores.flow.shelf import Card, Put, Wanted
 

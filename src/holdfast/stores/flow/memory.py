@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
 from holdfast.model.world import RealWorld, World
-from holdfast.stores.flow.backend import CheckpointBackend
+from holdfast.stores.flow.backend import MAX_BYTES, CheckpointBackend
 from holdfast.stores.flow.model import CheckpointStatus
 from holdfast.stores.flow.shelf import Card, Put, Wanted
+from holdfast.stores.sides import Sides
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from holdfast.model.workflow import Duration
 
 
 DONE = frozenset({CheckpointStatus.COMPLETED.value, CheckpointStatus.CANCELED.value})  # nobody goes on from these
 
 
 class MemoryShelf:
-    """Cards in a dictionary; used on one loop, so that nothing comes between the lines of a call."""
+    """Cards in a dictionary; threads and loops take turns under a lock that nobody waits in."""
 
     def __init__(self, world: World) -> None:
         self._world = world
+        self._turn = threading.RLock()
         self._cards: dict[str, Card] = {}
         self._held: dict[str, tuple[str, float]] = {}
         self._count = 0
@@ -33,6 +38,70 @@ class MemoryShelf:
 
     async def put(self, card: Card, expected: int) -> Put:
         """Store a card; see ``Shelf``."""
+        with self._turn:
+            return self._put(card, expected)
+
+    async def follow(self, card: Card, before: str, token: str, seconds: float) -> Put:
+        """Store a card and pass the claim on to it; see ``Shelf``."""
+        with self._turn:
+            if self._holder(before) != token:
+                return Put.LOST
+            outcome = self._put(card, 0)
+            if outcome is Put.STORED:
+                del self._held[before]
+                self._held[card.id] = (token, self._world.now() + seconds)
+            return outcome
+
+    async def get(self, checkpoint_id: str) -> Card | None:
+        """Return a card, or None."""
+        return self._cards.get(checkpoint_id)
+
+    async def delete(self, checkpoint_id: str) -> bool:
+        """Remove a card; return whether there was one."""
+        with self._turn:
+            return self._delete(checkpoint_id)
+
+    async def query(self, wanted: Wanted) -> list[Card]:
+        """Return cards, newest first."""
+        with self._turn:
+            found = [card for card in self._cards.values() if fits(card, wanted)]
+        found.sort(key=lambda card: (card.created_at, card.sequence), reverse=True)
+        return found[: wanted.limit]
+
+    async def skeleton(self, wanted: Wanted) -> list[Card]:
+        """Return cards without their data."""
+        return [card._replace(data=b"") for card in await self.query(wanted)]
+
+    async def delete_all(self, cards: Sequence[Card]) -> int:
+        """Remove those of *cards* that still have the same revision."""
+        with self._turn:
+            still = [card for card in cards if (there := self._cards.get(card.id)) and there.revision == card.revision]
+            return sum(self._delete(card.id) for card in still)
+
+    async def claim(self, checkpoint_id: str, token: str, seconds: float) -> bool:
+        """Let *token* hold a card; see ``Shelf``."""
+        with self._turn:
+            there = self._cards.get(checkpoint_id)
+            if there is None or there.status in DONE or self._holder(checkpoint_id) is not None:
+                return False
+            self._cards[checkpoint_id] = there._replace(revision=there.revision + 1)
+            self._held[checkpoint_id] = (token, self._world.now() + seconds)
+            return True
+
+    async def extend(self, checkpoint_id: str, token: str, seconds: float) -> bool:
+        """Hold a card for *seconds* from now."""
+        with self._turn:
+            if self._holder(checkpoint_id) != token:
+                return False
+            self._held[checkpoint_id] = (token, self._world.now() + seconds)
+            return True
+
+    async def release(self, checkpoint_id: str, token: str) -> bool:
+        """Let a card go."""
+        with self._turn:
+            return self._holder(checkpoint_id) == token and self._held.pop(checkpoint_id, None) is not None
+
+    def _put(self, card: Card, expected: int) -> Put:
         there = self._cards.get(card.id)
         if there is None:
             if expected:
@@ -45,48 +114,9 @@ class MemoryShelf:
         self._cards[card.id] = card._replace(sequence=there.sequence, created_at=there.created_at)
         return Put.STORED
 
-    async def get(self, checkpoint_id: str) -> Card | None:
-        """Return a card, or None."""
-        return self._cards.get(checkpoint_id)
-
-    async def delete(self, checkpoint_id: str) -> bool:
-        """Remove a card; return whether there was one."""
+    def _delete(self, checkpoint_id: str) -> bool:
         self._held.pop(checkpoint_id, None)
         return self._cards.pop(checkpoint_id, None) is not None
-
-    async def query(self, wanted: Wanted) -> list[Card]:
-        """Return cards, newest first."""
-        found = [card for card in self._cards.values() if fits(card, wanted)]
-        return newest_first(found)[: wanted.limit]
-
-    async def skeleton(self, wanted: Wanted) -> list[Card]:
-        """Return cards without their data."""
-        return [card._replace(data=b"") for card in await self.query(wanted)]
-
-    async def delete_all(self, cards: Sequence[Card]) -> int:
-        """Remove those of *cards* that still have the same revision."""
-        still = [card for card in cards if (there := self._cards.get(card.id)) and there.revision == card.revision]
-        return sum([await self.delete(card.id) for card in still])
-
-    async def claim(self, checkpoint_id: str, token: str, seconds: float) -> bool:
-        """Let *token* hold a card; see ``Shelf``."""
-        there = self._cards.get(checkpoint_id)
-        if there is None or there.status in DONE or self._holder(checkpoint_id) is not None:
-            return False
-        self._cards[checkpoint_id] = there._replace(revision=there.revision + 1)
-        self._held[checkpoint_id] = (token, self._world.now() + seconds)
-        return True
-
-    async def extend(self, checkpoint_id: str, token: str, seconds: float) -> bool:
-        """Hold a card for *seconds* from now."""
-        if self._holder(checkpoint_id) != token:
-            return False
-        self._held[checkpoint_id] = (token, self._world.now() + seconds)
-        return True
-
-    async def release(self, checkpoint_id: str, token: str) -> bool:
-        """Let a card go."""
-        return self._holder(checkpoint_id) == token and self._held.pop(checkpoint_id, None) is not None
 
     def _holder(self, checkpoint_id: str) -> str | None:
         token, until = self._held.get(checkpoint_id, (None, 0.0))
@@ -104,19 +134,23 @@ def fits(card: Card, wanted: Wanted) -> bool:
     )
 
 
-def newest_first(cards: Sequence[Card]) -> list[Card]:
-    """Return *cards* in the order in which lists show them."""
-    return sorted(cards, key=lambda card: (card.created_at, card.sequence), reverse=True)
-
-
 class InMemoryCheckpointBackend(CheckpointBackend):
     """Flow checkpoints in memory, lost with the process."""
 
-    def __init__(self, *, world: World | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        max_bytes: int = MAX_BYTES,
+        max_checkpoints: int | None = None,
+        ttl: Duration | None = None,
+        world: World | None = None,
+    ) -> None:
         surroundings = world or RealWorld()
+        shelf = MemoryShelf(surroundings)
 
         async def opened() -> MemoryShelf:
             return shelf
 
-        shelf = MemoryShelf(surroundings)
-        super().__init__(opened, one=True, world=surroundings)
+        super().__init__(
+            Sides(opened), max_bytes=max_bytes, max_checkpoints=max_checkpoints, ttl=ttl, world=surroundings
+        )

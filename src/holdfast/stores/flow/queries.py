@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from holdfast.db.identifiers import check_identifier, quote
+from holdfast.db.identifiers import qualified, quote
+from holdfast.db.migrations import key_collation
 from holdfast.db.queries import Queries
-
-if TYPE_CHECKING:
-    from holdfast.db.url import DialectName
+from holdfast.db.url import DialectName
+from holdfast.errors import InvalidIdentifier
 
 TABLE = "holdfast_flow_checkpoints"
 _FOLDER = Path(__file__).with_name("sql")
-_INDEXES = ("by_flow", "by_run", "by_wf_run", "waiting", "due")
+_INDEXES = ("flow_created", "flow_status", "run", "wf_run", "waiting", "due")
 _LONGEST = 63  # of a name on PostgreSQL, which cuts longer ones in silence
 
 
@@ -23,16 +22,28 @@ def flow_queries(
     table_name: str = TABLE,
     *,
     clock_offset_ms: str | None = None,
-    key_collation: str = "utf8mb4_nopad_bin",
+    server_version: str = "MariaDB",
 ) -> Queries:
     """Load the queries; *table_name* may have a schema before a dot. Raises ``InvalidIdentifier``."""
-    *schema, table = table_name.split(".", 1)
-    for part in (*schema, table):
-        check_identifier(part, dialect, "table")
-    names = {f"cards_{index}": quote(_index_name(table, index), dialect, "index") for index in _INDEXES}
-    cards = ".".join(quote(part, dialect, "table") for part in (*schema, table))
-    fragments = {"cards": cards, "key_collation": key_collation, **names}
+    schema, table = split_name(table_name, dialect)
+    indexes = {f"cards_{index}": quote(_index_name(table, index), dialect, "index") for index in _INDEXES}
+    fragments = {
+        "cards": qualified(schema, table, dialect),
+        "schema": quote(schema or "public", dialect, "schema"),
+        "schema_name": "NULL" if schema is None else f"'{schema}'",
+        "table_name": f"'{table}'",
+        "key_collation": key_collation(server_version),
+        **indexes,
+    }
     return Queries.load(dialect, folder=_FOLDER, fragments=fragments, clock_offset_ms=clock_offset_ms)
+
+
+def split_name(table_name: str, dialect: DialectName) -> tuple[str | None, str]:
+    """Return the schema, or None, and the table. Their characters are checked by whoever quotes them."""
+    schema, dot, table = table_name.rpartition(".")
+    if dot and dialect is DialectName.SQLITE:
+        raise InvalidIdentifier("A table of SQLite has no schema before its name; name another file instead.")
+    return schema if dot else None, table
 
 
 def _index_name(table: str, index: str) -> str:

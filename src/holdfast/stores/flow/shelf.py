@@ -47,6 +47,7 @@ class Put(Enum):
     STORED = "stored"
     MISSING = "there is none of this id"
     STALE = "there is another revision"
+    LOST = "the claim it was to follow is over"
 
 
 class Shelf(Protocol):
@@ -61,15 +62,21 @@ class Shelf(Protocol):
     async def put(self, card: Card, expected: int) -> Put:
         """Store *card* if the one of its id has the revision *expected*; 0 means that there is none.
 
-        A card that is already there with the same revision and data counts as stored: an earlier try has landed.
-        A card never changes its flow.
+        A write of this very call that has landed before, its reply lost, counts as stored. A card never changes its
+        flow, nor when it was created.
+        """
+
+    async def follow(self, card: Card, before: str, token: str, seconds: float) -> Put:
+        """Store *card*, a new one, and let *token* hold it for *seconds* instead of the card *before*, in one.
+
+        ``LOST`` if *token* does not hold that one any more: nothing is stored then.
         """
 
     async def get(self, checkpoint_id: str) -> Card | None:
         """Return a card, or None."""
 
     async def delete(self, checkpoint_id: str) -> bool:
-        """Remove a card; return whether there was one."""
+        """Remove a card; return whether there was one. True also if a reply was lost and it is gone now."""
 
     async def query(self, wanted: Wanted) -> list[Card]:
         """Return cards, newest first. ``due_at`` finds those that wait for a moment not after it."""

@@ -13,10 +13,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from holdfast.errors import ConfigurationError
+from holdfast.errors import ConfigurationError, NotFoundError, StorageError
 from holdfast.model.world import RealWorld
 from holdfast.stores.flow.asking import Conversation, WaitingForInput, enter
-from holdfast.stores.flow.errors import NotFoundError, StorageError
 from holdfast.stores.flow.model import CheckpointBehavior, CheckpointStatus, FlowCheckpoint, NodeCheckpointState
 
 if TYPE_CHECKING:

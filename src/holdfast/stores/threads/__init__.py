@@ -4,5 +4,6 @@ from holdfast.stores.threads.queries import thread_queries
 from holdfast.stores.threads.records import Found, LargeValue, Place, Saved, Span, Write
 from holdfast.stores.threads.sql_threads import SQLThreads
 from holdfast.stores.threads.threads import Threads
+from holdfast.stores.threads.walking import Walk
 
-__all__ = ["Found", "LargeValue", "Place", "SQLThreads", "Saved", "Span", "Threads", "Write", "thread_queries"]
+__all__ = ["Found", "LargeValue", "Place", "SQLThreads", "Saved", "Span", "Threads", "Walk", "Write", "thread_queries"]

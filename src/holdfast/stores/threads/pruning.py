@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from holdfast.stores.threads.records import Place
+
+_DELTAS = "counters_since_delta_snapshot"
 
 
 class Bone(NamedTuple):
@@ -17,6 +21,11 @@ class Bone(NamedTuple):
     parent_id: str | None
     large: Mapping[str, str]
     deltas: frozenset[str]
+
+
+def bone(place: Place, parent_id: str | None, metadata: str | bytes, large: Mapping[str, str]) -> Bone:
+    """Return what must be known of a checkpoint, whose metadata is JSON."""
+    return Bone(place, parent_id, large, frozenset(msgspec.json.decode(metadata).get(_DELTAS) or ()))
 
 
 def to_delete(bones: Iterable[Bone]) -> list[Place]:

@@ -9,18 +9,16 @@ import msgspec
 from holdfast.db.migrations import SCHEMA, Migrator
 from holdfast.db.pipeline import Pipeline
 from holdfast.stores.threads.facts import PutAll, checkpoint_rows, single_checkpoints, single_writes, write_rows
-from holdfast.stores.threads.pruning import Bone, orphans, to_delete
+from holdfast.stores.threads.pruning import Bone, bone, orphans, to_delete
 from holdfast.stores.threads.queries import thread_queries
 from holdfast.stores.threads.records import Found, LargeValue, Place, Saved, Span, Write, in_order
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import Callable, Sequence
 
     from holdfast.db.manager import ConnectionManager
     from holdfast.db.session import Row, Transaction
 
-_PAGE = 100
-_DELTAS = "counters_since_delta_snapshot"
 _CHECKPOINT, _VALUE = 0, 1  # the parts of an answer
 _pairs = msgspec.json.Decoder(list[tuple[str, str]]).decode
 
@@ -68,22 +66,19 @@ class SQLThreads:
 
     async def find(self, thread_id: str, checkpoint_ns: str, checkpoint_id: str | None) -> Found | None:
         """Return a checkpoint, by default the newest, or None."""
-        found = await self._page(Span(thread_id, checkpoint_ns, checkpoint_id), None, 1)
+        found = await self.page(Span(thread_id, checkpoint_ns, checkpoint_id), None, 1)
         return found[0] if found else None
 
-    async def walk(self, span: Span, wanted: Callable[[Saved], bool], most: int | None) -> AsyncIterator[Found]:
-        """Yield the checkpoints of *span* that are *wanted*, newest first, at most so many."""
-        after: Place | None = None
-        left = most
-        while left is None or left > 0:
-            page = await self._page(span, after, _PAGE)
-            for found in page:
-                if wanted(found.saved) and (left is None or left > 0):
-                    yield found
-                    left = None if left is None else left - 1
-            if len(page) < _PAGE:
-                return
-            after = page[-1].saved.place
+    async def page(self, span: Span, after: Place | None, most: int) -> list[Found]:
+        """Return so many checkpoints of *span*, newest first, that come after *after*."""
+        given = {name: value for name, value in span._asdict().items() if value is not None}
+        if after is not None:
+            given |= {
+                "after_id": after.checkpoint_id,
+                "after_thread": after.thread_id,
+                "after_ns": after.checkpoint_ns,
+            }
+        return _together(await self._manager.fetch(self._queries["thread_page"], **given, most=most))
 
     async def delete_thread(self, thread_id: str) -> None:
         """Delete everything of a thread."""
@@ -134,16 +129,6 @@ class SQLThreads:
         if alone := orphans(values, bones, gone):
             await transaction.execute_batch(self._queries["values_delete"], alone)
 
-    async def _page(self, span: Span, after: Place | None, most: int) -> list[Found]:
-        given = {name: value for name, value in span._asdict().items() if value is not None}
-        if after is not None:
-            given |= {
-                "after_id": after.checkpoint_id,
-                "after_thread": after.thread_id,
-                "after_ns": after.checkpoint_ns,
-            }
-        return _together(await self._manager.fetch(self._queries["thread_page"], **given, most=most))
-
 
 def _together(rows: Sequence[Row]) -> list[Found]:
     """Make checkpoints of the parts of an answer."""
@@ -178,5 +163,4 @@ def _place(row: Row) -> Place:
 
 
 def _bone(row: Row) -> Bone:
-    deltas = msgspec.json.decode(row["metadata"]).get(_DELTAS) or ()
-    return Bone(_place(row), row["parent_id"], dict(_pairs(row["large"])), frozenset(deltas))
+    return bone(_place(row), row["parent_id"], row["metadata"], dict(_pairs(row["large"])))

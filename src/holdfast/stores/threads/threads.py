@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import Sequence
 
     from holdfast.stores.threads.records import Found, LargeValue, Place, Saved, Span, Write
 
@@ -28,8 +28,11 @@ class Threads(Protocol):
     async def find(self, thread_id: str, checkpoint_ns: str, checkpoint_id: str | None) -> Found | None:
         """Return a checkpoint, by default the newest, or None."""
 
-    def walk(self, span: Span, wanted: Callable[[Saved], bool], most: int | None) -> AsyncIterator[Found]:
-        """Yield the checkpoints of *span* that are *wanted*, newest first, at most so many."""
+    async def page(self, span: Span, after: Place | None, most: int) -> list[Found]:
+        """Return so many checkpoints of *span*, newest first, that come after *after*.
+
+        What has the same id in several threads has an order of its own, always the same.
+        """
 
     async def delete_thread(self, thread_id: str) -> None:
         """Delete everything of a thread."""

@@ -15,6 +15,7 @@ from holdfast.workflows.control.deleting import Deleting
 from holdfast.workflows.control.forking import Forking, Place
 from holdfast.workflows.control.refusals import not_found, refused_because
 from holdfast.workflows.control.resuming import Resuming
+from holdfast.workflows.messaging.going_back import GoingBack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -55,6 +56,11 @@ class Control:
         self._forking = Forking(self._changing, queries)
         self._deleting = Deleting(self._changing, queries)
         self._json = PortableJSON()
+
+    @property
+    def cancelling(self) -> Cancelling:
+        """What cancels runs within a transaction of somebody else's."""
+        return self._cancelling
 
     def on_behalf(self, names: Callable[[int], str]) -> Control:
         """Return a control for one change whose key, and whose forks' ids, are *names*: the same when it is repeated.
@@ -104,10 +110,13 @@ class Control:
         place.check()
         where = place._asdict()
         where.pop("start_step")
+        going_back = GoingBack(self._queries)
 
         async def write(transaction: Transaction, rows: Sequence[tuple[str]], key: str) -> None:
             await write_each(transaction, self._queries["runs_rewind"], rows, key=key, **where)
             await write_each(transaction, self._queries["steps_cut"], rows, start_step=start_step)
+            await write_each(transaction, self._queries["streams_cut"], rows, start_step=start_step)
+            await going_back.cut(transaction, [(each, start_step) for (each,) in rows])
 
         return await self._changing.each(ids, self._changing.simply(Event.REWIND, write))
 

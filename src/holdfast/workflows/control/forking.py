@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from holdfast.errors import ConfigurationError, WorkflowConflict
 from holdfast.workflows.control.changing import fetch_each, write_each
 from holdfast.workflows.control.refusals import not_found
+from holdfast.workflows.messaging.going_back import GoingBack
+from holdfast.workflows.streams.entries import CLOSED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,9 +39,11 @@ class Forking:
 
     def __init__(self, changing: Changing, queries: Queries) -> None:
         self._changing = changing
+        self._queries = queries
         self._stand = queries["runs_stand"]
         self._fork = queries["runs_fork"]
         self._copy = queries["steps_copy"]
+        self._copy_streams = queries["streams_copy"]
         self._forked = queries["runs_forked"]
 
     def runs(self, new_ids: Mapping[str, str], key: str, place: Place) -> Work[None]:
@@ -51,6 +55,7 @@ class Forking:
         """
         pairs = list(new_ids.items())
         originals = [(old,) for old, _ in pairs]
+        going_back = GoingBack(self._queries)
 
         async def work(transaction: Transaction) -> None:
             if await self._are_there(transaction, list(new_ids.values()), key):
@@ -66,6 +71,8 @@ class Forking:
                 **place._asdict(),
             )
             await write_each(transaction, self._copy, pairs, start_step=place.start_step)
+            await write_each(transaction, self._copy_streams, pairs, start_step=place.start_step, closed=CLOSED)
+            await going_back.copy(transaction, pairs, place.start_step)
             await write_each(transaction, self._forked, originals)
 
         return work

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import msgspec
@@ -14,7 +14,7 @@ from holdfast.workflows.run import LONGEST_ID
 FORMAT = "holdfast.workflow"
 FORMAT_VERSION = 1
 _LONGEST_NAME = 255
-_PAYLOADS = {"inputs", "output", "error", "authenticated_roles", "attributes"}
+_PAYLOADS = {"inputs", "output", "error", "authenticated_roles", "attributes", "value", "message"}
 _TIMES = ("created_at", "started_at_epoch_ms", "completed_at")
 
 
@@ -77,14 +77,55 @@ class StepDocument:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StreamEntryDocument:
+    """A row of a stream."""
+
+    key: str
+    offset: int
+    value: str
+    serialization: str | None = None
+    function_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageDocument:
+    """The row of a message to the run."""
+
+    message_uuid: str
+    topic: str
+    message: str | None = None
+    created_at_epoch_ms: int
+    serialization: str | None = None
+    consumed: bool = False
+    consumed_by_function_id: int | None = None
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventDocument:
+    """A row of the history of events."""
+
+    key: str
+    value: str | None = None
+    function_id: int
+    serialization: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """A run, its operations in order, and the ids of its children, which are documents of their own."""
+    """A run, its operations in order, its streams, its messages and events, and the ids of its children.
+
+    The children are documents of their own.
+    """
 
     format: str
     format_version: int
     workflow: RunDocument
     steps: list[StepDocument]
     children: list[str]
+    streams: list[StreamEntryDocument] = field(default_factory=list)
+    messages: list[MessageDocument] = field(default_factory=list)
+    events: list[EventDocument] = field(default_factory=list)
 
     def as_json(self) -> dict[str, Any]:
         """Return the document as plain values."""
@@ -102,12 +143,21 @@ class Document:
         _check_names(document.get("workflow"), RunDocument, "workflow")
         for step in document["steps"] if isinstance(document.get("steps"), list) else ():
             _check_names(step, StepDocument, "steps")
+        for entry in document["streams"] if isinstance(document.get("streams"), list) else ():
+            _check_names(entry, StreamEntryDocument, "streams")
+        for message in document["messages"] if isinstance(document.get("messages"), list) else ():
+            _check_names(message, MessageDocument, "messages")
+        for event in document["events"] if isinstance(document.get("events"), list) else ():
+            _check_names(event, EventDocument, "events")
         try:
             read = msgspec.convert(document, cls)
         except msgspec.ValidationError as error:
             raise _misfit(str(error)) from None
         _check_run(read.workflow)
         _check_steps(read.steps)
+        _check_streams(read.streams)
+        _check_messages(read.messages)
+        _check_events(read.events)
         return read
 
 
@@ -128,6 +178,23 @@ def run_row(run: RunDocument, workflow_id: str, creation_key: str) -> tuple[Any,
 def step_row(workflow_id: str, step: StepDocument) -> tuple[Any, ...]:
     """Return the row of ``steps_import``."""
     return (workflow_id, *asdict(step).values())
+
+
+def stream_row(workflow_id: str, entry: StreamEntryDocument) -> tuple[Any, ...]:
+    """Return the row of ``streams_import``."""
+    return (workflow_id, *asdict(entry).values())
+
+
+def message_row(workflow_id: str, message: MessageDocument, *, renamed: bool) -> tuple[Any, ...]:
+    """Return the row of ``messages_import``; of a run that has another id now, the messages have others too."""
+    row = asdict(message)
+    taken = row.pop("message_uuid")
+    return (f"{workflow_id}-m{message.sequence}"[-LONGEST_ID:] if renamed else taken, workflow_id, *row.values())
+
+
+def event_row(workflow_id: str, event: EventDocument) -> tuple[Any, ...]:
+    """Return the row of ``events_import``."""
+    return workflow_id, event.key, event.value, event.serialization, event.function_id
 
 
 def check_id(workflow_id: str) -> None:
@@ -160,7 +227,32 @@ def _check_steps(steps: list[StepDocument]) -> None:
             raise _misfit(f"two of its steps have the same {what}")
 
 
-def _check_texts(part: RunDocument | StepDocument, place: str) -> None:
+def _check_streams(entries: list[StreamEntryDocument]) -> None:
+    for entry in entries:
+        _check_texts(entry, f"streams[{entry.key[:40]}, {entry.offset}]")
+    if len({(entry.key, entry.offset) for entry in entries}) != len(entries):
+        raise _misfit("two entries of a stream have the same offset")
+
+
+def _check_messages(messages: list[MessageDocument]) -> None:
+    for message in messages:
+        _check_texts(message, f"messages[{message.sequence}]")
+    for what in ("message_uuid", "sequence"):
+        if len({getattr(message, what) for message in messages}) != len(messages):
+            raise _misfit(f"two of its messages have the same {what}")
+
+
+def _check_events(events: list[EventDocument]) -> None:
+    for event in events:
+        _check_texts(event, f"events[{event.key[:40]}, {event.function_id}]")
+    if len({(event.key, event.function_id) for event in events}) != len(events):
+        raise _misfit("an operation has set an event twice")
+
+
+_Part = RunDocument | StepDocument | StreamEntryDocument | MessageDocument | EventDocument
+
+
+def _check_texts(part: _Part, place: str) -> None:
     for each in fields(part):
         value = getattr(part, each.name)
         if isinstance(value, str):
@@ -184,4 +276,19 @@ def _misfit(told: str) -> ConfigurationError:
     return ConfigurationError(f"The document cannot be imported: {told}. Nothing was written.")
 
 
-__all__ = ["FORMAT", "FORMAT_VERSION", "Document", "RunDocument", "StepDocument", "check_id", "run_row", "step_row"]
+__all__ = [
+    "FORMAT",
+    "FORMAT_VERSION",
+    "Document",
+    "EventDocument",
+    "MessageDocument",
+    "RunDocument",
+    "StepDocument",
+    "StreamEntryDocument",
+    "check_id",
+    "event_row",
+    "message_row",
+    "run_row",
+    "step_row",
+    "stream_row",
+]

@@ -9,13 +9,20 @@ from holdfast.workflows.looking.document import (
     FORMAT,
     FORMAT_VERSION,
     Document,
+    EventDocument,
+    MessageDocument,
     RunDocument,
     StepDocument,
+    StreamEntryDocument,
     check_id,
+    event_row,
+    message_row,
     run_row,
     step_row,
+    stream_row,
 )
 from holdfast.workflows.looking.looking import not_found
+from holdfast.workflows.messaging.going_back import GoingBack
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,13 +50,13 @@ class Transfer:
 
         Payloads are in it as they are stored: who imports it needs the same keys.
         """
+        parts = ("steps_export", "children_export", "streams_export", "messages_export", "events_export")
 
-        async def read(transaction: Transaction) -> tuple[Row | None, list[Row], list[Row]]:
+        async def read(transaction: Transaction) -> tuple[Row | None, list[list[Row]]]:
             row = await transaction.fetchone(self._queries["run_export"], workflow_id=workflow_id)
-            steps = await transaction.fetch(self._queries["steps_export"], workflow_id=workflow_id)
-            return row, steps, await transaction.fetch(self._queries["children_export"], workflow_id=workflow_id)
+            return row, [await transaction.fetch(self._queries[part], workflow_id=workflow_id) for part in parts]
 
-        row, steps, children = await self._manager.run(read, isolation="REPEATABLE READ")
+        row, (steps, children, streams, messages, events) = await self._manager.run(read, isolation="REPEATABLE READ")
         if row is None:
             raise not_found(workflow_id)
         return Document(
@@ -58,6 +65,9 @@ class Transfer:
             workflow=RunDocument(**(row | {"was_forked_from": bool(row["was_forked_from"])})),
             steps=[StepDocument(**step) for step in steps],
             children=[child["workflow_uuid"] for child in children],
+            streams=[_entry(row) for row in streams],
+            messages=[MessageDocument(**(each | {"consumed": bool(each["consumed"])})) for each in messages],
+            events=[EventDocument(**each) for each in events],
         ).as_json()
 
     async def import_(
@@ -106,7 +116,36 @@ class Transfer:
         steps = [step_row(workflow_id, step) for step in document.steps]
         for begin in range(0, len(steps), _AT_ONCE):
             await transaction.execute_batch(self._queries["steps_import"], steps[begin : begin + _AT_ONCE])
+        entries = [stream_row(workflow_id, entry) for entry in document.streams]
+        for begin in range(0, len(entries), _AT_ONCE):
+            await transaction.execute_batch(self._queries["streams_import"], entries[begin : begin + _AT_ONCE])
+        await self._write_messages(transaction, document, workflow_id)
         return None
+
+    async def _write_messages(self, transaction: Transaction, document: Document, workflow_id: str) -> None:
+        """Write the messages to the run, and what it has set; of each event what was set last is what it is now."""
+        renamed = workflow_id != document.workflow.workflow_uuid
+        messages = [message_row(workflow_id, each, renamed=renamed) for each in document.messages]
+        if messages:
+            last = max(each.sequence for each in document.messages)
+            await transaction.execute(self._queries["counter_import"], workflow_id=workflow_id, last_sequence=last)
+        for begin in range(0, len(messages), _AT_ONCE):
+            await transaction.execute_batch(self._queries["messages_import"], messages[begin : begin + _AT_ONCE])
+        events = [event_row(workflow_id, each) for each in document.events]
+        for begin in range(0, len(events), _AT_ONCE):
+            await transaction.execute_batch(self._queries["events_import"], events[begin : begin + _AT_ONCE])
+        if events:
+            await GoingBack(self._queries).restore(transaction, [workflow_id])
+
+
+def _entry(row: Row) -> StreamEntryDocument:
+    return StreamEntryDocument(
+        key=row["stream"],
+        offset=row["place"],
+        value=row["value"],
+        serialization=row["serialization"],
+        function_id=row["function_id"],
+    )
 
 
 __all__ = ["OnConflict", "Transfer"]

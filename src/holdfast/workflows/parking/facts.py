@@ -13,12 +13,13 @@ if TYPE_CHECKING:
     from holdfast.db.operation import Values
     from holdfast.db.queries import Queries
     from holdfast.db.session import Row, Transaction
+    from holdfast.workflows.parking.waits import Wait
 
 
 class PutAwayRuns(EndRuns):
     """PENDING -> DELAYED by its holder, until a moment or until something happens.
 
-    Rows are those of the query ``run_put_away`` and, as a fifth value, the ids of the runs whose results it waits for.
+    Rows are those of the query ``run_put_away`` and, as a fifth value, the wait itself.
     """
 
     def __init__(self, queries: Queries, parking: Queries) -> None:
@@ -32,10 +33,16 @@ class PutAwayRuns(EndRuns):
         plain = [row[:4] for row in rows]
         outcomes = await super().apply(transaction, plain)
         await transaction.execute_batch(self._forget, plain)
-        waits = [(row[0], row[1], "result", result) for row in rows for result in row[4]]
+        waits = [(row[0], row[1], *each) for row in rows for each in _noted(row[4])]
         if waits:
             await transaction.execute_batch(self._note, waits)
         return outcomes
 
     def _is_mine(self, found: Row | None, row: Values) -> bool:
         return found is not None and found["change_key"] == row[1]
+
+
+def _noted(wait: Wait) -> list[tuple[str, str, str | None, str | None]]:
+    """Return kind and key of all that ends a wait, and, of what is no result, whose it is and what it is called."""
+    results = [("result", each, None, None) for each in wait.results]
+    return results + [(each.kind, each.digest(), each.workflow_id, each.key) for each in wait.things]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING
 
 from holdfast import faults
@@ -14,13 +13,13 @@ from holdfast.model.workflow import WorkflowStatus
 from holdfast.workflows.parking.facts import PutAwayRuns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator
+    from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
     from typing import Any
 
     from holdfast.db.pipeline import Pipeline
     from holdfast.db.queries import Queries
     from holdfast.model.world import World
-    from holdfast.workflows.parking.waits import Parts, Wait
+    from holdfast.workflows.parking.waits import Awaited, Parts, Wait
     from holdfast.workflows.results import Results
     from holdfast.workflows.run import Run
     from holdfast.workflows.runner import Runner
@@ -38,8 +37,8 @@ class PutAway(Superseded):
 class Parker:
     """Decides when a run is put away, and does it. Its tasks live on the loop; waits begin on threads too.
 
-    A sleep is as long as it is: the run is put away at once. Results may come at any moment: it is put away once it has
-    waited for so long.
+    A sleep is as long as it is: the run is put away at once. Results, messages and events may come at any moment: it is
+    put away once it has waited for so long.
     """
 
     def __init__(
@@ -52,6 +51,8 @@ class Parker:
         world: World,
         now: Callable[[], float],
         on_loop: Callable[[Callable[[], None]], bool],
+        have_come: Callable[[Sequence[Awaited]], Awaitable[bool]],
+        put_away: Callable[[], None],
         *,
         after: float,
     ) -> None:
@@ -62,10 +63,13 @@ class Parker:
         self._world = world
         self._now = now
         self._on_loop = on_loop
+        self._have_come = have_come
+        self._noticed = put_away
         self._after = after
         self._patient: dict[Run, tuple[int, float]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._watching = False
+        self._watcher: asyncio.Task[None] | None = None
         self._stopped = False
 
     @contextmanager
@@ -89,6 +93,8 @@ class Parker:
         """Put nothing away any more; what is under way ends first."""
         self._stopped = True
         self._patient.clear()
+        if self._watcher is not None:
+            self._watcher.cancel()  # it sleeps
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _consider(self, run: Run) -> None:
@@ -96,24 +102,32 @@ class Parker:
         changes, whole = waits.changes, waits.together()
         if whole is None or self._stopped or self._left(whole) < self._after:
             return
-        if not whole.results:
-            self._on_loop(partial(self._begin, self._put_away(run, changes)))
+        if not whole.may_end_at_any_moment:
+            self._on_loop(lambda: self._begin_to_put_away(run, changes))
             return
         self._patient[run] = (changes, self._world.monotonic() + self._after)
         if not self._watching:
             self._watching = True
-            self._on_loop(lambda: self._begin(self._watch()))
+            self._on_loop(self._begin_watch)
 
     def _left(self, wait: Wait) -> float:
         return float("inf") if wait.until_ms is None else wait.until_ms / 1000 - self._now()
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work, name="holdfast-put-away")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _begin_to_put_away(self, run: Run, changes: int) -> None:
+        self._begin(self._put_away(run, changes))
+
+    def _begin_watch(self) -> None:
+        if not self._stopped:
+            self._watcher = self._begin(self._watch())
 
     async def _watch(self) -> None:
-        """Put away those whose patience is over, until there are none left who wait for results."""
+        """Put away those whose patience is over, until there are none left who wait for what may come at any moment."""
         while self._patient:
             await self._world.sleep(self._after / _LOOKS)
             now = self._world.monotonic()
@@ -122,13 +136,13 @@ class Parker:
                     self._patient.pop(run, None)
                 elif now >= due:
                     self._patient.pop(run, None)
-                    self._begin(self._put_away(run, changes))
+                    self._begin_to_put_away(run, changes)
         self._watching = False
 
     async def _has_come(self, wait: Wait) -> bool:
-        if not wait.results:
-            return False
         try:
+            if wait.things and await self._have_come(wait.things):
+                return True
             found = [await self._results.look(each) for each in wait.results]
         except DatabaseError:  # it is away: whoever waits goes on waiting here
             return True
@@ -147,10 +161,11 @@ class Parker:
             return
         logger.debug("Run %s is put away; it waits for a %s.", run.id, whole.kind)
         self._runner.stop(run, PutAway("it waits for long, and was put away"))
-        row = (run.id, run.token, whole.until_ms, whole.kind, whole.results)
+        row = (run.id, run.token, whole.until_ms, whole.kind, whole)
         try:
             await self._pipeline.write(self._kind, row)
         except (Superseded, PipelineClosed, WentBack) as lost:
             logger.info("Run %s was not put away: %s", run.id, lost)
             return
+        self._noticed()
         faults.point("run.put_away")

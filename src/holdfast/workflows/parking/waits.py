@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
+from hashlib import blake2b
+from typing import NamedTuple
 
 
 class Parts:
@@ -15,9 +17,22 @@ class Parts:
         self.open = 0
 
 
+class Awaited(NamedTuple):
+    """Something that a run may wait for: a message to it of a topic, or an event of some run under a key."""
+
+    kind: str
+    workflow_id: str
+    key: str
+
+    def digest(self) -> str:
+        """Return a key of a bounded length that tells this one from all others of its kind."""
+        whole = f"{len(self.workflow_id)} {self.workflow_id} {self.key}"
+        return blake2b(whole.encode(), digest_size=16).hexdigest()
+
+
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """What a branch waits for: a moment, in milliseconds since the epoch, or the end of one of several runs.
+    """What a branch waits for: a moment, in milliseconds since the epoch, the end of one of several runs, or *things*.
 
     A branch that waits for *parts* it has opened is about to go on when the last of them has ended.
     """
@@ -25,16 +40,25 @@ class Wait:
     until_ms: int | None = None
     results: tuple[str, ...] = ()
     parts: Parts | None = None
+    things: tuple[Awaited, ...] = ()
 
     def and_also(self, other: Wait) -> Wait:
         """Return what whoever waits for either is woken by."""
         moments = [each for each in (self.until_ms, other.until_ms) if each is not None]
-        return Wait(min(moments, default=None), self.results + other.results)
+        results, things = self.results + other.results, self.things + other.things
+        return Wait(min(moments, default=None), results, things=things)
 
     @property
     def kind(self) -> str:
         """A word for people."""
-        return "result" if self.results else "sleep"
+        if self.results:
+            return "result"
+        return self.things[0].kind if self.things else "sleep"
+
+    @property
+    def may_end_at_any_moment(self) -> bool:
+        """Whether it is for more than a moment that is known."""
+        return bool(self.results or self.things)
 
 
 class Waits:
@@ -90,4 +114,4 @@ class Waits:
                 if each.parts is not None and not each.parts.open:
                     return None
                 whole = whole.and_also(each)
-        return whole if whole.until_ms is not None or whole.results else None
+        return whole if whole.until_ms is not None or whole.may_end_at_any_moment else None

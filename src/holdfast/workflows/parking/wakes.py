@@ -9,44 +9,61 @@ from typing import TYPE_CHECKING
 from holdfast.errors import DatabaseError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from holdfast.db.manager import ConnectionManager
     from holdfast.db.queries import Queries
     from holdfast.db.session import Row, Transaction
+    from holdfast.workflows.parking.waits import Awaited
 
 logger = logging.getLogger("holdfast.dispatch")
 
 _AT_ONCE = 1000
+_FROM_THE_START = ("", "", "")
 
 
 class Wakes:
     """Finds the runs whose wait is over. Lives on the loop.
 
-    A wake-up that is lost, because whoever ended the awaited run died, or because the run was put away at the same
-    moment, costs one poll: ``sweep`` goes through all waits, so many at a time.
+    A wake-up that is lost, because whoever brought about what was awaited died, or because the run was put away at the
+    same moment, costs one poll: ``sweep`` goes through all waits, so many at a time.
     """
 
     def __init__(self, manager: ConnectionManager, parking: Queries, woken: Callable[[], None]) -> None:
         self._manager = manager
         self._queries = parking
         self._woken = woken
-        self._after = ""
-        self._ended: list[str] = []
+        self._after = _FROM_THE_START
+        self._told: list[tuple[str, str]] = []
         self._task: asyncio.Task[None] | None = None
-        self.any = False  # whether somebody was put away for a result when the dispatcher last looked
+        self.any = False  # whether somebody was put away for more than a moment when the dispatcher last looked
+
+    def put_away(self) -> None:
+        """Take notice that a run was put away here: what ends its wait may be told before the dispatcher looks."""
+        self.any = True
 
     def ended(self, workflow_id: str) -> None:
         """Say that a run has ended; whoever was put away for its result is woken soon."""
+        self._tell_soon([("result", workflow_id)])
+
+    def happened(self, things: Iterable[Awaited]) -> None:
+        """Say that messages have arrived, or events were set; whoever was put away for them is woken soon."""
+        self._tell_soon((each.kind, each.digest()) for each in things)
+
+    def _tell_soon(self, what: Iterable[tuple[str, str]]) -> None:
         if self.any:
-            self._ended.append(workflow_id)
+            self._told += what
             if self._task is None or self._task.done():
                 self._task = asyncio.get_running_loop().create_task(self._tell(), name="holdfast-wakes")
 
     async def sweep(self) -> int:
         """Wake the next of those whose wait is over, and forget waits nobody has any more; return how many woke."""
-        rows = await self._manager.fetch(self._queries["waits_look"], after=self._after, most=_AT_ONCE)
-        self._after = rows[-1]["wait_key"] if len(rows) == _AT_ONCE else ""
+        kind, key, run = self._after
+        rows = await self._manager.fetch(
+            self._queries["waits_look"], after_kind=kind, after_key=key, after_run=run, most=_AT_ONCE
+        )
+        last = rows[-1] if len(rows) == _AT_ONCE else None
+        self._after = _FROM_THE_START if last is None else (last["wait_kind"], last["wait_key"], last["workflow_uuid"])
         over = [row for row in rows if row["happened"] or not row["waits"]]
         return await self._wake(over) if over else 0
 
@@ -56,19 +73,19 @@ class Wakes:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def _tell(self) -> None:
-        while self._ended:
-            ended, self._ended = self._ended[:_AT_ONCE], self._ended[_AT_ONCE:]
+        while self._told:
+            told, self._told = list(dict.fromkeys(self._told[:_AT_ONCE])), self._told[_AT_ONCE:]
             query = self._queries["waits_of"]
 
-            async def work(transaction: Transaction, ended: list[str] = ended) -> list[Row]:
-                return await transaction.fetch_batch(query, [("result", each) for each in ended])  # noqa: B023 -- the same
+            async def work(transaction: Transaction, told: list[tuple[str, str]] = told) -> list[Row]:
+                return await transaction.fetch_batch(query, told)  # noqa: B023 -- the same
 
             try:
                 found = await self._manager.run(work)
                 if found:
                     await self._wake(found)
             except DatabaseError as error:  # the next poll finds them
-                logger.warning("Waking runs that wait for a result is left to the next poll: %s", error)
+                logger.warning("Waking runs that were put away is left to the next poll: %s", error)
 
     async def _wake(self, waits: list[Row]) -> int:
         wake, clear = self._queries["waits_wake"], self._queries["waits_clear"]

@@ -23,7 +23,7 @@ INTERNAL = Queue(queue_id=INTERNAL_QUEUE, name=INTERNAL_QUEUE, priority_enabled=
 class Survey:
     """What was found. ``queues`` are those this process listens to; ``waiting`` names those in which runs wait.
 
-    *due_in* is the seconds until the next delayed run is due, 0 or less if one is.
+    *due_in* is the seconds until the next delayed run is due, 0 or less if one is; *slot_in* the same of schedules.
     """
 
     queues: dict[str, Queue]
@@ -31,6 +31,7 @@ class Survey:
     due_in: float | None
     overdue: bool
     parked: bool
+    slot_in: float | None = None
 
 
 class Surveys:
@@ -53,7 +54,12 @@ class Surveys:
         if first["released"]:
             waiting.add(INTERNAL_QUEUE)
         return Survey(
-            queues, frozenset(waiting), _due_in(first), overdue=bool(first["overdue"]), parked=bool(first["parked"])
+            queues,
+            frozenset(waiting),
+            _seconds_until(first, "due_ms"),
+            overdue=bool(first["overdue"]),
+            parked=bool(first["parked"]),
+            slot_in=_seconds_until(first, "slot_ms"),
         )
 
     async def move_due(self) -> int:
@@ -70,8 +76,8 @@ class Surveys:
         return self._listens is None or name in self._listens
 
 
-def _due_in(row: Row) -> float | None:
-    return None if row["due_ms"] is None else float(row["due_ms"] - row["now_ms"]) / 1000
+def _seconds_until(row: Row, column: str) -> float | None:
+    return None if row[column] is None else float(row[column] - row["now_ms"]) / 1000
 
 
 __all__ = ["INTERNAL", "Survey", "Surveys"]

@@ -118,6 +118,12 @@ FROM {rows} AS r
 LEFT JOIN @workflow_status AS w ON w.workflow_uuid = r.id
 LEFT JOIN @operation_outputs AS o ON o.workflow_uuid = r.id AND o.identity = r.identity;
 
+-- name: runs_hold_to_ask
+-- rows: id text
+-- Waits until no earlier transaction of ours holds these runs any more, and keeps others from beginning.
+SELECT w.workflow_uuid FROM {rows} AS r JOIN @workflow_status AS w ON w.workflow_uuid = r.id
+{hold_runs};
+
 -- name: step_amend
 -- rows: id text, token text, identity text, output text, child_id text
 -- What a record of this transaction says of the runs it enqueued: others, which had the deduplication ids already.
@@ -175,6 +181,17 @@ WHERE (workflow_uuid, function_id) IN (
     SELECT o.workflow_uuid, o.function_id
     FROM {rows} AS r JOIN @workflow_status AS w ON w.workflow_uuid = r.id AND w.change_key = r.token
     JOIN @operation_outputs AS o ON o.workflow_uuid = r.id AND o.function_id >= r.cut
+    WHERE w.status || '' = 'DELAYED'
+);
+
+-- name: run_retry_cut_streams
+-- rows: id text, token text, cut int, delay_ms bigint
+-- What those operations have written to streams goes too; their offsets are given again.
+DELETE FROM @streams
+WHERE (workflow_uuid, "key", "offset") IN (
+    SELECT s.workflow_uuid, s."key", s."offset"
+    FROM {rows} AS r JOIN @workflow_status AS w ON w.workflow_uuid = r.id AND w.change_key = r.token
+    JOIN @streams AS s ON s.workflow_uuid = r.id AND s.function_id >= r.cut
     WHERE w.status || '' = 'DELAYED'
 );
 

@@ -79,6 +79,12 @@ ON DUPLICATE KEY UPDATE workflow_uuid = @operation_outputs.workflow_uuid;
 SELECT o.workflow_uuid, o.identity FROM {rows} AS r
 JOIN @operation_outputs AS o ON o.workflow_uuid = r.id AND o.identity = r.identity AND o.owner_xid = r.token;
 
+-- name: runs_hold_to_ask
+-- rows: id text
+SELECT w.workflow_uuid FROM {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY)
+    ON w.workflow_uuid = r.id
+FOR UPDATE;
+
 -- name: step_amend
 -- rows: id text, token text, identity text, output text, child_id text
 UPDATE {rows} AS r STRAIGHT_JOIN @operation_outputs AS o FORCE INDEX (uq_operation_outputs_identity)
@@ -130,6 +136,13 @@ DELETE o FROM {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMA
     ON w.workflow_uuid = r.id AND w.change_key = r.token AND w.status = 'DELAYED'
 STRAIGHT_JOIN @operation_outputs AS o FORCE INDEX (PRIMARY)
     ON o.workflow_uuid = r.id AND o.function_id >= r.cut;
+
+-- name: run_retry_cut_streams
+-- rows: id text, token text, cut int, delay_ms bigint
+DELETE s FROM {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY)
+    ON w.workflow_uuid = r.id AND w.change_key = r.token AND w.status = 'DELAYED'
+STRAIGHT_JOIN @streams AS s FORCE INDEX (PRIMARY)
+    ON s.workflow_uuid = r.id AND s.function_id >= r.cut;
 
 -- name: runs_release
 -- The answer is only for the log: what was released is ENQUEUED in the same transaction's eyes.

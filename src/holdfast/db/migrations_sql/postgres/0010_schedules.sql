@@ -1,1 +1,28 @@
--- Nothing yet.
+-- Schedules: what fires when. next_due_epoch_ms is the slot that comes next, and empty while the schedule is paused or
+-- has no slot any more: a poll finds what is due by its index. last_run_id is the run of the last slot, for the overlap
+-- policy; passes says how many of (scheduled_at, context) the workflow is given.
+CREATE TABLE @workflow_schedules (
+    schedule_id TEXT NOT NULL PRIMARY KEY,
+    schedule_name TEXT NOT NULL,
+    workflow_name TEXT NOT NULL,
+    workflow_class_name TEXT,
+    schedule TEXT NOT NULL,
+    status TEXT NOT NULL DEFAULT 'ACTIVE',
+    context TEXT NOT NULL,
+    last_fired_at TEXT,
+    automatic_backfill BOOLEAN NOT NULL DEFAULT FALSE,
+    cron_timezone TEXT,
+    queue_name TEXT,
+    context_serialization TEXT,
+    passes INTEGER NOT NULL DEFAULT 2,
+    jitter_ms BIGINT NOT NULL DEFAULT 0,
+    overlap TEXT NOT NULL DEFAULT 'allow',
+    version BIGINT NOT NULL DEFAULT 0,
+    next_due_epoch_ms BIGINT,
+    last_run_id TEXT,
+    created_at BIGINT NOT NULL,
+    updated_at BIGINT NOT NULL,
+    CONSTRAINT uq_workflow_schedules_name UNIQUE (schedule_name)
+);
+CREATE INDEX idx_workflow_schedules_due ON @workflow_schedules (next_due_epoch_ms)
+    WHERE next_due_epoch_ms IS NOT NULL;

@@ -16,11 +16,12 @@ CREATE TABLE IF NOT EXISTS {cards} (
     write_key TEXT NOT NULL,
     claim_token TEXT,
     claim_until BIGINT,
-    data TEXT NOT NULL
+    {data} TEXT NOT NULL
 );
-CREATE INDEX IF NOT EXISTS {cards_by_flow} ON {cards} (flow_id, created_at, sequence);
-CREATE INDEX IF NOT EXISTS {cards_by_run} ON {cards} (run_id);
-CREATE INDEX IF NOT EXISTS {cards_by_wf_run} ON {cards} (wf_run_id);
+CREATE INDEX IF NOT EXISTS {cards_flow_created} ON {cards} (flow_id, created_at DESC, sequence DESC);
+CREATE INDEX IF NOT EXISTS {cards_flow_status} ON {cards} (flow_id, status, created_at DESC, sequence DESC);
+CREATE INDEX IF NOT EXISTS {cards_run} ON {cards} (run_id);
+CREATE INDEX IF NOT EXISTS {cards_wf_run} ON {cards} (wf_run_id);
 CREATE INDEX IF NOT EXISTS {cards_waiting} ON {cards} (created_at, sequence)
     WHERE status IN ('paused', 'pending_input');
 CREATE INDEX IF NOT EXISTS {cards_due} ON {cards} (resume_at) WHERE resume_at IS NOT NULL;
@@ -28,7 +29,7 @@ CREATE INDEX IF NOT EXISTS {cards_due} ON {cards} (resume_at) WHERE resume_at IS
 -- name: flow_insert
 INSERT INTO {cards} (
     id, flow_id, run_id, wf_run_id, status, parent_checkpoint_id, created_at, updated_at, resume_at, revision,
-    write_key, data
+    write_key, {data}
 ) VALUES (
     :id, :flow_id, :run_id, :wf_run_id, :status, :parent_id, :created_at, :updated_at, :resume_at, :revision,
     :write_key, :data
@@ -38,16 +39,16 @@ INSERT INTO {cards} (
 -- A newer revision; never of another flow.
 UPDATE {cards}
 SET run_id = :run_id, wf_run_id = :wf_run_id, status = :status, parent_checkpoint_id = :parent_id,
-    updated_at = :updated_at, resume_at = :resume_at, revision = :revision, write_key = :write_key, data = :data
+    updated_at = :updated_at, resume_at = :resume_at, revision = :revision, write_key = :write_key, {data} = :data
 WHERE id = :id AND flow_id = :flow_id AND revision = :expected;
 
 -- name: flow_head
-SELECT revision, write_key, claim_token FROM {cards} WHERE id = :id;
+SELECT flow_id, revision, write_key, claim_token FROM {cards} WHERE id = :id;
 
 -- name: flow_get
 SELECT
-    id, flow_id, run_id, wf_run_id, status, parent_checkpoint_id, created_at, updated_at, resume_at, revision, data,
-    sequence
+    id, flow_id, run_id, wf_run_id, status, parent_checkpoint_id, created_at, updated_at, resume_at, revision, sequence,
+    {data} AS data
 FROM {cards} WHERE id = :id;
 
 -- name: flow_delete
@@ -57,7 +58,7 @@ DELETE FROM {cards} WHERE id = :id;
 -- With the switch whole the snapshots themselves.
 SELECT
     id, flow_id, run_id, wf_run_id, status, parent_checkpoint_id, created_at, updated_at, resume_at, revision, sequence
-    [[ whole? , data ]]
+    [[ whole? , {data} AS data ]]
 FROM {cards}
 WHERE true
     [[ AND flow_id = :flow_id ]]
@@ -78,6 +79,10 @@ DELETE FROM {cards} WHERE (id, revision) IN (SELECT r.id, r.revision FROM {rows}
 UPDATE {cards}
 SET claim_token = :token, claim_until = {now_ms} + CAST(:lease_ms AS bigint), revision = revision + 1
 WHERE id = :id AND status NOT IN ('completed', 'canceled') AND (claim_until IS NULL OR claim_until <= {now_ms});
+
+-- name: flow_hold
+-- A card that was stored in the same transaction is held from the beginning.
+UPDATE {cards} SET claim_token = :token, claim_until = {now_ms} + CAST(:lease_ms AS bigint) WHERE id = :id;
 
 -- name: flow_extend
 UPDATE {cards} SET claim_until = {now_ms} + CAST(:lease_ms AS bigint)

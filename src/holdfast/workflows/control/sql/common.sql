@@ -84,6 +84,12 @@ WHERE w.workflow_uuid = r.id
 DELETE FROM @operation_outputs
 WHERE workflow_uuid IN (SELECT r.id FROM {rows} AS r) AND function_id >= :start_step;
 
+-- name: streams_cut
+-- rows: id text
+-- What those operations have written to streams, the ends of streams among it.
+DELETE FROM @streams
+WHERE workflow_uuid IN (SELECT r.id FROM {rows} AS r) AND function_id >= :start_step;
+
 -- name: runs_fork
 -- rows: id text, new_id text, creation_key text
 -- Any -> a new run, ENQUEUED. Where records are copied it has been executed once, so that the claim loads them.
@@ -112,6 +118,20 @@ SELECT
     o.serialization, o.started_at_epoch_ms, o.completed_at_epoch_ms
 FROM {rows} AS r JOIN @operation_outputs AS o ON o.workflow_uuid = r.id
 WHERE o.function_id < :start_step;
+
+-- name: streams_copy
+-- rows: id text, new_id text
+-- What the operations whose records are copied have written to streams. What is written live by one that has no record
+-- yet is not among it: the new run does that operation itself.
+INSERT INTO @streams (workflow_uuid, "key", "offset", value, function_id, serialization)
+SELECT
+    r.new_id, s."key",
+    row_number() OVER (PARTITION BY r.new_id, s."key" ORDER BY s."offset") - 1,
+    s.value, s.function_id, s.serialization
+FROM {rows} AS r
+JOIN @streams AS s ON s.workflow_uuid = r.id
+JOIN @operation_outputs AS o ON o.workflow_uuid = r.id AND o.function_id = s.function_id
+WHERE s.function_id < :start_step AND (s.serialization IS NOT NULL OR s.value = :closed);
 
 -- name: runs_forked
 -- rows: id text

@@ -48,6 +48,11 @@ WHERE w.status IN ('SUCCESS', 'ERROR', 'CANCELLED', 'MAX_RECOVERY_ATTEMPTS_EXCEE
 DELETE o FROM {rows} AS r STRAIGHT_JOIN @operation_outputs AS o FORCE INDEX (PRIMARY) ON o.workflow_uuid = r.id
 WHERE o.function_id >= :start_step;
 
+-- name: streams_cut
+-- rows: id text
+DELETE s FROM {rows} AS r STRAIGHT_JOIN @streams AS s FORCE INDEX (PRIMARY) ON s.workflow_uuid = r.id
+WHERE s.function_id >= :start_step;
+
 -- name: runs_forked
 -- rows: id text
 UPDATE {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY) ON w.workflow_uuid = r.id

@@ -229,6 +229,24 @@ SELECT
     started_at_epoch_ms, completed_at_epoch_ms
 FROM @operation_outputs WHERE workflow_uuid = :workflow_id ORDER BY function_id;
 
+-- name: streams_export
+-- Without what a step that is not recorded has written live.
+SELECT s."key" AS stream, s."offset" AS place, s.value, s.serialization, s.function_id
+FROM @streams AS s WHERE s.workflow_uuid = :workflow_id AND (s.attempt IS NULL OR EXISTS (
+    SELECT 1 FROM @operation_outputs AS o WHERE o.workflow_uuid = s.workflow_uuid AND o.function_id = s.function_id
+))
+ORDER BY s."key", s."offset";
+
+-- name: messages_export
+SELECT
+    m.message_uuid, m.topic, m.message, m.created_at_epoch_ms, m.serialization, m.consumed, m.consumed_by_function_id,
+    m.sequence
+FROM @notifications AS m WHERE m.destination_uuid = :workflow_id ORDER BY m.sequence;
+
+-- name: events_export
+SELECT h."key", h.value, h.function_id, h.serialization FROM @workflow_events_history AS h
+WHERE h.workflow_uuid = :workflow_id ORDER BY h.function_id, h."key";
+
 -- name: children_export
 SELECT workflow_uuid FROM @workflow_status WHERE parent_workflow_id = :workflow_id ORDER BY created_at, workflow_uuid;
 
@@ -262,6 +280,31 @@ ON CONFLICT (workflow_uuid) DO NOTHING;
 -- name: run_imported
 -- Whose the id is now.
 SELECT status, creation_key FROM @workflow_status WHERE workflow_uuid = :workflow_id;
+
+-- name: streams_import
+-- rows: workflow_uuid text, stream text, place int, value text, serialization text, function_id int
+-- In the transaction that wrote the run.
+INSERT INTO @streams (workflow_uuid, "key", "offset", value, serialization, function_id)
+SELECT r.workflow_uuid, r.stream, r.place, r.value, r.serialization, r.function_id FROM {rows} AS r;
+
+-- name: counter_import
+INSERT INTO @message_counters (workflow_uuid, last_sequence) VALUES (:workflow_id, :last_sequence);
+
+-- name: messages_import
+-- rows: message_uuid text, destination text, topic text, message text, created_at bigint, serialization text
+-- rows: consumed bool, position int, sequence bigint
+INSERT INTO @notifications (
+    message_uuid, destination_uuid, topic, message, created_at_epoch_ms, serialization, consumed,
+    consumed_by_function_id, sequence
+)
+SELECT
+    r.message_uuid, r.destination, r.topic, r.message, r.created_at, r.serialization, r.consumed, r.position, r.sequence
+FROM {rows} AS r;
+
+-- name: events_import
+-- rows: id text, event text, value text, serialization text, position int
+INSERT INTO @workflow_events_history (workflow_uuid, "key", value, serialization, function_id)
+SELECT r.id, r.event, r.value, r.serialization, r.position FROM {rows} AS r;
 
 -- name: steps_import
 -- rows: workflow_uuid text, function_id int, function_name text, identity text, fingerprint text, output text

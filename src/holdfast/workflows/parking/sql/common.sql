@@ -19,10 +19,10 @@ WHERE workflow_uuid IN (
 );
 
 -- name: waits_note
--- rows: id text, token text, kind text, awaited text
+-- rows: id text, token text, kind text, awaited text, awaited_uuid text, awaited_key text
 -- What the run waits for, where run_put_away of the same transaction has taken place.
-INSERT INTO @workflow_waits (workflow_uuid, wait_kind, wait_key)
-SELECT r.id, r.kind, r.awaited
+INSERT INTO @workflow_waits (workflow_uuid, wait_kind, wait_key, awaited_uuid, awaited_key)
+SELECT r.id, r.kind, r.awaited, r.awaited_uuid, r.awaited_key
 FROM {rows} AS r JOIN @workflow_status AS w ON w.workflow_uuid = r.id AND w.change_key = r.token
 WHERE w.status || '' = 'DELAYED'
 ON CONFLICT DO NOTHING;
@@ -33,18 +33,44 @@ ON CONFLICT DO NOTHING;
 SELECT
     s.workflow_uuid, s.wait_kind, s.wait_key,
     CASE WHEN w.status = 'DELAYED' AND w.wait_kind IS NOT NULL THEN 1 ELSE 0 END AS waits,
-    CASE WHEN t.status IS NULL
-           OR t.status IN ('SUCCESS', 'ERROR', 'CANCELLED', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED')
-         THEN 1 ELSE 0 END AS happened
+    CASE s.wait_kind
+        WHEN 'result' THEN
+            CASE WHEN t.status IS NULL
+                   OR t.status IN ('SUCCESS', 'ERROR', 'CANCELLED', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED')
+                 THEN 1 ELSE 0 END
+        WHEN 'message' THEN
+            CASE WHEN EXISTS (
+                SELECT 1 FROM @notifications AS m
+                WHERE m.destination_uuid = s.awaited_uuid AND m.topic = s.awaited_key AND m.consumed = FALSE
+            ) THEN 1 ELSE 0 END
+        WHEN 'event' THEN
+            CASE WHEN EXISTS (
+                SELECT 1 FROM @workflow_events AS e
+                WHERE e.workflow_uuid = s.awaited_uuid AND e."key" = s.awaited_key
+            ) THEN 1 ELSE 0 END
+        ELSE 0
+    END AS happened
 FROM (
-    SELECT i.workflow_uuid, i.wait_kind, i.wait_key FROM @workflow_waits AS i
-    WHERE i.wait_kind = 'result' AND i.wait_key > :after
-    ORDER BY i.wait_key
+    SELECT i.workflow_uuid, i.wait_kind, i.wait_key, i.awaited_uuid, i.awaited_key FROM @workflow_waits AS i
+    WHERE (i.wait_kind, i.wait_key, i.workflow_uuid) > (:after_kind, :after_key, :after_run)
+    ORDER BY i.wait_kind, i.wait_key, i.workflow_uuid
     LIMIT :most
 ) AS s
 LEFT JOIN @workflow_status AS w ON w.workflow_uuid = s.workflow_uuid
-LEFT JOIN @workflow_status AS t ON t.workflow_uuid = s.wait_key
-ORDER BY s.wait_key;
+LEFT JOIN @workflow_status AS t ON t.workflow_uuid = s.wait_key AND s.wait_kind = 'result'
+ORDER BY s.wait_kind, s.wait_key, s.workflow_uuid;
+
+-- name: things_look
+-- rows: kind text, id text, thing text
+-- Which of the messages and events that runs and clients wait for are there.
+SELECT r.kind, r.id, r.thing FROM {rows} AS r
+WHERE EXISTS (
+    SELECT 1 FROM @notifications AS m
+    WHERE r.kind = 'message' AND m.destination_uuid = r.id AND m.topic = r.thing AND m.consumed = FALSE
+) OR EXISTS (
+    SELECT 1 FROM @workflow_events AS e
+    WHERE r.kind = 'event' AND e.workflow_uuid = r.id AND e."key" = r.thing
+);
 
 -- name: waits_of
 -- rows: kind text, awaited text

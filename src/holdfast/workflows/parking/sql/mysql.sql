@@ -15,9 +15,9 @@ DELETE o FROM {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMA
 STRAIGHT_JOIN @workflow_waits AS o FORCE INDEX (PRIMARY) ON o.workflow_uuid = r.id;
 
 -- name: waits_note
--- rows: id text, token text, kind text, awaited text
-INSERT INTO @workflow_waits (workflow_uuid, wait_kind, wait_key)
-SELECT r.id, r.kind, r.awaited
+-- rows: id text, token text, kind text, awaited text, awaited_uuid text, awaited_key text
+INSERT INTO @workflow_waits (workflow_uuid, wait_kind, wait_key, awaited_uuid, awaited_key)
+SELECT r.id, r.kind, r.awaited, r.awaited_uuid, r.awaited_key
 FROM {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY)
     ON w.workflow_uuid = r.id AND w.change_key = r.token
 WHERE w.status = 'DELAYED'

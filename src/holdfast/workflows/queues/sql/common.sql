@@ -62,13 +62,15 @@ DELETE FROM @queue_starts WHERE queue_name = :name;
 
 -- name: queues_survey
 -- All that a process at rest asks: the queues as they are set now, in which of them something waits, when the next
--- delayed run is due, whether a deadline has passed, and whether any run is put away. One row at least, also when there
--- is no queue. A subquery with a LIMIT is asked once for each queue: an EXISTS might be answered by gathering all that
--- waits.
+-- delayed run and the next slot of a schedule are due, whether a deadline has passed, and whether any run is put away.
+-- One row at least, also when there is no queue. A subquery with a LIMIT is asked once for each queue: an EXISTS might be
+-- answered by gathering all that waits.
 SELECT
     {now_ms} AS now_ms,
     (SELECT min(w.delay_until_epoch_ms) FROM @workflow_status AS w
      WHERE w.status = 'DELAYED' AND w.delay_until_epoch_ms IS NOT NULL) AS due_ms,
+    (SELECT min(s.next_due_epoch_ms) FROM @workflow_schedules AS s
+     WHERE s.next_due_epoch_ms IS NOT NULL) AS slot_ms,
     (SELECT 1 FROM @workflow_status AS w
      WHERE w.status IN ('PENDING', 'ENQUEUED', 'DELAYED') AND w.workflow_deadline_epoch_ms IS NOT NULL
        AND w.workflow_deadline_epoch_ms <= {now_ms} LIMIT 1) AS overdue,

@@ -1,0 +1,251 @@
+"""Dead letters: single calls beside Baldur, many at once, and what screens ask of a million rows.
+
+Promised: three times as fast as the peer, `acquire_due` under 5 ms with 100,000 rows, and the queries of screens under
+20 ms with 1,000,000 rows on PostgreSQL and SQLite. Both sides make the same calls with the same data, one after the
+other, through the sync class; ours also through the async one, and a hundred at once.
+
+``python benchmarks/dead_letters.py [ROWS [CALLS [DATABASE ...]]]``
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import sys
+import time
+from contextlib import AsyncExitStack, ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from yard.databases import databases
+from yard.machine import load
+from yard.peers import peer
+from yard.table import print_table
+
+from holdfast.db import ConnectionManager, DialectName
+from holdfast.stores import (
+    AsyncFailedOperationRepository,
+    AsyncInMemoryFailedOperationRepository,
+    AsyncRedisDLQRepository,
+    AsyncSQLFailedOperationRepository,
+    DBDeadLetterQueue,
+    InMemoryFailedOperationRepository,
+    RedisDLQRepository,
+    RedisLink,
+    SQLFailedOperationRepository,
+)
+from holdfast.testing.servers import RedisServer
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator
+
+_ROWS, _CALLS, _AT_ONCE, _TURNS = 1_000_000, 300, 100, 7
+_DATA = {"x": "y" * 200}
+_PEER = ["baldur-framework==1.17.1", "psycopg[binary]", "redis"]
+_DOMAINS, _TYPES = 10, 20
+
+
+def _sync(url: str) -> Any:
+    if url == "memory":
+        return InMemoryFailedOperationRepository()
+    return RedisDLQRepository(url) if url.startswith("redis") else SQLFailedOperationRepository(url)
+
+
+def _spans_ms(work: Callable[[Any], Any], given: Any) -> float:
+    spans = []
+    for each in given:
+        begun = time.perf_counter()
+        work(each)
+        spans.append((time.perf_counter() - begun) * 1000)
+    return statistics.median(spans)
+
+
+def _alone(url: str, calls: int) -> dict[str, float]:
+    """Return the median milliseconds of a create, and of an acquire with its complete."""
+    ids: list[str] = []
+    with _sync(url) as letters:
+
+        def replay(entry: str) -> None:
+            assert letters.try_acquire_for_replay(entry, 3) is not None
+            assert letters.complete_replay(entry, True, "replayed")
+
+        create = _spans_ms(lambda _: ids.append(letters.create("d", "t", "boom", request_data=_DATA).id), range(calls))
+        return {"create": create, "replay": _spans_ms(replay, ids)}
+
+
+async def _opened(url: str, stack: AsyncExitStack) -> AsyncFailedOperationRepository:
+    letters: AsyncFailedOperationRepository
+    if url == "memory":
+        letters = AsyncInMemoryFailedOperationRepository()
+    elif url.startswith("redis"):
+        letters = AsyncRedisDLQRepository(await stack.enter_async_context(RedisLink(url)))
+    else:
+        manager = await stack.enter_async_context(ConnectionManager(url))
+        letters = AsyncSQLFailedOperationRepository(manager)
+    return await stack.enter_async_context(letters)
+
+
+async def _together(url: str, calls: int) -> dict[str, float]:
+    """Return how many milliseconds each takes of those that a hundred tasks make at the same time."""
+    async with AsyncExitStack() as stack:
+        letters = await _opened(url, stack)
+        ids: list[str] = []
+
+        async def create() -> None:
+            ids.append((await letters.create("d", "t", "boom", request_data=_DATA)).id)
+
+        async def replay() -> None:
+            entry = ids.pop()
+            assert await letters.try_acquire_for_replay(entry, 3) is not None
+            assert await letters.complete_replay(entry, True, "replayed")
+
+        async def many(work: Callable[[], Awaitable[None]]) -> float:
+            left = iter(range(calls))
+
+            async def one() -> None:
+                for _ in left:
+                    await work()
+
+            begun = time.perf_counter()
+            await asyncio.gather(*(one() for _ in range(_AT_ONCE)))
+            return (time.perf_counter() - begun) * 1000 / calls
+
+        return {"create": await many(create), "replay": await many(replay)}
+
+
+async def _fill(manager: ConnectionManager, rows: int) -> None:
+    """Write rows and counts with plain SQL: ten domains, twenty failure types, most of them resolved."""
+    status = "CASE WHEN n % 50 = 0 THEN 'pending' WHEN n % 50 = 1 THEN 'requires_review' ELSE 'resolved' END"
+    at = {
+        DialectName.SQLITE: "strftime('%Y-%m-%dT%H:%M:%f000+00:00', 1800000000 + n, 'unixepoch')",
+        DialectName.POSTGRES: "to_char(to_timestamp(1800000000 + n) AT TIME ZONE 'UTC',"
+        ' \'YYYY-MM-DD"T"HH24:MI:SS.US"+00:00"\')',
+        DialectName.MYSQL: "DATE_FORMAT(TIMESTAMP'2027-01-15 08:00:00' + INTERVAL n SECOND, '%Y-%m-%dT%H:%i:%s.%f+00:00')",
+    }[manager.dialect]
+    series = {
+        DialectName.SQLITE: "WITH RECURSIVE s(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM s WHERE n < {0} - 1)",
+        DialectName.POSTGRES: "WITH s AS (SELECT n FROM generate_series(0, {0} - 1) AS n)",
+        DialectName.MYSQL: "WITH s AS (SELECT seq AS n FROM seq_0_to_{1})",
+    }[manager.dialect].format(rows, rows - 1)
+    table = "holdfast.holdfast_dlq" if manager.dialect is DialectName.POSTGRES else "holdfast_dlq"
+    text = {DialectName.MYSQL: "CONCAT"}.get(manager.dialect, "")
+    name = f"{text}('d', n % {_DOMAINS})" if text else f"'d' || (n % {_DOMAINS})"
+    kind = f"{text}('t', n % {_TYPES})" if text else f"'t' || (n % {_TYPES})"
+    ident = f"{text}('id-', n)" if text else "'id-' || n"
+    resolved = f"CASE WHEN n % 50 > 1 THEN {at} END"
+    selected = f"SELECT {ident}, 'w', 'boom', 'null', {at}, {status}, {name}, {kind}, {at}, {resolved}, '', 2 FROM s"
+    into = (
+        f"INSERT INTO {table} (id, workflow_id, error, payload, created_at, status, domain, failure_type, updated_at,"
+        " resolved_at, change_key, max_retries)"
+    )
+    await manager.execute(
+        f"{into} {series} {selected}" if manager.dialect is DialectName.MYSQL else f"{series} {into} {selected}"
+    )
+    await manager.execute(
+        f"INSERT INTO {table}_counts (domain, failure_type, status, slot, number)"
+        f" SELECT domain, failure_type, status, 0, COUNT(*) FROM {table} GROUP BY domain, failure_type, status"
+    )
+
+
+def _screens(letters: AsyncFailedOperationRepository) -> dict[str, Callable[[], Awaitable[Any]]]:
+    return {
+        "find, newest 100": letters.find,
+        "find, pending of a domain": lambda: letters.find(status="pending", domain="d0"),
+        "find, a status nobody has": lambda: letters.find(status="rejected"),
+        "find, a failure type": lambda: letters.find(failure_type="t7"),
+        "find, failure type and status": lambda: letters.find(failure_type="t0", status="pending"),
+        "find, failure type of another domain": lambda: letters.find(failure_type="t7", domain="d0", limit=100),
+        "find_by_status, oldest pending": lambda: letters.find_by_status("pending"),
+        "find_replayable": lambda: letters.find_replayable(2, "d0"),
+        "find_page, newest": letters.find_page,
+        "count": letters.count,
+        "count, three filters": lambda: letters.count(status="pending", domain="d0", failure_type="t0"),
+        "count_all": letters.count_all,
+        "get_facet_counts": lambda: letters.get_facet_counts(status="pending", domain="d0"),
+        "get_statistics": letters.get_statistics,
+    }
+
+
+async def _median_ms(work: Callable[[], Awaitable[Any]]) -> float:
+    spans = []
+    for _ in range(_TURNS):
+        begun = time.perf_counter()
+        await work()
+        spans.append((time.perf_counter() - begun) * 1000)
+    return statistics.median(spans)
+
+
+async def _large(url: str, rows: int) -> dict[str, float]:
+    """Return the milliseconds of each question of a screen."""
+    async with ConnectionManager(url) as manager, AsyncSQLFailedOperationRepository(manager) as letters:
+        await _fill(manager, rows)
+        return {name: await _median_ms(work) for name, work in _screens(letters).items()}
+
+
+async def _ready(url: str) -> float:
+    """Return the milliseconds of a claim of ten among 100,000 that are due."""
+    async with ConnectionManager(url) as manager, DBDeadLetterQueue(manager) as queue:
+        await _fill(manager, 100_000)
+        table = "holdfast.holdfast_dlq" if manager.dialect is DialectName.POSTGRES else "holdfast_dlq"
+        await manager.execute(
+            f"UPDATE {table} SET status = 'pending', next_retry_at = created_at, retry_delay_ms = 60000,"
+            " created_at = created_at"
+        )
+        await manager.execute(f"UPDATE {table} SET next_retry_at = '2020' || substr(created_at, 5)")
+
+        async def claim() -> None:
+            assert len(await queue.dequeue_ready()) == 10
+
+        return await _median_ms(claim)
+
+
+@contextmanager
+def _places(*names: str) -> Iterator[dict[str, str]]:
+    with databases() as urls, ExitStack() as stack:
+        redis = stack.enter_context(RedisServer())
+        every = {"memory": "memory", "redis": redis.url, **urls}
+        yield {name: every[name] for name in names or every}
+
+
+def main() -> None:
+    """Measure and print."""
+    rows = int(sys.argv[1]) if len(sys.argv) > 1 else _ROWS
+    calls = int(sys.argv[2]) if len(sys.argv) > 2 else _CALLS
+    names = sys.argv[3:]
+    with _places(*names) as urls:
+        table = []
+        for name, url in urls.items():
+            theirs = _peer(name, url, calls)
+            alone, together = _alone(url, calls), asyncio.run(_together(url, 10 * calls))
+            for what in ("create", "replay"):
+                ratio = theirs[what] / alone[what] if theirs else "-"
+                table.append([
+                    f"{name}, {what}", alone[what], together[what], theirs[what] if theirs else "-", ratio, load(),
+                ])  # fmt: skip
+        columns = ["ms a call", "one by one", "100 at once", "Baldur", "times as fast", "load"]
+        print_table("Dead letters (replay is acquire and complete)", columns, table)
+    large = [name for name in names or ("sqlite", "postgres") if name in {"sqlite", "postgres", "mariadb"}]
+    with _places(*large) as urls:
+        ready = [[name, asyncio.run(_ready(url)), load()] for name, url in urls.items()]
+    print_table("dequeue_ready of 10 among 100,000 that are due", ["", "ms", "load"], ready)
+    if rows:
+        with _places(*large) as urls:
+            found = {name: asyncio.run(_large(url, rows)) for name, url in urls.items()}
+        questions = next(iter(found.values()))
+        lines = [[question, *(found[name][question] for name in found)] for question in questions]
+        print_table(f"Questions of screens, {rows:,} rows, ms (load {load()})", ["", *found], lines)
+
+
+def _peer(name: str, url: str, calls: int) -> dict[str, float] | None:
+    if name == "mariadb":
+        return None
+    theirs = url.replace("bench.db", "peer.db")
+    try:
+        [answer] = peer("baldur", _PEER, "baldur_letters.py", theirs, str(calls))
+    except RuntimeError as error:
+        print(error)
+        return None
+    return answer
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,198 @@
+"""A stream of 100,000 entries: what an entry costs to write and to read, at the beginning and at the end of it.
+
+Beside it the same rows by the raw driver, as many a commit, into a table of the same key. Promised: linear, that is,
+the last tenth costs what the first does. Besides: how long a live entry takes to its reader in the same process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sqlite3
+import statistics
+import time
+from typing import Any
+
+import asyncmy
+import asyncpg
+from yard.databases import databases
+from yard.machine import load
+from yard.table import print_table
+
+from holdfast import AsyncHoldfast
+from holdfast.db import DatabaseURL
+
+_PARTS = 10
+_A_STEP = 1_000
+_LIVE = 200
+_VALUE = {"part": 17, "done": 0.5, "text": "a line of progress"}
+_TEXT = '{"part":17,"done":0.5,"text":"a line of progress"}'
+
+
+class Streams:
+    """An application that writes a long stream, a part at a time, and one that talks live."""
+
+    def __init__(self, url: str, entries: int) -> None:
+        self.app = app = AsyncHoldfast(url)
+        self.took: list[float] = []
+        self.said: list[float] = []
+        part = entries // _PARTS
+
+        @app.step
+        async def write(count: int) -> None:
+            for _ in range(count):
+                await app.write_stream("long", _VALUE)
+
+        @app.workflow
+        async def fill() -> None:
+            for _ in range(_PARTS):
+                begun = time.perf_counter()
+                for _ in range(part // _A_STEP):
+                    await write(_A_STEP)
+                self.took.append(time.perf_counter() - begun)
+
+        @app.step
+        async def talk() -> None:
+            for _ in range(_LIVE):
+                self.said.append(time.perf_counter())
+                await app.write_stream("live", 1, live=True)
+                await asyncio.sleep(0.003)
+
+        @app.workflow
+        async def chat() -> None:
+            await talk()
+
+        self.fill, self.chat = fill, chat
+
+
+async def _read(app: AsyncHoldfast, run: str, entries: int) -> list[float]:
+    """Return how long each tenth took to read."""
+    took: list[float] = []
+    begun = time.perf_counter()
+    number = 0
+    async for _ in app.read_stream(run, "long"):
+        number += 1
+        if number % (entries // _PARTS) == 0:
+            took.append(time.perf_counter() - begun)
+            begun = time.perf_counter()
+    return took
+
+
+async def _latency(streams: Streams) -> float:
+    """Return the median of the milliseconds from a live write to its reader."""
+    handle = await streams.chat.start()
+    late: list[float] = []
+    async for _ in streams.app.read_stream(handle.workflow_id, "live"):
+        late.append(time.perf_counter() - streams.said[len(late)])
+    return statistics.median(late) * 1000
+
+
+def _raw_sqlite(path: str, entries: int) -> tuple[float, float]:
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute(
+        "CREATE TABLE raw_stream (run TEXT, name TEXT, at INTEGER, value TEXT, PRIMARY KEY (run, name, at))"
+    )
+    begun = time.perf_counter()
+    for first in range(0, entries, _A_STEP):
+        connection.execute("BEGIN IMMEDIATE")
+        rows = [("run", "long", first + n, _TEXT) for n in range(_A_STEP)]
+        connection.executemany("INSERT INTO raw_stream VALUES (?, ?, ?, ?)", rows)
+        connection.execute("COMMIT")
+    written = time.perf_counter() - begun
+    begun = time.perf_counter()
+    found = connection.execute(
+        "SELECT at, value FROM raw_stream WHERE run = 'run' AND name = 'long' ORDER BY at"
+    ).fetchall()
+    read = time.perf_counter() - begun
+    connection.close()
+    assert len(found) == entries
+    return written, read
+
+
+async def _raw_postgres(url: str, entries: int) -> tuple[float, float]:
+    connection = await asyncpg.connect(url)
+    await connection.execute(
+        "CREATE TABLE raw_stream (run TEXT, name TEXT, at INT, value TEXT, PRIMARY KEY (run, name, at))"
+    )
+    begun = time.perf_counter()
+    for first in range(0, entries, _A_STEP):
+        rows = [("run", "long", first + n, _TEXT) for n in range(_A_STEP)]
+        await connection.executemany("INSERT INTO raw_stream VALUES ($1, $2, $3, $4)", rows)
+    written = time.perf_counter() - begun
+    begun = time.perf_counter()
+    found = await connection.fetch("SELECT at, value FROM raw_stream WHERE run = 'run' AND name = 'long' ORDER BY at")
+    read = time.perf_counter() - begun
+    await connection.close()
+    assert len(found) == entries
+    return written, read
+
+
+async def _raw_mariadb(url: DatabaseURL, entries: int) -> tuple[float, float]:
+    connection = await asyncmy.connect(
+        host=url.host or "", port=url.port or 3306, user=url.user, password=url.password or "", db=url.database
+    )
+    async with connection.cursor() as cursor:
+        await cursor.execute(
+            "CREATE TABLE raw_stream (run VARCHAR(255), name VARCHAR(255), at INT, value LONGTEXT, "
+            "PRIMARY KEY (run, name, at))"
+        )
+        begun = time.perf_counter()
+        for first in range(0, entries, _A_STEP):
+            rows = [("run", "long", first + n, _TEXT) for n in range(_A_STEP)]
+            await cursor.executemany("INSERT INTO raw_stream VALUES (%s, %s, %s, %s)", rows)
+            await connection.commit()
+        written = time.perf_counter() - begun
+        begun = time.perf_counter()
+        await cursor.execute("SELECT at, value FROM raw_stream WHERE run = 'run' AND name = 'long' ORDER BY at")
+        found = await cursor.fetchall()
+        read = time.perf_counter() - begun
+    connection.close()
+    assert len(found) == entries
+    return written, read
+
+
+async def _raw(name: str, url: str, entries: int) -> tuple[float, float]:
+    parsed = DatabaseURL.parse(url)
+    if name == "sqlite":
+        return await asyncio.to_thread(_raw_sqlite, f"{parsed.path}.raw", entries)
+    return await (_raw_postgres(url, entries) if name == "postgres" else _raw_mariadb(parsed, entries))
+
+
+async def _measure(name: str, url: str, entries: int) -> list[tuple[Any, ...]]:
+    streams = Streams(url, entries)
+    async with streams.app as app:
+        handle = await streams.fill.start()
+        await handle.result()
+        read = await _read(app, handle.workflow_id, entries)
+        late = await _latency(streams)
+    raw_written, raw_read = await _raw(name, url, entries)
+    rows: list[tuple[Any, ...]] = []
+    for verb, tenths, raw in (("write", streams.took, raw_written), ("read", read, raw_read)):
+        whole = sum(tenths)
+        rows.append(
+            (f"{name}, {verb}", entries / whole, entries / raw, whole / raw, tenths[-1] / tenths[0], late, load())
+        )
+    return rows
+
+
+def main() -> None:
+    """Measure, and print a table; names of databases may be given."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("databases", nargs="*")
+    parser.add_argument("--entries", type=int, default=100_000)
+    said = parser.parse_args()
+    rows: list[tuple[Any, ...]] = []
+    with databases(*said.databases) as urls:
+        for name, url in urls.items():
+            rows += asyncio.run(_measure(name, url, said.entries))
+    print_table(
+        f"A stream of {said.entries:,} entries, {_A_STEP:,} a commit",
+        ["database", "entries/s", "raw driver/s", "times raw", "last tenth / first", "live, ms p50", "load"],
+        rows,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,221 @@
+"""``holdfast breakers``: how circuit breakers stand; opening, closing and resetting them for a whole fleet."""
+
+from __future__ import annotations
+
+import getpass
+from contextlib import contextmanager
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from holdfast.cli.database import database_options, named_database, quietly
+from holdfast.cli.failure import Failure, failures
+from holdfast.cli.output import Output, plain
+from holdfast.cli.words import duration
+from holdfast.db.manager import ConnectionManager
+from holdfast.db.migrations import Migrator
+from holdfast.db.portal import Portal
+from holdfast.stores.breakers.blocking import RedisCircuitBreakerStateRepository, SQLCircuitBreakerStateRepository
+from holdfast.stores.breakers.sql_store import AsyncSQLCircuitBreakerStateRepository
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from datetime import datetime, timedelta
+
+    from holdfast.model.breaker import CircuitBreakerChange, CircuitBreakerStateData
+    from holdfast.stores.breakers.documented import CircuitBreakerStateRepository
+
+_COLUMNS = ("breaker", "state", "since", "retry at", "failures", "control", "until", "by", "reason")
+_HISTORY = ("at", "event", "from", "to", "by", "until", "reason")
+
+_named = click.argument("name", metavar="NAME")
+_reason = click.option("--reason", default="", help="Why; it is kept in the history.")
+_by = click.option("--by", "by_id", type=int, help="The id of whoever decides this.")
+_for = click.option("--for", "ttl", type=duration, help="For how long, as in 30m; after that it goes its own way.")
+
+
+@contextmanager
+def _opened(url: str | None, schema: str, prefix: str) -> Iterator[CircuitBreakerStateRepository]:
+    """Open the repository without a change of the database's tables."""
+    if url is not None and url.startswith("redis"):
+        with RedisCircuitBreakerStateRepository(url, prefix=prefix) as repository:
+            yield repository
+        return
+    portal = Portal("holdfast-cli")
+    portal.start()
+    manager = ConnectionManager(named_database(url).secret_text(), pool_size=2, application_name="holdfast-cli")
+    try:
+        portal.call(manager.initialize())
+        portal.call(Migrator(manager, schema=schema).check())
+        store = AsyncSQLCircuitBreakerStateRepository(manager, schema=schema)
+        yield SQLCircuitBreakerStateRepository(store, portal)
+        portal.call(store.close())
+    finally:
+        portal.call(manager.close())
+        portal.stop()
+
+
+def _on_breakers(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make *function*, which takes the repository and an ``Output`` first, a command body with its options."""
+
+    @click.option(
+        "--prefix", default="holdfast", show_default=True, help="Redis: what the names of its keys begin with."
+    )
+    @database_options
+    @wraps(function)
+    def command(*args: Any, url: str | None, schema: str, prefix: str, as_json: bool, **options: Any) -> None:
+        with failures(), quietly(), _opened(url, schema, prefix) as repository:
+            function(repository, Output(as_json=as_json), *args, **options)
+
+    return command
+
+
+@click.group(name="breakers")
+def command() -> None:
+    """Look at circuit breakers; open, close and reset them for the whole fleet."""
+
+
+@command.command(name="list")
+@click.option("--open", "only_open", is_flag=True, help="Those that are open, the one that has been longest first.")
+@_on_breakers
+def list_(breakers: CircuitBreakerStateRepository, out: Output, *, only_open: bool) -> None:
+    """List the breakers that anything has ever happened to."""
+    found = breakers.get_open_states() if only_open else breakers.get_all_states()
+    out.document({"breakers": [_document(each) for each in found]})
+    out.table(_COLUMNS, [_line(each) for each in found])
+
+
+@command.command()
+@_named
+@_on_breakers
+def show(breakers: CircuitBreakerStateRepository, out: Output, *, name: str) -> None:
+    """Show one breaker."""
+    _show(breakers, out, name)
+
+
+@command.command(name="open")
+@_named
+@_for
+@_reason
+@_by
+@_on_breakers
+def open_(
+    breakers: CircuitBreakerStateRepository,
+    out: Output,
+    *,
+    name: str,
+    ttl: timedelta | None,
+    reason: str,
+    by_id: int | None,
+) -> None:
+    """Have every process refuse calls, for 90 minutes if nothing else is said."""
+    minutes = 90 if ttl is None else ttl.total_seconds() / 60
+    breakers.atomic_force_open(name, reason, by_id, minutes, controlled_by=_operator())
+    _show(breakers, out, name)
+
+
+@command.command()
+@_named
+@_for
+@_reason
+@_by
+@_on_breakers
+def close(
+    breakers: CircuitBreakerStateRepository,
+    out: Output,
+    *,
+    name: str,
+    ttl: timedelta | None,
+    reason: str,
+    by_id: int | None,
+) -> None:
+    """Have every process let calls through, whatever fails, until the breaker is reset or the time is over."""
+    minutes = None if ttl is None else ttl.total_seconds() / 60
+    breakers.atomic_force_close(name, reason, by_id, ttl_minutes=minutes, controlled_by=_operator())
+    _show(breakers, out, name)
+
+
+@command.command()
+@_named
+@_reason
+@_by
+@_on_breakers
+def reset(breakers: CircuitBreakerStateRepository, out: Output, *, name: str, reason: str, by_id: int | None) -> None:
+    """Close a breaker, forget what was counted, and let it go its own way."""
+    done, _, _ = breakers.atomic_reset(name, reason, by_id, controlled_by=_operator())
+    if not done:
+        raise _unknown(name)
+    _show(breakers, out, name)
+
+
+@command.command()
+@_named
+@click.option("--limit", type=click.IntRange(1, 500), default=50, show_default=True, help="How many at most.")
+@_on_breakers
+def history(breakers: CircuitBreakerStateRepository, out: Output, *, name: str, limit: int) -> None:
+    """Show what has happened to a breaker, newest first."""
+    if breakers.get_by_service_name(name) is None:
+        raise _unknown(name)
+    found = breakers.get_history(name, limit)
+    out.document({"history": [plain(each) for each in found]})
+    out.table(_HISTORY, [_entry(each) for each in found])
+
+
+def _show(breakers: CircuitBreakerStateRepository, out: Output, name: str) -> None:
+    record = breakers.get_by_service_name(name)
+    if record is None:
+        raise _unknown(name)
+    document = _document(record)
+    out.document(document)
+    out.facts((key, value) for key, value in document.items() if value not in ("", (), {}))
+
+
+def _unknown(name: str) -> Failure:
+    return Failure(f"There is no breaker {name!r}: `holdfast breakers list` shows those there are.")
+
+
+def _operator() -> str:
+    """Return the name of whoever types; a container may have none."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return ""
+
+
+def _document(record: CircuitBreakerStateData) -> dict[str, Any]:
+    hidden = {"id", "slots", "reports"}
+    return {name: value for name, value in plain(record).items() if name not in hidden}
+
+
+def _line(record: CircuitBreakerStateData) -> tuple[Any, ...]:
+    return (
+        record.service_name,
+        record.state,
+        _moment(record.opened_at),
+        _moment(record.retry_at),
+        record.failure_count,
+        "manual" if record.manually_controlled else None,
+        _moment(record.manual_override_expires_at),
+        record.controlled_by or record.controlled_by_id,
+        record.control_reason,
+    )
+
+
+def _entry(change: CircuitBreakerChange) -> tuple[Any, ...]:
+    return (
+        _moment(change.at),
+        change.event,
+        change.from_state,
+        change.to_state,
+        change.controlled_by or change.controlled_by_id,
+        _moment(change.expires_at),
+        change.reason,
+    )
+
+
+def _moment(at: datetime | None) -> str | None:
+    return None if at is None else at.isoformat(" ", "milliseconds").removesuffix("+00:00") + "Z"
+
+
+__all__ = ["command"]

@@ -1,0 +1,329 @@
+"""What may become of a failed operation: one state machine for every storage, with no clock and no I/O.
+
+``transition(record, event, now)`` returns the record as it is afterwards, or None if the event is refused. A storage
+writes what comes out if the record's version is still the one that went in, so that two who race cannot both succeed.
+
+=============================== ==================== ================ ================================================
+from                            event                to               if
+=============================== ==================== ================ ================================================
+pending                         Acquire              replaying        retry_count < the caller's limit
+pending, requires_review        Acquire, forced      replaying        always; retry_count begins anew, with stamps
+pending                         Claim                replaying        retry_count < max_retries
+replaying, with a due time      Claim                replaying        its lease is over, retry_count < max_retries
+as the two above                Claim                requires_review  retry_count >= max_retries
+replaying                       Beat                 replaying        by its holder
+replaying                       GiveBack             pending          by its holder; the attempt does not count
+replaying                       Complete, well       resolved         by its holder
+replaying                       Complete, failed     pending          by its holder, retry_count < max_retries
+replaying                       Complete, failed     requires_review  by its holder, retry_count >= max_retries
+pending, reviewing, rev. req.   Complete             as by a holder   nobody holds it, and the caller claims no token
+replaying                       Release              pending          always; whoever held it does not any more
+resolved                        Archive              archived         always
+any                             SetStatus            the one given    always; whoever held it does not any more
+any                             CountRetry           the same         always
+=============================== ==================== ================ ================================================
+
+An attempt is counted when it is begun, so that one whose worker dies counts as well. A token stays with the record
+after the replay has ended: whoever ends the same replay once more, the same way, is told that it is done.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, TypeAlias
+
+from msgspec.structs import replace
+
+from holdfast.model.dead_letter import CompressedStatus, FailedOperationData
+
+MOST_DELAY = 3600.0
+_PENDING, _REPLAYING, _REVIEW, _RESOLVED = "pending", "replaying", "requires_review", "resolved"
+_UNHELD = frozenset({_PENDING, "reviewing", _REVIEW})
+
+
+@dataclass(frozen=True, slots=True)
+class Acquire:
+    """Somebody wants to replay it, *lease* seconds at first."""
+
+    token: str
+    max_retries: int
+    lease: float
+    force: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The small queue, or a scheduled replay, hands it out for *lease* seconds."""
+
+    token: str
+    lease: float
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """Its holder is alive, and wants *lease* seconds more."""
+
+    token: str | None
+    lease: float
+
+
+@dataclass(frozen=True, slots=True)
+class GiveBack:
+    """Its holder has not begun: the attempt is taken back."""
+
+    token: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Complete:
+    """A replay has ended. *draw*, from 0 to 1, is the jitter of what follows a failure."""
+
+    success: bool
+    token: str | None = None
+    resolution_type: str = ""
+    note: str = ""
+    resolved_by_id: int | None = None
+    error_details: dict[str, Any] | None = None
+    draw: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Nothing has been heard of its holder for too long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """It was put right long ago."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetStatus:
+    """A person, or a program in one's name, says where it stands. What is empty keeps its value."""
+
+    status: str
+    resolution_type: str = ""
+    resolution_note: str = ""
+    resolved_by_id: int | None = None
+    recommended_action: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CountRetry:
+    """An attempt was made elsewhere."""
+
+
+Event: TypeAlias = Acquire | Claim | Beat | GiveBack | Complete | Release | Archive | SetStatus | CountRetry
+
+
+def transition(record: FailedOperationData, event: Event, now: datetime) -> FailedOperationData | None:
+    """Return *record* after *event*, one version further; None if it is refused. *record* is left as it is."""
+    changed = _RULES[type(event)](record, event, now)
+    if changed is None:
+        return None
+    return replace(record, version=record.version + 1, updated_at=now, **changed)
+
+
+def _acquire(record: FailedOperationData, event: Acquire, now: datetime) -> dict[str, Any] | None:
+    if event.force:
+        if record.status not in {_PENDING, _REVIEW}:
+            return None
+        return {**_held(record, event.token, event.lease, now), "retry_count": 1, "metadata": _scar(record)}
+    if record.status != _PENDING or record.retry_count >= event.max_retries:
+        return None
+    return {**_held(record, event.token, event.lease, now), "retry_count": record.retry_count + 1}
+
+
+def _scar(record: FailedOperationData) -> dict[str, Any]:
+    """Return the metadata with what a forced replay would otherwise wipe out."""
+    before = record.metadata
+    return {
+        **before,
+        "previous_total_retries": _number(before.get("previous_total_retries")) + record.retry_count,
+        "force_redrive_count": _number(before.get("force_redrive_count")) + 1,
+    }
+
+
+def _number(value: Any) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _claim(record: FailedOperationData, event: Claim, now: datetime) -> dict[str, Any] | None:
+    over = record.next_retry_at is not None and record.next_retry_at <= now
+    if record.status != _PENDING and not (record.status == _REPLAYING and over):
+        return None
+    if record.retry_count >= record.max_retries:
+        return {**_FREE, "status": _REVIEW, "next_retry_at": None}
+    return {**_held(record, event.token, event.lease, now), "retry_count": record.retry_count + 1}
+
+
+def _held(record: FailedOperationData, token: str, lease: float, now: datetime) -> dict[str, Any]:
+    return {
+        "status": _REPLAYING,
+        "last_retry_at": now,
+        "replay_token": token,
+        "replay_beat_at": now,
+        "next_retry_at": None if record.retry_delay is None else now + timedelta(seconds=lease),
+    }
+
+
+_FREE: dict[str, Any] = {"replay_token": None, "replay_beat_at": None}
+
+
+def _is_holder(record: FailedOperationData, token: str | None) -> bool:
+    return record.status == _REPLAYING and token is not None and record.replay_token == token
+
+
+def _beat(record: FailedOperationData, event: Beat, now: datetime) -> dict[str, Any] | None:
+    if not _is_holder(record, event.token):
+        return None
+    due = None if record.next_retry_at is None else now + timedelta(seconds=event.lease)
+    return {"replay_beat_at": now, "next_retry_at": due}
+
+
+def _give_back(record: FailedOperationData, event: GiveBack, now: datetime) -> dict[str, Any] | None:
+    if not _is_holder(record, event.token):
+        return None
+    due = None if record.retry_delay is None else now
+    return {**_FREE, "status": _PENDING, "retry_count": max(0, record.retry_count - 1), "next_retry_at": due}
+
+
+def may_complete(record: FailedOperationData, token: str | None) -> bool:
+    """Whether whoever has *token*, or none, may end a replay of *record*."""
+    if record.status == _REPLAYING:
+        return record.replay_token == token
+    return token is None and record.status in _UNHELD
+
+
+def was_completed(record: FailedOperationData, event: Complete) -> bool:
+    """Whether this very replay has ended already, the way *event* says."""
+    if event.token is None or record.replay_token != event.token or record.status == _REPLAYING:
+        return False
+    return event.success is (record.status in {_RESOLVED, "archived"})
+
+
+def _complete(record: FailedOperationData, event: Complete, now: datetime) -> dict[str, Any] | None:
+    if not may_complete(record, event.token):
+        return None
+    if event.success:
+        return {
+            "status": _RESOLVED,
+            "resolved_at": now,
+            "next_retry_at": None,
+            "replay_beat_at": None,
+            **_given(event.resolution_type, event.note, event.resolved_by_id),
+        }
+    # What nobody has acquired has not been counted yet.
+    count = record.retry_count + (record.status != _REPLAYING)
+    exhausted = count >= record.max_retries
+    return {
+        "status": _REVIEW if exhausted else _PENDING,
+        "retry_count": count,
+        "next_retry_at": None if exhausted else _next(record, count, event.draw, now),
+        "replay_beat_at": None,
+        "metadata": {**record.metadata, **(event.error_details or {})},
+        **({"error_message": event.note} if event.note else {}),
+        **_given(event.resolution_type, event.note, event.resolved_by_id),
+    }
+
+
+def _given(resolution_type: str, note: str, resolved_by_id: int | None) -> dict[str, Any]:
+    """Return what is to be written of a resolution; what was not given keeps its value."""
+    changed: dict[str, Any] = {}
+    if resolution_type:
+        changed["resolution_type"] = resolution_type
+    if note:
+        changed["resolution_note"] = note
+    if resolved_by_id is not None:
+        changed["resolved_by_id"] = resolved_by_id
+    return changed
+
+
+def _next(record: FailedOperationData, count: int, draw: float, now: datetime) -> datetime | None:
+    if record.retry_delay is None:
+        return None
+    return now + timedelta(seconds=retry_wait(count, base=record.retry_delay, draw=draw))
+
+
+def retry_wait(failures: int, *, base: float, draw: float) -> float:
+    """Return the seconds to the next retry after the *failures*-th failed one (from 1).
+
+    *base* doubled for each failure after the first, plus up to a quarter of that by *draw* (0 to 1), at most an hour.
+    """
+    wait = min(MOST_DELAY, base * 2.0 ** min(max(failures, 1) - 1, 60))
+    return min(MOST_DELAY, wait + 0.25 * wait * draw)
+
+
+def _release(record: FailedOperationData, _event: Release, now: datetime) -> dict[str, Any] | None:
+    if record.status != _REPLAYING:
+        return None
+    due = None if record.retry_delay is None else now
+    return {**_FREE, "status": _PENDING, "next_retry_at": due}
+
+
+def _archive(record: FailedOperationData, _event: Archive, _now: datetime) -> dict[str, Any] | None:
+    return {"status": "archived"} if record.status == _RESOLVED else None
+
+
+def _set_status(record: FailedOperationData, event: SetStatus, now: datetime) -> dict[str, Any]:
+    changed = {
+        **_FREE,
+        "status": event.status,
+        "next_retry_at": now if event.status == _PENDING and record.retry_delay is not None else None,
+        **_given(event.resolution_type, event.resolution_note, event.resolved_by_id),
+    }
+    if event.status == _RESOLVED:
+        changed["resolved_at"] = now
+    if event.status == _REPLAYING:
+        changed["replay_beat_at"] = now
+    if event.recommended_action:
+        changed["recommended_action"] = event.recommended_action
+    return changed
+
+
+def _count_retry(record: FailedOperationData, _event: CountRetry, now: datetime) -> dict[str, Any]:
+    return {"retry_count": record.retry_count + 1, "last_retry_at": now}
+
+
+_RULES: dict[type[Event], Any] = {
+    Acquire: _acquire,
+    Claim: _claim,
+    Beat: _beat,
+    GiveBack: _give_back,
+    Complete: _complete,
+    Release: _release,
+    Archive: _archive,
+    SetStatus: _set_status,
+    CountRetry: _count_retry,
+}
+
+_LATER: dict[str, frozenset[str]] = {
+    CompressedStatus.STALE: frozenset({"active"}),
+    CompressedStatus.ARCHIVED: frozenset({"active", "stale"}),
+}
+
+
+def summary_may_become(status: str, new_status: str) -> bool:
+    """Whether a summary in *status* may move on to *new_status*: active, stale, archived, and never back."""
+    return status in _LATER.get(new_status, frozenset())
+
+
+__all__ = [
+    "MOST_DELAY",
+    "Acquire",
+    "Archive",
+    "Beat",
+    "Claim",
+    "Complete",
+    "CountRetry",
+    "Event",
+    "GiveBack",
+    "Release",
+    "SetStatus",
+    "may_complete",
+    "retry_wait",
+    "summary_may_become",
+    "transition",
+    "was_completed",
+]

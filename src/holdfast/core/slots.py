@@ -1,0 +1,71 @@
+"""Which slots of a schedule fire now, which are let go, and when the next one comes. Times are aware, in UTC."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from holdfast.core.cron import Cron
+
+GRACE = timedelta(seconds=60)  # a slot that nobody could fire within this time was missed
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+_DIGITS = 16
+
+
+class Plan(NamedTuple):
+    """*slots* fire now, in order; *following* is due next, perhaps already; *missed* if some were let go."""
+
+    slots: list[datetime]
+    following: datetime | None
+    missed: bool
+
+
+def plan(cron: Cron, due: datetime, now: datetime, *, backfill: bool, most: int) -> Plan:
+    """Decide about the slots from *due* to *now*, at most *most* of them.
+
+    All that are late by no more than ``GRACE`` fire, however short a process was away; older ones only with *backfill*.
+    """
+    slot: datetime | None = due
+    missed = False
+    if not backfill and due < now - GRACE:
+        slot, missed = cron.next(now - GRACE - _MILLISECOND), True
+    slots: list[datetime] = []
+    while slot is not None and slot <= now and len(slots) < most:
+        slots.append(slot)
+        slot = cron.next(slot)
+    return Plan(slots, slot, missed)
+
+
+def shift(schedule_id: str, slot: datetime, jitter_ms: int) -> int:
+    """Return by how many milliseconds a slot is put off: the same in every process, spread evenly below *jitter_ms*."""
+    if not jitter_ms:
+        return 0
+    digest = hashlib.sha256(f"{schedule_id} {milliseconds_of(slot)}".encode()).hexdigest()
+    return int(digest[:_DIGITS], 16) % jitter_ms
+
+
+def run_id_of(schedule_name: str, slot: datetime) -> str:
+    """Return the id of a slot's run: made of the schedule and the instant, so that nobody can fire it twice."""
+    return f"sched-{schedule_name}-{written(slot)}"
+
+
+def written(slot: datetime) -> str:
+    """Return a slot as it is written: ISO-8601 in UTC, to the second."""
+    return slot.astimezone(UTC).isoformat(timespec="seconds")
+
+
+def milliseconds_of(moment: datetime) -> int:
+    """Return a moment in milliseconds since the epoch, exactly."""
+    return (moment - _EPOCH) // _MILLISECOND
+
+
+def moment_of(milliseconds: int) -> datetime:
+    """Return a moment from milliseconds since the epoch, exactly."""
+    return _EPOCH + milliseconds * _MILLISECOND
+
+
+__all__ = ["GRACE", "Plan", "milliseconds_of", "moment_of", "plan", "run_id_of", "shift", "written"]

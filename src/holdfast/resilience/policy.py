@@ -1,0 +1,136 @@
+"""How a breaker behaves: its options, as a user gives them and as it goes by them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable  # noqa: TC003 -- whoever reads the hints of the options needs it
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import StrEnum
+from typing import Any, TypeAlias, TypedDict, Unpack
+
+from holdfast.core.breaker_rules import TripRules
+from holdfast.errors import CircuitOpen, ConfigurationError
+from holdfast.model.breaker import OpenTime
+from holdfast.model.workflow import Duration, seconds
+
+Errors: TypeAlias = "type[BaseException] | tuple[type[BaseException], ...] | Callable[[BaseException], bool]"
+
+
+class BreakerMode(StrEnum):
+    """What a breaker does in this process: refuse calls, only watch and tell, or nothing at all."""
+
+    ENFORCE = "enforce"
+    OBSERVE = "observe"
+    DISABLED = "disabled"
+
+
+class BreakerOptions(TypedDict, total=False):
+    """What may be said about a breaker; see the reference for what each means and for its default."""
+
+    failures: int | None
+    failure_rate: float | None
+    slow_call_rate: float | None
+    slow_call_duration: Duration | None
+    window: int
+    window_duration: Duration | None
+    minimum_calls: int
+    open_for: Duration
+    open_backoff: float
+    open_cap: Duration
+    open_jitter: float
+    probes: int
+    successes: int
+    probe_timeout: Duration
+    counts: Errors
+    ignores: Errors
+    failed_result: Callable[[Any], bool] | None
+    quorum: int
+    quorum_within: Duration
+    mode: BreakerMode | str
+    storage_timeout: Duration
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerPolicy:
+    """The options of a breaker, checked."""
+
+    rules: TripRules
+    open_time: OpenTime
+    probes: int
+    successes: int
+    probe_timeout: float
+    quorum: int
+    quorum_within: timedelta
+    storage_timeout: float
+    mode: BreakerMode
+    failed_result: Callable[[Any], bool] | None
+    _counts: Errors = field(repr=False)
+    _ignores: Errors = field(repr=False)
+
+    def counts(self, error: BaseException) -> bool:
+        """Whether *error* speaks against the dependency; what is refused by a breaker further in does not."""
+        if isinstance(error, CircuitOpen) or _fits(self._ignores, error):
+            return False
+        return _fits(self._counts, error)
+
+
+def _fits(errors: Errors, error: BaseException) -> bool:
+    return isinstance(error, errors) if isinstance(errors, (type, tuple)) else errors(error)
+
+
+def policy_of(**options: Unpack[BreakerOptions]) -> BreakerPolicy:
+    """Return the policy that *options* describe; ``ConfigurationError`` for what makes no sense."""
+    unknown = options.keys() - BreakerOptions.__annotations__.keys()
+    if unknown:
+        known = ", ".join(BreakerOptions.__annotations__)
+        raise ConfigurationError(f"A breaker has no option {', '.join(sorted(unknown))}: there are {known}.")
+    try:
+        return BreakerPolicy(
+            rules=_rules(options),
+            open_time=_open_time(options),
+            probes=_at_least_one("probes", options.get("probes", 3)),
+            successes=_at_least_one("successes", options.get("successes", 2)),
+            probe_timeout=seconds(options.get("probe_timeout", 60)),
+            quorum=_at_least_one("quorum", options.get("quorum", 1)),
+            quorum_within=timedelta(seconds=seconds(options.get("quorum_within", 60))),
+            storage_timeout=seconds(options.get("storage_timeout", 2)),
+            mode=BreakerMode(options.get("mode", BreakerMode.ENFORCE)),
+            failed_result=options.get("failed_result"),
+            _counts=options.get("counts", Exception),
+            _ignores=options.get("ignores", ()),
+        )
+    except ValueError as error:
+        raise ConfigurationError(f"A breaker cannot be set up so: {error}") from None
+
+
+def _rules(options: BreakerOptions) -> TripRules:
+    slow, window = options.get("slow_call_duration"), options.get("window_duration")
+    return TripRules(
+        failures=options.get("failures", 5),
+        failure_rate=options.get("failure_rate", 0.5),
+        slow_call_rate=options.get("slow_call_rate"),
+        slow_call_seconds=None if slow is None else seconds(slow),
+        window=options.get("window", 100),
+        window_seconds=None if window is None else seconds(window),
+        minimum_calls=options.get("minimum_calls", 10),
+    )
+
+
+def _open_time(options: BreakerOptions) -> OpenTime:
+    jitter, backoff = options.get("open_jitter", 0.1), options.get("open_backoff", 1.0)
+    if not 0 <= jitter <= 1 or backoff < 1:
+        raise ValueError("open_jitter is from 0 to 1, and open_backoff at least 1.")
+    base = timedelta(seconds=seconds(options.get("open_for", 60)))
+    cap = timedelta(seconds=seconds(options.get("open_cap", 3600)))
+    if base < timedelta(0) or cap < base:
+        raise ValueError("open_for is a duration, and open_cap at least as long.")
+    return OpenTime(base=base, backoff=backoff, cap=cap, jitter=jitter)
+
+
+def _at_least_one(name: str, value: int) -> int:
+    if value < 1:
+        raise ValueError(f"{name} is at least 1, not {value}.")
+    return value
+
+
+__all__ = ["BreakerMode", "BreakerOptions", "BreakerPolicy", "Errors", "policy_of"]

@@ -1,0 +1,74 @@
+"""``protect``: everything that may stand between a program and a call that fails, in one order.
+
+::
+
+    fallback                the value in place of an error
+      └─ idempotency key    one call for each key; an error releases the key
+           └─ dead letter   what failed for good is kept with its arguments
+                └─ retry    attempt after attempt
+                     └─ breaker    counts each attempt, refuses them while it is open
+                          └─ timeout    of one attempt; to the breaker it is a failure
+                               └─ the function
+
+A fallback is never stored under an idempotency key, a dead letter is made once and not for each attempt, an open
+breaker is not tried again, and a call that hangs counts against the breaker.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from holdfast.model.workflow import Duration, Retry, seconds
+from holdfast.resilience import layers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holdfast.model.world import World
+    from holdfast.resilience.breaker import CircuitBreaker
+    from holdfast.resilience.layers import Ask, Call, Once, Park
+
+NO_FALLBACK: Any = object()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Protection:
+    """The layers of one protected function; what is None is left out."""
+
+    name: str
+    world: World
+    retry: Retry | None = None
+    timeout: Duration | None = None
+    breaker: CircuitBreaker | None = None
+    fallback: Any = NO_FALLBACK
+    park: Park | None = None
+    once: Once | None = None
+    asking: Callable[..., Ask] | None = None
+
+    def around(self, function: Call) -> Call:
+        """Return *function* with all its layers."""
+        is_async = inspect.iscoroutinefunction(function)
+        call = function
+        if self.timeout is not None:
+            call = layers.timed(call, self.name, seconds(self.timeout), is_async=is_async)
+        if self.breaker is not None:
+            call = self.breaker(call)
+        if self.retry is not None:
+            call = layers.retried(call, self.retry, self.world, is_async=is_async)
+        return functools.wraps(function)(self.around_attempts(call, is_async=is_async))
+
+    def around_attempts(self, call: Call, *, is_async: bool) -> Call:
+        """Return *call*, which tries and gives up by itself, with the outer layers."""
+        if self.park is not None and self.asking is not None:
+            call = layers.parked(call, self.park, self.asking(is_async=is_async), is_async=is_async)
+        if self.once is not None and self.asking is not None:
+            call = layers.once(call, self.once, self.asking(is_async=is_async), is_async=is_async)
+        if self.fallback is not NO_FALLBACK:
+            call = layers.fallen_back(call, self.fallback, is_async=is_async)
+        return call
+
+
+__all__ = ["NO_FALLBACK", "Protection"]

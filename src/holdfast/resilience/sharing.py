@@ -1,0 +1,178 @@
+"""The way from a breaker, on any thread or loop, to the repository that its fleet shares, which lives on one loop."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import logging
+import threading
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from holdfast.errors import HoldfastError, Unavailable
+from holdfast.stores.breakers.blocking import BlockingBreakers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from holdfast.stores.breakers.interface import AsyncCircuitBreakerStateRepository, Watcher
+
+T = TypeVar("T")
+
+logger = logging.getLogger("holdfast.breakers")
+
+
+class Place(NamedTuple):
+    """Where a repository lives: its loop, and the thread of that."""
+
+    store: AsyncCircuitBreakerStateRepository
+    loop: asyncio.AbstractEventLoop
+    thread: int
+
+
+class Later:
+    """A repository that is not there yet: *find* returns its place, or None as long as it is not."""
+
+    def __init__(self, find: Callable[[], Place | None]) -> None:
+        self.find = find
+
+
+class Sharing:
+    """A repository and its loop, which is known at the first use: a portal's, or the one that runs then."""
+
+    def __init__(
+        self, repository: BlockingBreakers | AsyncCircuitBreakerStateRepository | Later, *, patience: float
+    ) -> None:
+        self._repository = repository
+        self._patience = patience
+        self._place: Place | None = None
+        self._unwatch: Callable[[], None] | None = None
+        self._beginning = threading.Lock()
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    @property
+    def store(self) -> AsyncCircuitBreakerStateRepository:
+        """The repository; it must have been found."""
+        assert self._place is not None  # noqa: S101 -- nobody asks before begin
+        return self._place.store
+
+    def begin(self, service_name: str, watcher: Watcher) -> bool:
+        """Find the loop and watch the breaker; False if there is no loop yet, so that a later call must try again."""
+        with self._beginning:
+            if self._place is not None:
+                return True
+            self._place = self._find()
+            if self._place is None:
+                return False
+        self._on_loop(lambda: self._watch(service_name, watcher))
+        return True
+
+    def forget(self) -> None:
+        """Forget where the repository is: it was closed, and is perhaps opened again elsewhere."""
+        self._place = None
+
+    def _watch(self, service_name: str, watcher: Watcher) -> None:
+        self._unwatch = self.store.watch(service_name, watcher)
+
+    def end(self) -> None:
+        """Watch no more."""
+        if self._unwatch is not None:
+            self._on_loop(self._unwatch)
+
+    def _find(self) -> Place | None:
+        repository = self._repository
+        if isinstance(repository, Later):
+            return repository.find()
+        if isinstance(repository, BlockingBreakers):
+            return repository.portal.call(_here(repository.store)) if repository.portal.is_running else None
+        try:
+            return Place(repository, asyncio.get_running_loop(), threading.get_ident())
+        except RuntimeError:
+            return None
+
+    @property
+    def is_own_thread(self) -> bool:
+        """Whether the calling thread is the loop's, which must not wait for it."""
+        return self._place is not None and threading.get_ident() == self._place.thread
+
+    def _loop_for(self, question: Coroutine[Any, Any, Any]) -> asyncio.AbstractEventLoop:
+        place = self._place
+        if place is None or place.loop.is_closed():
+            question.close()
+            raise Unavailable("The repository of the breaker is closed.")
+        return place.loop
+
+    def ask_blocking(self, question: Coroutine[Any, Any, T]) -> T:
+        """Ask the repository from a thread that may wait; ``Unavailable`` if it does not answer in time."""
+        loop = self._loop_for(question)
+        reply = asyncio.run_coroutine_threadsafe(question, loop)
+        try:
+            return reply.result(self._patience)
+        except (TimeoutError, concurrent.futures.CancelledError) as error:
+            reply.cancel()
+            raise Unavailable("The repository of the breaker did not answer in time.") from error
+
+    async def wait(self, known: concurrent.futures.Future[None]) -> None:
+        """Wait until something is known; ``Unavailable`` if that takes too long."""
+        try:
+            async with asyncio.timeout(self._patience):
+                await asyncio.shield(asyncio.wrap_future(known))
+        except TimeoutError as error:
+            raise Unavailable("The repository of the breaker did not answer in time.") from error
+
+    def wait_blocking(self, known: concurrent.futures.Future[None]) -> None:
+        """Wait until something is known, on a thread; ``Unavailable`` if that takes too long."""
+        try:
+            known.result(self._patience)
+        except TimeoutError as error:
+            raise Unavailable("The repository of the breaker did not answer in time.") from error
+
+    async def ask(self, question: Coroutine[Any, Any, T]) -> T:
+        """Ask the repository from any loop; ``Unavailable`` if it does not answer in time."""
+        loop = self._loop_for(question)
+        try:
+            async with asyncio.timeout(self._patience):
+                if loop is asyncio.get_running_loop():
+                    return await question
+                return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(question, loop))
+        except TimeoutError as error:
+            raise Unavailable("The repository of the breaker did not answer in time.") from error
+
+    def tell(self, message: Coroutine[Any, Any, Any]) -> None:
+        """Have something done on the loop, and do not wait for it; what fails is logged."""
+
+        def start() -> None:
+            task = asyncio.ensure_future(_logged(message))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+        if not self._on_loop(start):
+            message.close()
+
+    def _on_loop(self, call: Callable[[], Any]) -> bool:
+        place = self._place
+        if place is None:
+            return False
+        if self.is_own_thread:
+            call()
+            return True
+        try:
+            place.loop.call_soon_threadsafe(call)
+        except RuntimeError:  # the loop was closed: nobody is left to be told
+            return False
+        return True
+
+
+async def _here(store: AsyncCircuitBreakerStateRepository) -> Place:
+    return Place(store, asyncio.get_running_loop(), threading.get_ident())
+
+
+async def _logged(message: Coroutine[Any, Any, Any]) -> None:
+    try:
+        await message
+    except HoldfastError as error:
+        logger.warning("What a breaker had to tell was not stored: %s", error)
+    except Exception:
+        logger.exception("What a breaker had to tell was not stored.")
+
+
+__all__ = ["Later", "Place", "Sharing"]

@@ -1,0 +1,49 @@
+"""A breaker's record in the time of this process: what it means now, and when that changes by itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from holdfast.model.breaker import CLOSED, OPEN
+
+if TYPE_CHECKING:
+    from datetime import datetime, timedelta
+
+    from holdfast.model.breaker import CircuitBreakerStateData
+
+_NEVER = float("-inf")
+_FOR_EVER = float("inf")
+
+
+class View(NamedTuple):
+    """How a breaker stands; *due* and *pinned_until* are moments of this process's monotonic clock."""
+
+    state: str = CLOSED
+    epoch: int | None = None
+    due: float = _NEVER  # when an open breaker may be tried
+    pinned_until: float = _NEVER
+    reason: str = ""
+
+    def is_pinned(self, now: float) -> bool:
+        """Whether an operator's word holds at *now*."""
+        return now < self.pinned_until
+
+
+def view_of(
+    record: CircuitBreakerStateData | None, storage_now: datetime, monotonic: float, open_for: timedelta
+) -> View:
+    """Return how *record*, as it was at *storage_now*, stands; *open_for* is for one that does not say for how long."""
+    if record is None:
+        return View()
+    pinned_until = _NEVER
+    if record.is_pin_active(storage_now):
+        expires = record.manual_override_expires_at
+        pinned_until = _FOR_EVER if expires is None else monotonic + (expires - storage_now).total_seconds()
+    due = _NEVER
+    if record.state == OPEN:
+        retry_at = record.retry_at or (None if record.opened_at is None else record.opened_at + open_for)
+        due = monotonic if retry_at is None else monotonic + (retry_at - storage_now).total_seconds()
+    return View(record.state, record.epoch, due, pinned_until, record.control_reason)
+
+
+__all__ = ["View", "view_of"]

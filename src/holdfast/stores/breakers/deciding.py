@@ -1,0 +1,216 @@
+"""Every change of a breaker as an event of the core: what all storages of ours share, so that none can disagree."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, cast
+
+from holdfast.core.breaker import Delete, Event, GetOrCreate, Reset, Trip, UpdateState, checked_state, checked_time
+from holdfast.core.breaker_pins import AtomicReset, ClearManualControl, ForceClose, ForceOpen, SetManualControl
+from holdfast.core.breaker_slots import (
+    AcquireSlot,
+    CloseCheck,
+    OpenCheck,
+    RecordFailure,
+    RecordSuccess,
+    ReleaseSlot,
+    ResetHalfOpenCount,
+)
+from holdfast.stores import tokens
+from holdfast.stores.breakers.interface import AsyncCircuitBreakerStateRepository
+from holdfast.stores.keys import checked_key
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from holdfast.model.breaker import (
+        CircuitBreakerCloseAttempt,
+        CircuitBreakerOpenAttempt,
+        CircuitBreakerStateData,
+        OpenTime,
+    )
+    from holdfast.model.world import World
+    from holdfast.stores.breakers.documents import Applied
+
+_NAME = "name of a breaker"
+
+
+class Deciding(AsyncCircuitBreakerStateRepository):
+    """A repository whose storage can do one thing: apply an event to a breaker, atomically."""
+
+    def __init__(self, world: World, scope: str) -> None:
+        self._world = world
+        self._scope = scope
+
+    @abstractmethod
+    async def apply(self, service_name: str, event: Event) -> Applied:
+        """Do what the core decides about *event*, atomically, once, and in the order of all others."""
+
+    async def _answer(self, service_name: str, event: Event) -> Any:
+        return (await self.apply(checked_key(service_name, _NAME), event)).answer
+
+    async def get_or_create(self, service_name: str) -> CircuitBreakerStateData:
+        known = await self.get_by_service_name(service_name)
+        if known is not None:
+            return known
+        return cast("CircuitBreakerStateData", await self._answer(service_name, GetOrCreate()))
+
+    async def update_state(
+        self,
+        service_name: str,
+        state: str,
+        failure_count: int | None = None,
+        success_count: int | None = None,
+        opened_at: datetime | None = None,
+        last_failure_at: datetime | None = None,
+        half_open_request_count: int | None = None,
+        reset_half_open_count: bool = False,
+    ) -> bool:
+        event = UpdateState(
+            checked_state(state),
+            failure_count,
+            success_count,
+            checked_time("opened_at", opened_at),
+            checked_time("last_failure_at", last_failure_at),
+            half_open_request_count,
+            reset_half_open_count,
+        )
+        return cast("bool", await self._answer(service_name, event))
+
+    async def record_failure(self, service_name: str, *, token: str | None = None) -> CircuitBreakerStateData:
+        event = RecordFailure(self._token(service_name, token))
+        return cast("CircuitBreakerStateData", await self._answer(service_name, event))
+
+    async def record_success(self, service_name: str, *, token: str | None = None) -> CircuitBreakerStateData:
+        event = RecordSuccess(self._token(service_name, token))
+        return cast("CircuitBreakerStateData", await self._answer(service_name, event))
+
+    async def record_success_with_close_check(
+        self, service_name: str, success_threshold: int, *, token: str | None = None
+    ) -> CircuitBreakerCloseAttempt:
+        event = CloseCheck(success_threshold, self._token(service_name, token))
+        return cast("CircuitBreakerCloseAttempt", await self._answer(service_name, event))
+
+    async def record_failure_with_open_check(
+        self, service_name: str, *, open_time: OpenTime | None = None, error: str = "", token: str | None = None
+    ) -> CircuitBreakerOpenAttempt | None:
+        event = OpenCheck(open_time, self._world.random.random(), error, self._token(service_name, token))
+        return cast("CircuitBreakerOpenAttempt | None", await self._answer(service_name, event))
+
+    async def trip_to_open(
+        self,
+        service_name: str,
+        failure_count: int = 0,
+        *,
+        open_time: OpenTime | None = None,
+        error: str = "",
+        reporter: str = "",
+        quorum: int = 1,
+        within: timedelta | None = None,
+    ) -> CircuitBreakerOpenAttempt:
+        draw = self._world.random.random()
+        event = Trip(failure_count, open_time, draw, reporter, quorum, within, error)
+        return cast("CircuitBreakerOpenAttempt", await self._answer(service_name, event))
+
+    async def set_manual_control(
+        self,
+        service_name: str,
+        state: str,
+        controlled_by_id: int | None = None,
+        reason: str = "",
+        expires_at: datetime | None = None,
+        *,
+        controlled_by: str = "",
+    ) -> bool:
+        expires = checked_time("expires_at", expires_at)
+        event = SetManualControl(checked_state(state), controlled_by_id, reason, expires, controlled_by)
+        return cast("bool", await self._answer(service_name, event))
+
+    async def clear_manual_control(self, service_name: str, preserve_reason: bool = False) -> bool:
+        return cast("bool", await self._answer(service_name, ClearManualControl(preserve_reason)))
+
+    async def reset(self, service_name: str) -> bool:
+        return cast("bool", await self._answer(service_name, Reset()))
+
+    async def delete_state(self, service_name: str) -> bool:
+        return cast("bool", await self._answer(service_name, Delete()))
+
+    async def atomic_force_open(
+        self,
+        service_name: str,
+        reason: str = "",
+        controlled_by_id: int | None = None,
+        ttl_minutes: float | None = 90,
+        *,
+        controlled_by: str = "",
+    ) -> tuple[bool, str, str]:
+        event = ForceOpen(reason, controlled_by_id, _minutes(ttl_minutes), controlled_by)
+        return cast("tuple[bool, str, str]", await self._answer(service_name, event))
+
+    async def atomic_force_close(
+        self,
+        service_name: str,
+        reason: str = "",
+        controlled_by_id: int | None = None,
+        *,
+        ttl_minutes: float | None = None,
+        controlled_by: str = "",
+    ) -> tuple[bool, str, str]:
+        event = ForceClose(reason, controlled_by_id, _minutes(ttl_minutes), controlled_by)
+        return cast("tuple[bool, str, str]", await self._answer(service_name, event))
+
+    async def atomic_reset(
+        self, service_name: str, reason: str = "", controlled_by_id: int | None = None, *, controlled_by: str = ""
+    ) -> tuple[bool, str, str]:
+        event = AtomicReset(reason, controlled_by_id, controlled_by)
+        return cast("tuple[bool, str, str]", await self._answer(service_name, event))
+
+    async def try_acquire_half_open_slot(
+        self,
+        service_name: str,
+        limit: int,
+        stuck_timeout_seconds: float,
+        *,
+        token: str | None = None,
+        epoch: int | None = None,
+    ) -> tuple[bool, str, str]:
+        mine = token or self._world.new_id()
+        event = AcquireSlot(limit, timedelta(seconds=stuck_timeout_seconds), mine, epoch)
+        answer: tuple[bool, str, str] = await self._answer(service_name, event)
+        if answer[0] and token is None:
+            self._hold(service_name, mine)
+        return answer
+
+    async def release_half_open_slot(self, service_name: str, *, token: str | None = None) -> bool:
+        mine = self._token(service_name, token)
+        return mine is not None and cast("bool", await self._answer(service_name, ReleaseSlot(mine)))
+
+    async def reset_half_open_count(self, service_name: str) -> None:
+        await self._answer(service_name, ResetHalfOpenCount())
+
+    def _hold(self, service_name: str, token: str) -> None:
+        """Hold one more slot: a task may have several of one breaker, and ends the last one first."""
+        item = ("breaker", self._scope, service_name)
+        held = tokens.held(item)
+        tokens.hold(item, token if held is None else f"{held} {token}")
+
+    def _token(self, service_name: str, token: str | None) -> str | None:
+        """Return the slot whose outcome this is, which is held no longer."""
+        item = ("breaker", self._scope, service_name)
+        held = tokens.held(item)
+        if token is not None or held is None:
+            return token
+        others, _, last = held.rpartition(" ")
+        if others:
+            tokens.hold(item, others)
+        else:
+            tokens.let_go(item)
+        return last
+
+
+def _minutes(ttl: float | None) -> timedelta | None:
+    return timedelta(minutes=ttl) if ttl is not None and ttl > 0 else None
+
+
+__all__ = ["Deciding"]

@@ -1,0 +1,155 @@
+"""Telling breakers what has become of them: by a poll, at once after a change of one's own, sooner after a hint."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from holdfast.errors import HoldfastError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from datetime import datetime
+
+    from holdfast.model.breaker import CircuitBreakerStateData
+    from holdfast.stores.breakers.interface import Watcher
+
+logger = logging.getLogger("holdfast.breakers")
+
+POLL_EVERY = 0.5
+_SHORTEST = 0.05  # between two looks, however many hints come
+
+
+class Sighting(NamedTuple):
+    """A breaker as a look found it: its stamp, which every change makes anew, and its state; None if it is gone."""
+
+    service_name: str
+    stamp: str
+    record: CircuitBreakerStateData | None
+    now: datetime
+
+
+class Hints(Protocol):
+    """What tells other processes of a change, and is heard by them; nothing rests on it."""
+
+    def tell(self) -> None:
+        """Tell other processes soon; on the loop."""
+
+
+class Watching:
+    """The watchers of one repository. *look* returns the breakers whose stamps are not those it is given."""
+
+    def __init__(
+        self, look: Callable[[Mapping[str, str]], Awaitable[Sequence[Sighting]]], interval: float = POLL_EVERY
+    ) -> None:
+        self._look = look
+        self._interval = interval
+        self.hints: Hints | None = None
+        self._watchers: dict[str, list[Watcher]] = {}
+        self._stamps: dict[str, str | None] = {}
+        self._last: dict[str, Sighting] = {}
+        self._woken: asyncio.Event | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._away = False
+
+    def add(self, service_name: str, watcher: Watcher) -> Callable[[], None]:
+        """Tell *watcher* soon, and after every change; on the loop. Return what ends that."""
+        self._watchers.setdefault(service_name, []).append(watcher)
+        self._stamps[service_name] = None  # so that the next look tells, even what others know already
+        if self._task is None or self._task.done():
+            self._woken = asyncio.Event()
+            self._task = asyncio.create_task(self._run(), name="holdfast-breakers")
+        self.wake()
+
+        def end() -> None:
+            left = [each for each in self._watchers.get(service_name, ()) if each is not watcher]
+            if left:
+                self._watchers[service_name] = left
+            else:
+                self._watchers.pop(service_name, None)
+                self._stamps.pop(service_name, None)
+                self._last.pop(service_name, None)
+
+        return end
+
+    def wake(self) -> None:
+        """Look now: somebody has changed something; on the loop."""
+        if self._woken is not None:
+            self._woken.set()
+
+    def changed(self, sighting: Sighting) -> None:
+        """Tell the watchers of a breaker that was changed from here, and other processes."""
+        self._tell(sighting)
+        if self.hints is not None:
+            self.hints.tell()
+
+    async def stop(self) -> None:
+        """Look no more, and say so to those who watch."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        watchers, self._watchers, self._stamps, self._last = self._watchers, {}, {}, {}
+        for each in watchers.values():
+            for watcher in each:
+                watcher.ended()
+
+    async def _run(self) -> None:
+        woken = self._woken
+        assert woken is not None  # noqa: S101 -- made with the task
+        while self._watchers:
+            woken.clear()
+            try:
+                self._found(await self._look({name: stamp or "" for name, stamp in self._stamps.items()}))
+            except HoldfastError as error:
+                self._lost(error)
+            except Exception as error:
+                # The service loop: breakers that hear nothing any more would stay open for ever.
+                logger.exception("Looking at the breakers failed and is tried again.")
+                self._lost(error)
+            await asyncio.sleep(_SHORTEST)
+            await self._wait(woken)
+
+    async def _wait(self, woken: asyncio.Event) -> None:
+        try:
+            async with asyncio.timeout(self._interval):
+                await woken.wait()
+        except TimeoutError:
+            pass
+
+    def _found(self, sightings: Sequence[Sighting]) -> None:
+        if self._away:
+            self._away = False
+            logger.info("The storage of breakers is back.")
+            self._stamps = dict.fromkeys(self._stamps)  # everybody is told, also of what has not changed
+            self.wake()
+        for sighting in sightings:
+            self._tell(sighting)
+
+    def _tell(self, sighting: Sighting) -> None:
+        last = self._last.get(sighting.service_name)
+        if sighting.service_name in self._stamps and (last is None or not _is_older(sighting, last)):
+            self._stamps[sighting.service_name] = sighting.stamp
+            self._last[sighting.service_name] = sighting
+            for watcher in list(self._watchers[sighting.service_name]):
+                watcher.seen(sighting.record, sighting.now)
+
+    def _lost(self, error: Exception) -> None:
+        if not self._away:
+            self._away = True
+            logger.warning("The storage of breakers is away; they go on by what each process sees itself: %s", error)
+            for watchers in list(self._watchers.values()):
+                for watcher in list(watchers):
+                    watcher.away(error)
+
+
+def _is_older(sighting: Sighting, last: Sighting) -> bool:
+    """Whether a look that was under way during a change has found what was there before it."""
+    one, other = sighting.record, last.record
+    if one is not None and other is not None and one.created_at == other.created_at:
+        return one.version < other.version
+    return sighting.now < last.now
+
+
+__all__ = ["POLL_EVERY", "Hints", "Sighting", "Watching"]

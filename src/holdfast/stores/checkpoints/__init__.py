@@ -1,0 +1,1 @@
+"""Checkpoints: named binary snapshots, in a database or in files."""

@@ -1,0 +1,65 @@
+"""The checkpoint stores for code without an event loop."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.stores.blocking import Blocking
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+    from holdfast.db.portal import Portal
+    from holdfast.stores.checkpoints.store import CheckpointStore
+
+
+class SyncCheckpointStore(Blocking):
+    """Any checkpoint store, called from threads; its loop is *portal*'s."""
+
+    def __init__(self, store: CheckpointStore, portal: Portal) -> None:
+        super().__init__(portal)
+        self._store = store
+
+    def initialize(self) -> None:
+        """Make the store ready; a second call changes nothing."""
+        self._call(self._store.initialize())
+
+    def close(self) -> None:
+        """Finish what is being written. What was given to the store stays open."""
+        self._call(self._store.close())
+
+    def __enter__(self) -> Self:
+        self.initialize()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def save(self, key: str, data: bytes) -> None:
+        """Keep *data* under *key*, in place of what was there: whole and durable when this returns, or not at all.
+
+        ``TooLong`` if it alone is larger than the store's ``max_bytes``.
+        """
+        self._call(self._store.save(key, data))
+
+    def load(self, key: str) -> bytes | None:
+        """Return what was saved under *key*, and note that it was used; None if there is nothing."""
+        return self._call(self._store.load(key))
+
+    def delete(self, key: str) -> bool:
+        """Remove the checkpoint; return whether there was one."""
+        return self._call(self._store.delete(key))
+
+    def list_keys(self, prefix: str = "") -> list[str]:
+        """Return the keys that begin with *prefix*, sorted; no character in it has a second meaning."""
+        return self._call(self._store.list_keys(prefix))
+
+    def prune(self) -> int:
+        """Remove what the limits do not allow, and return how many checkpoints that were."""
+        return self._call(self._store.prune())
+
+
+__all__ = ["SyncCheckpointStore"]

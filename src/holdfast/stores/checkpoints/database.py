@@ -1,0 +1,99 @@
+"""The checkpoint store in a database: the table ``holdfast_checkpoints``."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from holdfast.db.migrations import SCHEMA, Migrator
+from holdfast.errors import UnknownCommit
+from holdfast.model.world import RealWorld
+from holdfast.stores.checkpoints.facts import LoadCheckpoints, SaveCheckpoints
+from holdfast.stores.checkpoints.queries import checkpoint_queries
+from holdfast.stores.checkpoints.store import CheckpointStore, Limits, after, is_gzip
+from holdfast.stores.commits import Commits
+
+if TYPE_CHECKING:
+    from holdfast.db.manager import ConnectionManager
+    from holdfast.db.pipeline import Pipeline
+    from holdfast.db.session import Transaction
+    from holdfast.model.workflow import Duration
+    from holdfast.model.world import World
+
+
+class DBCheckpointStore(CheckpointStore):
+    """Checkpoints in PostgreSQL, MariaDB/MySQL or SQLite, shared by every process that uses the database.
+
+    *manager* is the caller's, and stays open. With *max_bytes* or *max_entries* the least recently used go; with
+    *max_age* what was not used for so long.
+    """
+
+    def __init__(
+        self,
+        manager: ConnectionManager,
+        *,
+        schema: str = SCHEMA,
+        max_bytes: int | None = None,
+        max_entries: int | None = None,
+        max_age: Duration | None = None,
+        pipeline: Pipeline | None = None,
+        world: World | None = None,
+        clock_offset_ms: str | None = None,
+    ) -> None:
+        super().__init__(Limits.of(max_bytes, max_entries, max_age))
+        self._manager = manager
+        self._schema = schema
+        self._commits = Commits(manager, pipeline)
+        self._world: World = world or RealWorld()
+        self._queries = checkpoint_queries(manager.dialect, schema, clock_offset_ms=clock_offset_ms)
+
+    async def initialize(self) -> None:
+        """Open the database and bring its tables up to date; a second call changes nothing."""
+        await Migrator(self._manager, schema=self._schema).migrate()
+
+    async def close(self) -> None:
+        """Finish what is being written. The connection manager stays open."""
+        await self._commits.close()
+
+    @cached_property
+    def _saves(self) -> SaveCheckpoints:
+        return SaveCheckpoints(self._queries)
+
+    @cached_property
+    def _loads(self) -> LoadCheckpoints:
+        return LoadCheckpoints(self._queries)
+
+    async def _save(self, key: str, data: bytes) -> None:
+        await self._commits.write(self._saves, (key, data, len(data), is_gzip(data), self._world.new_id()))
+
+    async def _load(self, key: str) -> bytes | None:
+        found = await self._commits.write(self._loads, (key,))
+        return found[0] if found else None
+
+    async def _delete(self, key: str) -> bool:
+        query = self._queries["checkpoint_delete"]
+        try:
+            return bool(await self._manager.execute(query, checkpoint_key=key))
+        except UnknownCommit:  # there may be nothing left to delete; then it was there
+            await self._manager.execute(query, checkpoint_key=key)
+            return True
+
+    async def _keys(self, prefix: str) -> list[str]:
+        bounds = {"prefix": prefix or None, "until": after(prefix)}
+        return [row["checkpoint_key"] for row in await self._manager.fetch(self._queries["checkpoint_keys"], **bounds)]
+
+    async def _prune(self) -> int:
+        return await self._manager.run(self._pruned)
+
+    async def _pruned(self, transaction: Transaction) -> int:
+        limits, gone = self._limits, 0
+        if limits.max_age_ms is not None:
+            gone += await transaction.execute(self._queries["checkpoints_old_delete"], later_ms=-limits.max_age_ms)
+        if (limits.max_entries, limits.max_bytes) != (None, None):
+            bounds = {"max_entries": limits.max_entries, "max_bytes": limits.max_bytes}
+            for row in await transaction.fetch(self._queries["checkpoints_beyond"], **bounds):
+                gone += await transaction.execute(self._queries["checkpoint_unused_delete"], **row)
+        return gone
+
+
+__all__ = ["DBCheckpointStore"]

@@ -1,0 +1,215 @@
+"""The checkpoint store in a folder: a file a key.
+
+A file's name is its key, encoded so that it can be read back and never leaves the folder; a key too long for a name is
+hashed, and stands inside the file as every key does. A save writes a file of its own beside the others, has it on the
+disk, and renames it: whoever loads sees the old bytes or the new ones, and never a part.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import struct
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from holdfast.errors import DamagedCheckpoint
+from holdfast.model.world import RealWorld
+from holdfast.stores.checkpoints.store import CheckpointStore, Limits, is_gzip
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holdfast.model.workflow import Duration
+    from holdfast.model.world import World
+
+FOLDER = ".holdfast_checkpoints"
+_SUFFIX = ".checkpoint"
+_HASHED = "~"
+_LONGEST_NAME = 200  # bytes; file systems take 255
+_TEMPORARY = ".tmp"
+_ABANDONED = 3600.0  # seconds after which a file that was never renamed is somebody's who died
+_PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-_")
+# What a file begins with: who wrote it, its form, whether it is gzip, the lengths of key and data, the SHA-256 of both.
+_HEADER = struct.Struct(">8sBBIQ32s")
+_MAGIC, _FORM = b"holdfast", 1
+
+
+class DiskStorage(CheckpointStore):
+    """Checkpoints in the folder *base_path*, by default ``.holdfast_checkpoints``; it is made when first needed.
+
+    Safe for any number of tasks, threads and processes on one machine. ``DamagedCheckpoint`` says that a file is not
+    what was written. With *max_bytes* or *max_entries* the least recently used go; with *max_age* what was not used for
+    so long. The time of a file's last use is its access time, set by the store itself.
+    """
+
+    def __init__(
+        self,
+        base_path: str | os.PathLike[str] | None = None,
+        *,
+        max_bytes: int | None = None,
+        max_entries: int | None = None,
+        max_age: Duration | None = None,
+        world: World | None = None,
+    ) -> None:
+        super().__init__(Limits.of(max_bytes, max_entries, max_age))
+        self.base_path = Path(FOLDER if base_path is None else base_path)
+        self._world: World = world or RealWorld()
+
+    async def initialize(self) -> None:
+        """Make the folder, and remove what was left in it by writers that died; a second call changes nothing."""
+        await asyncio.to_thread(self._tidy)
+
+    async def _save(self, key: str, data: bytes) -> None:
+        await asyncio.to_thread(self._write, key, data)
+
+    async def _load(self, key: str) -> bytes | None:
+        return await asyncio.to_thread(self._read, key)
+
+    async def _delete(self, key: str) -> bool:
+        return await asyncio.to_thread(self._remove, self.base_path / file_name(key))
+
+    async def _keys(self, prefix: str) -> list[str]:
+        return await asyncio.to_thread(self._listed, prefix)
+
+    async def _prune(self) -> int:
+        return await asyncio.to_thread(self._pruned)
+
+    def _tidy(self) -> None:
+        self._make_folder()
+        too_old = self._world.now() - _ABANDONED
+        for path in self.base_path.glob(f".*{_TEMPORARY}"):
+            with suppress(FileNotFoundError):  # its writer has just renamed it
+                if path.stat().st_mtime < too_old:
+                    path.unlink()
+
+    def _make_folder(self) -> None:
+        if not self.base_path.is_dir():
+            self.base_path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _sync(self.base_path.parent)
+
+    def _write(self, key: str, data: bytes) -> None:
+        self._make_folder()
+        temporary = self.base_path / f".{self._world.new_id()}{os.getpid()}{_TEMPORARY}"
+        try:
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with open(descriptor, "wb") as file:  # noqa: PTH123 -- a descriptor
+                file.writelines(_encoded(key, data))
+                file.flush()
+                self._mark_used(file.fileno())
+                os.fsync(file.fileno())
+            temporary.rename(self.base_path / file_name(key))
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        _sync(self.base_path)
+
+    def _read(self, key: str) -> bytes | None:
+        path = self.base_path / file_name(key)
+        try:
+            with path.open("rb") as file:
+                content = file.read()
+                self._mark_used(file.fileno())
+        except FileNotFoundError:
+            return None
+        stored_key, data = _decoded(content, path)
+        if stored_key != key:
+            raise DamagedCheckpoint(f"The file {path} holds the checkpoint {stored_key!r}, not {key!r}: restore it.")
+        return data
+
+    def _mark_used(self, descriptor: int) -> None:
+        modified = os.fstat(descriptor).st_mtime_ns
+        os.utime(descriptor, ns=(int(self._world.now() * 1_000_000_000), modified))
+
+    def _remove(self, path: Path) -> bool:
+        try:
+            path.unlink()
+        except FileNotFoundError:
+            return False
+        _sync(self.base_path)
+        return True
+
+    def _listed(self, prefix: str) -> list[str]:
+        keys = (_key_of(path) for path in self._files())
+        return sorted(key for key in keys if key is not None and key.startswith(prefix))
+
+    def _files(self) -> Iterator[Path]:
+        if self.base_path.is_dir():
+            yield from self.base_path.glob(f"*{_SUFFIX}")
+
+    def _pruned(self) -> int:
+        """Walk from the most to the least recently used, and remove what comes after a limit is reached."""
+        used: list[tuple[int, str, int]] = []
+        for path in self._files():
+            with suppress(FileNotFoundError):  # deleted meanwhile
+                status = path.stat()
+                used.append((status.st_atime_ns, path.name, max(0, status.st_size - _HEADER.size)))
+        limits, bytes_kept, gone = self._limits, 0, 0
+        too_old = None if limits.max_age_ms is None else self._world.now() * 1e9 - limits.max_age_ms * 1e6
+        for place, (accessed, name, size) in enumerate(sorted(used, reverse=True), 1):
+            bytes_kept += size
+            if (
+                (limits.max_entries is not None and place > limits.max_entries)
+                or (limits.max_bytes is not None and bytes_kept > limits.max_bytes)
+                or (too_old is not None and accessed < too_old)
+            ):
+                gone += self._remove(self.base_path / name)
+        return gone
+
+
+def file_name(key: str) -> str:
+    """Return the name of the file of *key*: letters in lower case, digits, ``-``, ``_``, and %xx for all else.
+
+    Capital letters are encoded too: some file systems do not tell them from small ones.
+    """
+    name = "".join(chr(byte) if byte in _PLAIN else f"%{byte:02x}" for byte in key.encode())
+    if len(name) > _LONGEST_NAME:
+        name = _HASHED + hashlib.sha256(key.encode()).hexdigest()
+    return name + _SUFFIX
+
+
+def _key_of(path: Path) -> str | None:
+    name = path.name.removesuffix(_SUFFIX)
+    if not name.startswith(_HASHED):
+        return unquote(name, errors="strict")
+    with suppress(FileNotFoundError):  # deleted meanwhile
+        return _decoded(path.read_bytes(), path)[0]
+    return None
+
+
+def _encoded(key: str, data: bytes) -> tuple[bytes, bytes, bytes]:
+    name = key.encode()
+    checksum = hashlib.sha256(name + data).digest()
+    return _HEADER.pack(_MAGIC, _FORM, is_gzip(data), len(name), len(data), checksum), name, data
+
+
+def _decoded(content: bytes, path: Path) -> tuple[str, bytes]:
+    """Return key and data of a file; raise ``DamagedCheckpoint`` if anything about it is wrong."""
+    if len(content) < _HEADER.size:
+        raise DamagedCheckpoint(f"The file {path} ends within its first {_HEADER.size} bytes: restore or delete it.")
+    magic, form, _, key_length, data_length, checksum = _HEADER.unpack_from(content)
+    body = content[_HEADER.size :]
+    if (magic, form) != (_MAGIC, _FORM):
+        raise DamagedCheckpoint(f"The file {path} is no checkpoint, or of a newer form: restore or delete it.")
+    if len(body) != key_length + data_length:
+        raise DamagedCheckpoint(
+            f"The file {path} has {len(body)} bytes where {key_length + data_length} were written: restore it."
+        )
+    if hashlib.sha256(body).digest() != checksum:
+        raise DamagedCheckpoint(f"The checksum of the file {path} is wrong: restore or delete it.")
+    return body[:key_length].decode(), body[key_length:]
+
+
+def _sync(folder: Path) -> None:
+    """Have the names in a folder on the disk."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+__all__ = ["DiskStorage", "file_name"]

@@ -1,0 +1,142 @@
+"""The checkpoint store as its users see it, and what a backend must do."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from holdfast.errors import TooLong
+from holdfast.stores.idempotency.store import milliseconds
+from holdfast.stores.keys import checked_key
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+    from holdfast.model.workflow import Duration
+
+GZIP = b"\x1f\x8b"
+_LAST = "\U0010ffff"
+_SURROGATES = range(0xD800, 0xE000)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much is kept: the least recently used goes first, until *max_entries* and *max_bytes* hold.
+
+    What was neither saved nor loaded for *max_age_ms* goes too.
+    """
+
+    max_bytes: int | None
+    max_entries: int | None
+    max_age_ms: int | None
+
+    @classmethod
+    def of(cls, max_bytes: int | None, max_entries: int | None, max_age: Duration | None) -> Limits:
+        """Return checked limits."""
+        for name, value in (("max_bytes", max_bytes), ("max_entries", max_entries)):
+            if value is not None and value < 1:
+                raise ValueError(f"{name} is at least 1, not {value}.")
+        return cls(max_bytes, max_entries, None if max_age is None else milliseconds(max_age, "max_age"))
+
+    @property
+    def any(self) -> bool:
+        """Whether there is a limit at all."""
+        return (self.max_bytes, self.max_entries, self.max_age_ms) != (None, None, None)
+
+
+class CheckpointStore(ABC):
+    """Named binary snapshots. The bytes that were saved are the bytes that are loaded.
+
+    With limits the store stays within them after each save; without, it keeps everything.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+
+    async def initialize(self) -> None:  # noqa: B027 -- nothing to do where nothing is opened
+        """Make the store ready; a second call changes nothing."""
+
+    async def close(self) -> None:  # noqa: B027 -- the same
+        """Finish what is being written. What was given to the store stays open."""
+
+    async def __aenter__(self) -> Self:
+        await self.initialize()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def save(self, key: str, data: bytes) -> None:
+        """Keep *data* under *key*, in place of what was there: whole and durable when this returns, or not at all.
+
+        ``TooLong`` if it alone is larger than the store's ``max_bytes``.
+        """
+        checked_key(key, "checkpoint's key")
+        content = bytes(data)
+        if self._limits.max_bytes is not None and len(content) > self._limits.max_bytes:
+            raise TooLong(
+                f"The checkpoint {key!r} has {len(content)} bytes, the store keeps {self._limits.max_bytes} in all."
+            )
+        await self._save(key, content)
+        if self._limits.any:
+            await self.prune()
+
+    async def load(self, key: str) -> bytes | None:
+        """Return what was saved under *key*, and note that it was used; None if there is nothing."""
+        return await self._load(checked_key(key, "checkpoint's key"))
+
+    async def delete(self, key: str) -> bool:
+        """Remove the checkpoint; return whether there was one."""
+        return await self._delete(checked_key(key, "checkpoint's key"))
+
+    async def list_keys(self, prefix: str = "") -> list[str]:
+        """Return the keys that begin with *prefix*, sorted; no character in it has a second meaning."""
+        return await self._keys(checked_key(prefix, "prefix") if prefix else "")
+
+    async def prune(self) -> int:
+        """Remove what the limits do not allow, and return how many checkpoints that were."""
+        return await self._prune() if self._limits.any else 0
+
+    @abstractmethod
+    async def _save(self, key: str, data: bytes) -> None:
+        """Keep *data*."""
+
+    @abstractmethod
+    async def _load(self, key: str) -> bytes | None:
+        """Return the data, and set the time of its last use to now."""
+
+    @abstractmethod
+    async def _delete(self, key: str) -> bool:
+        """Remove it."""
+
+    @abstractmethod
+    async def _keys(self, prefix: str) -> list[str]:
+        """Return sorted keys."""
+
+    @abstractmethod
+    async def _prune(self) -> int:
+        """Remove what is beyond the limits."""
+
+
+def is_gzip(data: bytes) -> bool:
+    """Whether *data* begins as gzip does."""
+    return data[:2] == GZIP
+
+
+def after(prefix: str) -> str | None:
+    """Return the first text, in the order of code points, behind all that begin with *prefix*; None if there is none.
+
+    So a search by prefix is a search between two keys, and has no wildcards.
+    """
+    for end in range(len(prefix), 0, -1):
+        if prefix[end - 1] != _LAST:
+            following = ord(prefix[end - 1]) + 1
+            return prefix[: end - 1] + chr(_SURROGATES.stop if following in _SURROGATES else following)
+    return None
+
+
+__all__ = ["CheckpointStore", "Limits", "after", "is_gzip"]

@@ -1,0 +1,82 @@
+"""What is let in: values that every backend keeps as they are, or an error that names the part that does not fit."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from holdfast.errors import CannotSerialize, TooLong
+from holdfast.model.dead_letter import FailedOperationStatus
+from holdfast.serialize import PortableJSON
+
+LONGEST_WORD = 255  # characters of what is searched for
+_format = PortableJSON()
+_STATUSES = frozenset(FailedOperationStatus)
+_NUMBERS = range(-(2**63), 2**63)
+
+
+def word(value: str, what: str) -> str:
+    """Return *value*, by which records are found; ``TooLong``, ``ValueError`` or ``TypeError`` if it cannot be kept."""
+    if not isinstance(value, str):
+        raise TypeError(f"The {what} of a dead letter is text, not {type(value).__name__}.")
+    if len(value) > LONGEST_WORD:
+        raise TooLong(f"The {what} of a dead letter has {len(value)} characters, the longest may have {LONGEST_WORD}.")
+    if "\0" in value or (not value.isascii() and text(value) != value):
+        raise ValueError(f"The {what} of a dead letter has a NUL or half a character in it, which no database keeps.")
+    return value
+
+
+def text(value: str) -> str:
+    """Return *value* with the characters replaced that no database keeps: an error must not be lost for their sake."""
+    if value.isascii() and "\0" not in value:
+        return value
+    return value.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
+
+
+def status(value: str) -> str:
+    """Return *value* if it is a status; ``ValueError`` if it is not."""
+    if value not in _STATUSES:
+        raise ValueError(f"There is no status {value!r}; there are {', '.join(FailedOperationStatus)}.")
+    return str(value)
+
+
+def number(value: int | None, what: str) -> int | None:
+    """Return *value* if it fits into 64 bits; ``ValueError`` if not."""
+    if value is not None and (type(value) is not int or value not in _NUMBERS):
+        raise ValueError(f"The {what} of a dead letter is a whole number of at most 64 bits, not {value!r:.50}.")
+    return value
+
+
+def count(value: int, what: str) -> int:
+    """Return *value* if it is a number that can be counted to."""
+    if type(value) is not int or not 0 <= value < 2**31:
+        raise ValueError(f"The {what} of a dead letter is a whole number from 0 on, not {value!r:.50}.")
+    return value
+
+
+def moment(value: datetime | None, what: str) -> datetime | None:
+    """Return *value* in UTC; ``ValueError`` if it has no time zone."""
+    if value is None:
+        return None
+    if value.utcoffset() is None:
+        raise ValueError(f"The {what} needs a time zone: {value.isoformat()} could be any hour of the day.")
+    return value.astimezone(UTC)
+
+
+def json(value: Any, what: str) -> Any:
+    """Return what comes back of *value* when it is read again; ``CannotSerialize`` names the part that does not fit."""
+    try:
+        return _format.deserialize(_format.serialize(value))
+    except CannotSerialize as error:
+        raise CannotSerialize(f"{what}: {error}") from None
+
+
+def mapping(value: dict[str, Any] | None, what: str) -> dict[str, Any]:
+    """Return a mapping as ``json`` does; empty if it is None."""
+    if not value:
+        return {}
+    plain: dict[str, Any] = json(value, what)
+    return plain
+
+
+__all__ = ["count", "json", "mapping", "moment", "number", "status", "text", "word"]

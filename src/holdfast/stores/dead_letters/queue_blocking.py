@@ -1,0 +1,96 @@
+"""The small dead letter queue for code without an event loop."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from holdfast.stores.blocking import Blocking
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+    from holdfast.db.portal import Portal
+    from holdfast.model.dead_letter import DeadLetterItem, DeadLetterStats
+    from holdfast.stores.dead_letters.queue import DeadLetterQueue
+
+
+class SyncDeadLetterQueue(Blocking):
+    """Any dead letter queue, called from threads; its loop is *portal*'s."""
+
+    def __init__(self, store: DeadLetterQueue, portal: Portal) -> None:
+        super().__init__(portal)
+        self._store = store
+
+    def initialize(self) -> None:
+        """Open the storage and make it ready; a second call changes nothing."""
+        self._call(self._store.initialize())
+
+    def close(self) -> None:
+        """Finish what is being written. What was given to the queue stays open."""
+        self._call(self._store.close())
+
+    def __enter__(self) -> Self:
+        self.initialize()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def enqueue(
+        self, workflow_id: str, error: str, payload: Any, max_retries: int = 3, *, failure_type: str = "workflow"
+    ) -> str:
+        """Store a failed item and return its id; it is due at once.
+
+        With *max_retries* 0 it is a permanent failure from the start. ``CannotSerialize`` names the part of *payload*
+        that does not fit JSON.
+        """
+        return self._call(self._store.enqueue(workflow_id, error, payload, max_retries, failure_type=failure_type))
+
+    def dequeue_ready(self, limit: int = 10) -> list[DeadLetterItem]:
+        """Claim at most *limit* items that are due, the longest due first, and return them.
+
+        Nobody else gets them until the lease is over: end each with ``mark_success`` or ``mark_failure`` before that,
+        or say ``extend``. An item whose worker died is due when its lease is over, and its retry counts.
+        """
+        return self._call(self._store.dequeue_ready(limit))
+
+    def mark_retrying(self, item_id: str) -> bool:
+        """Claim one item, due or not; nothing changes if the caller holds it already.
+
+        False, and nothing is changed, if somebody else holds it, it has ended, or there is none.
+        """
+        return self._call(self._store.mark_retrying(item_id))
+
+    def extend(self, item_id: str, *, token: str | None = None) -> bool:
+        """Have the claim last a whole lease from now; False if it is not, or no longer, the caller's."""
+        return self._call(self._store.extend(item_id, token=token))
+
+    def mark_success(self, item_id: str, *, token: str | None = None) -> bool:
+        """End an item well.
+
+        False, and nothing is changed, if somebody else holds it or has held it since, if it has ended, or there is
+        none. What nobody holds may be ended by anyone.
+        """
+        return self._call(self._store.mark_success(item_id, token=token))
+
+    def mark_failure(self, item_id: str, error: str = "", *, token: str | None = None) -> bool:
+        """End a retry that failed: after the n-th one the next comes in 2^(n-1) times the base delay, at most 1 h.
+
+        Up to a quarter of that is added at random. After ``max_retries`` of them the item is a permanent failure.
+        False, and nothing is changed, where ``mark_success`` says so.
+        """
+        return self._call(self._store.mark_failure(item_id, error, token=token))
+
+    def get(self, item_id: str) -> DeadLetterItem | None:
+        """Return an item, or None."""
+        return self._call(self._store.get(item_id))
+
+    def get_stats(self) -> DeadLetterStats:
+        """Return how many items there are: pending, retrying, succeeded, permanent_failure and total."""
+        return self._call(self._store.get_stats())
+
+
+__all__ = ["SyncDeadLetterQueue"]

@@ -1,0 +1,257 @@
+"""Failed operations in Redis: records as JSON, sorted sets as indexes, counts in a hash; every write is one script.
+
+A change reads, decides here, and writes if the version is still the one that was read. A script that has run answers
+the same when it is run again under the same key, so that a lost reply costs a second try and nothing else.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from holdfast import faults
+from holdfast.core.dead_letters import summary_may_become
+from holdfast.model.dead_letter import IN_FLIGHT, CompressedStatus, DLQCompressedEntry, FailedOperationData
+from holdfast.model.world import RealWorld, World
+from holdfast.stores.dead_letters import redis_records as records
+from holdfast.stores.dead_letters.repository import DEFAULT_LEASE, AsyncFailedOperationRepository
+from holdfast.stores.dead_letters.shelf import Gone, Wanted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from holdfast.model.workflow import Duration
+    from holdfast.stores.dead_letters.shelf import Decide, Summarise, Tally
+    from holdfast.stores.redis import RedisLink
+
+_LUA = Path(__file__).with_name("lua")
+_CHUNK = 200
+_AGES = ("resolved_for", "untouched_for", "unheard_for")
+
+
+class RedisShelf:
+    """Dead letters in Redis. Times are the server's, in milliseconds; keys have one hash tag, *prefix*."""
+
+    def __init__(self, link: RedisLink, *, prefix: str = "holdfast:dlq", world: World | None = None) -> None:
+        self._link = link
+        self._base = f"{{{prefix}}}:"
+        self._world = world or RealWorld()
+        self.place = f"redis {prefix}"
+
+    async def initialize(self) -> None:
+        """Reach the server; a second call changes nothing."""
+        await self._link.initialize()
+
+    async def close(self) -> None:
+        """Nothing is held. The link stays open."""
+
+    async def add(self, fresh: FailedOperationData) -> FailedOperationData:
+        key = self._world.new_id()
+        _, now = await self._write(key, [records.addition(fresh, key)], whole=True)
+        due = now if fresh.retry_delay is not None and fresh.status == "pending" else None
+        return replace(fresh, created_at=now, updated_at=now, next_retry_at=due)
+
+    async def get(self, id: str) -> FailedOperationData | None:  # noqa: A002 -- the documented word
+        if not _may_be_there(id):
+            return None
+        _, found, _ = records.read(await self._run("read", id))
+        return found[0] if found else None
+
+    async def change(self, id: str, decide: Decide) -> FailedOperationData | None:  # noqa: A002
+        changed = await self.change_all([id], decide)
+        return changed[0] if changed else None
+
+    async def change_all(self, ids: Sequence[str], decide: Decide) -> list[FailedOperationData]:
+        wanted = [id for id in ids if _may_be_there(id)]  # noqa: A001
+        while True:
+            now, found, _ = records.read(await self._run("read", *wanted))
+            decided = [(before, decide(before, now)) for before in found]
+            changes = [(before, after) for before, after in decided if after is not None]
+            if not changes or all(await self._put(changes, whole=True)):
+                return [before if isinstance(after, Gone) else after for before, after in changes]
+
+    async def sweep(
+        self, wanted: Wanted, decide: Decide, summarise: Summarise | None = None
+    ) -> list[FailedOperationData]:
+        while True:
+            now, found = await self._found(wanted)
+            decided = [(before, decide(before, now)) for before in found]
+            changes = [(before, after) for before, after in decided if after is not None]
+            summaries = [] if summarise is None or not changes else summarise([before for before, _ in changes], now)
+            written = await self._put(changes, summaries, whole=summarise is not None) if changes else []
+            if any(written) or not changes:
+                return [
+                    before if isinstance(after, Gone) else after
+                    for (before, after), done in zip(changes, written, strict=True)
+                    if done
+                ]
+
+    async def find(self, wanted: Wanted) -> list[FailedOperationData]:
+        return (await self._found(wanted))[1]
+
+    async def count(self, wanted: Wanted) -> int:
+        index, low, high = _range(wanted)
+        return int(await self._run("number", index, low, high))
+
+    async def tally(self) -> Tally:
+        return records.tally(await self._run("hash", "counts"))
+
+    async def add_summary(self, entry: DLQCompressedEntry) -> bool:
+        compressed = "" if entry.compressed_at is None else records.score(entry.compressed_at)
+        return bool(
+            await self._run(
+                "summary_store", self._world.new_id(), entry.id, entry.domain, entry.status, entry.count, compressed,
+                *records.summary_fields(entry),
+            )
+        )  # fmt: skip
+
+    async def summaries(self, domain: str | None, status: str | None, limit: int) -> list[DLQCompressedEntry]:
+        index = "c:all" if domain is None else f"c:d:{domain}"
+        found: list[DLQCompressedEntry] = []
+        offset = 0
+        while len(found) < limit and (some := await self._run("summaries", index, offset, _CHUNK)):
+            offset += len(some)
+            entries = (records.summary(id, fields) for id, fields in some)  # noqa: A001
+            found += [entry for entry in entries if status in {None, entry.status}]
+        return found[:limit]
+
+    async def summary_totals(self) -> Mapping[str, tuple[int, int]]:
+        replies = await self._run("hash", "totals")
+        has = {name.decode(): int(number) for name, number in zip(replies[::2], replies[1::2], strict=True)}
+        return {status: (has.get(status, 0), has.get(f"{status}:items", 0)) for status in CompressedStatus}
+
+    async def move_summary(self, id: str, new_status: str) -> bool:  # noqa: A002
+        sources = [status for status in CompressedStatus if summary_may_become(status, new_status)]
+        return bool(await self._run("summary_move", self._world.new_id(), id, new_status, *sources))
+
+    async def _run(self, script: str, *args: Any) -> Any:
+        """Run a script that may be run twice: it reads, or knows the key of the call."""
+        return await self._link.run(_LUA / f"{script}.lua", [self._base], args, again=True)
+
+    async def _write(
+        self, key: str, writes: Sequence[Sequence[Any]], summaries: Sequence[Sequence[Any]] = (), *, whole: bool
+    ) -> tuple[list[bool], datetime]:
+        """Return which of the records were written, and the server's time."""
+        flat = [part for each in writes for part in each]
+        summed = [part for each in summaries for part in each]
+        faults.point("dead_letters.before_commit")
+        reply = await self._run("write", key, int(whole), len(writes), *flat, len(summaries), *summed)
+        faults.point("dead_letters.changed")
+        verdicts, now = reply.decode().split(" ")
+        return [verdict == "1" for verdict in verdicts], records.moment(int(now) * 1000)
+
+    async def _put(
+        self,
+        changes: Sequence[tuple[FailedOperationData, FailedOperationData | Gone]],
+        summaries: Sequence[DLQCompressedEntry] = (),
+        *,
+        whole: bool,
+    ) -> list[bool]:
+        key = self._world.new_id()
+        writes = [records.change(before, None if isinstance(after, Gone) else after, key) for before, after in changes]
+        summed = [records.summary_arguments(entry, entry.last_seen) for entry in summaries]
+        return (await self._write(key, writes, summed, whole=whole))[0]
+
+    async def _found(self, wanted: Wanted) -> tuple[datetime, list[FailedOperationData]]:
+        """Walk an index, some records at a time, until enough of them fit; return the server's time and the records."""
+        index, low, high = _range(wanted)
+        exact = _is_exact(wanted)
+        passed = wanted.offset if exact else 0
+        skipped = 0 if exact else wanted.offset
+        found: list[FailedOperationData] = []
+        while True:
+            some = min(_CHUNK, wanted.limit - len(found)) if exact else _CHUNK
+            replies = await self._run("page", index, int(wanted.newest), low, high, passed, some)
+            now, met, _ = records.read(replies)
+            found += [record for record in met if _fits(wanted, record)]
+            passed += some
+            if len(replies) <= 4 * some - 3 or len(found) >= wanted.limit + skipped:
+                return now, found[skipped : skipped + wanted.limit]
+
+
+def _is_exact(wanted: Wanted) -> bool:
+    """Whether the index that is walked holds what is wanted and nothing else."""
+    if wanted.retry_below is not None or wanted.evictable or wanted.beyond is not None:
+        return False
+    by_time = wanted.due or wanted.expires_before is not None or any(getattr(wanted, age) for age in _AGES)
+    return not by_time or (wanted.domain is None and wanted.failure_type is None)
+
+
+def _range(wanted: Wanted) -> tuple[str, str, str]:
+    """Return the index to walk, and its lowest and highest score."""
+    if wanted.due:
+        return "due", "-inf", "now"
+    if wanted.expires_before is not None:
+        return "expires", "-inf", f"({records.score(wanted.expires_before)}"
+    for name, index in zip(_AGES, (f"resolved:{wanted.status}", "archived", "beat"), strict=True):
+        if (age := getattr(wanted, name)) is not None:
+            return index, "-inf", f"age:{round(age.total_seconds() * 1_000_000)}"
+    low, high = "-inf", "+inf"
+    if wanted.created_from is not None:
+        low = records.score(wanted.created_from)
+    if wanted.created_to is not None:
+        high = records.score(wanted.created_to)
+    if wanted.created_before is not None:
+        high = f"({records.score(wanted.created_before)}"
+    if wanted.beyond is not None and wanted.newest:
+        high = records.score(wanted.beyond[0])
+    elif wanted.beyond is not None:
+        low = records.score(wanted.beyond[0])
+    return _index(wanted), low, high
+
+
+def _index(wanted: Wanted) -> str:
+    """Return the index, in the order of making, of what has this status, domain and failure type."""
+    names = [("s", wanted.status)]
+    if wanted.domain is not None and wanted.failure_type is not None:
+        names.append(("dt", records.pair(wanted.domain, wanted.failure_type)))
+    else:
+        names += [("d", wanted.domain), ("t", wanted.failure_type)]
+    given = [(letter, value) for letter, value in names if value is not None]
+    if not given:
+        return "all"
+    return ":".join(["".join(letter for letter, _ in given), *(value for _, value in given)])
+
+
+def _fits(wanted: Wanted, record: FailedOperationData) -> bool:
+    """Whether a record that was met in an index is one that is wanted."""
+    if wanted.status not in {None, record.status} or wanted.domain not in {None, record.domain}:
+        return False
+    if wanted.failure_type not in {None, record.failure_type}:
+        return False
+    if wanted.retry_below is not None and record.retry_count >= wanted.retry_below:
+        return False
+    if wanted.evictable and record.status in IN_FLIGHT:
+        return False
+    if wanted.beyond is None or record.created_at is None:
+        return True
+    place = (record.created_at, record.id)
+    return place < wanted.beyond if wanted.newest else place > wanted.beyond
+
+
+def _may_be_there(id: Any) -> bool:  # noqa: A002
+    return isinstance(id, str) and (id.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in id))
+
+
+class AsyncRedisDLQRepository(AsyncFailedOperationRepository):
+    """Failed operations in Redis, shared by every process that uses the server.
+
+    *link* is the caller's, and stays open. *prefix* is the hash tag of all keys: repositories with different ones do
+    not see each other. Times are the server's.
+    """
+
+    def __init__(
+        self,
+        link: RedisLink,
+        *,
+        prefix: str = "holdfast:dlq",
+        lease: Duration = DEFAULT_LEASE,
+        world: World | None = None,
+    ) -> None:
+        super().__init__(RedisShelf(link, prefix=prefix, world=world), lease=lease, world=world)
+
+
+__all__ = ["AsyncRedisDLQRepository", "RedisShelf"]

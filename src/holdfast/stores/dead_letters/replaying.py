@@ -1,0 +1,182 @@
+"""Replays: who may try a failed operation again, for how long, and what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from holdfast.core.dead_letters import (
+    Acquire,
+    Beat,
+    Claim,
+    Complete,
+    GiveBack,
+    Release,
+    transition,
+    was_completed,
+)
+from holdfast.model.workflow import seconds
+from holdfast.stores import tokens
+from holdfast.stores.dead_letters import door
+from holdfast.stores.dead_letters.room import AT_ONCE, Room, happening
+from holdfast.stores.dead_letters.shelf import Wanted
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from holdfast.model.dead_letter import FailedOperationData
+    from holdfast.model.workflow import Duration
+
+
+class Replaying(Room):
+    """Replays hold a token. Nobody else ends them, and they end nothing after they have lost it."""
+
+    async def try_acquire_for_replay(
+        self,
+        id: str,  # noqa: A002 -- the documented word
+        max_retries: int,
+        force: bool = False,
+        *,
+        lease: Duration | None = None,
+    ) -> FailedOperationData | None:
+        """Take a pending operation that was tried fewer than *max_retries* times, and count the attempt, in one step.
+
+        Of several who try, one gets it; the others, and all who come when it is not to be had, get None. With *force*
+        one that requires review is taken as well and the limit is not looked at: ``retry_count`` is 1 afterwards, and
+        ``metadata`` holds ``previous_total_retries`` and ``force_redrive_count``. The token is in ``replay_token``, and
+        held by the calling task or thread. *lease* is for how many seconds an operation with a ``retry_delay`` is kept
+        from ``acquire_due``; another is kept until ``release_stale_replaying``.
+        """
+        event = Acquire(self._world.new_id(), max_retries, self._lease_of(lease), force)
+        mine: list[FailedOperationData] = []
+
+        def decide(record: FailedOperationData, now: datetime) -> FailedOperationData | None:
+            # The reply to an earlier try may have been lost.
+            mine[:] = [record] if record.replay_token == event.token and record.status == "replaying" else []
+            return None if mine else transition(record, event, now)
+
+        before = _cancellings()
+        taken = await self._shelf.change(id, decide) or (mine[0] if mine else None)
+        if taken is not None and _cancellings() > before:  # nobody is left to replay it
+            await self._happen(id, GiveBack(event.token))
+            raise asyncio.CancelledError
+        if taken is not None:
+            tokens.hold(self._item(id), event.token)
+        return taken
+
+    async def return_replay_attempt(
+        self,
+        id: str,  # noqa: A002 -- the documented word
+        *,
+        token: str | None = None,
+    ) -> bool:
+        """Give an operation back whose replay was not begun: it is pending, and the attempt does not count.
+
+        False, and nothing is changed, if it is not, or no longer, held by the caller.
+        """
+        given = await self._happen(id, GiveBack(tokens.held(self._item(id), token)))
+        if token is None:
+            tokens.let_go(self._item(id))
+        return given is not None
+
+    async def acquire_due(
+        self, limit: int = 10, *, domain: str | None = None, lease: Duration | None = None
+    ) -> list[FailedOperationData]:
+        """Take at most *limit* operations that are due, the longest due first, each for *lease* seconds.
+
+        Due are those with a ``retry_delay`` whose time has come, and those whose holder has let its lease pass. One
+        that has been tried ``max_retries`` times is not taken: it requires review from then on.
+        """
+        held_for = self._lease_of(lease)
+        given: dict[str, str] = {}
+
+        def decide(record: FailedOperationData, now: datetime) -> FailedOperationData | None:
+            token = given.setdefault(record.id, self._world.new_id())
+            return transition(record, Claim(token, held_for), now)
+
+        taken: list[FailedOperationData] = []
+        while len(taken) < limit:
+            wanted = Wanted(due=True, domain=domain, limit=limit - len(taken))
+            changed = await self._shelf.sweep(wanted, decide)
+            fresh = [record for record in changed if record.status == "replaying"]
+            taken += fresh
+            if len(fresh) == len(changed):  # otherwise some were retired, and others may be due behind them
+                break
+        tokens.hold_all({self._item(record.id): given[record.id] for record in taken})
+        return taken
+
+    async def extend_replay(
+        self,
+        id: str,  # noqa: A002 -- the documented word
+        *,
+        lease: Duration | None = None,
+        token: str | None = None,
+    ) -> bool:
+        """Say that the replay is alive; False if the operation is not, or no longer, held by the caller.
+
+        A long replay says so now and then: ``release_stale_replaying`` and ``acquire_due`` reckon from here.
+        """
+        event = Beat(tokens.held(self._item(id), token), self._lease_of(lease))
+        return await self._happen(id, event) is not None
+
+    async def complete_replay(
+        self,
+        id: str,  # noqa: A002 -- the documented word
+        success: bool,
+        resolution_type: str = "",
+        note: str = "",
+        resolved_by_id: int | None = None,
+        error_details: dict[str, Any] | None = None,
+        *,
+        token: str | None = None,
+    ) -> bool:
+        """End a replay: the operation is resolved; or pending again; or, tried as often as it may be, requires review.
+
+        *token* is the one the caller holds, unless it is given. False, and nothing is changed, if somebody else holds
+        the operation or has held it since, if it has ended, or if there is none. What nobody holds and nobody has ended
+        may be ended by anyone. *note* is the resolution's, or the error's message; *error_details* go into
+        ``metadata``. What is empty or None keeps its value.
+        """
+        event = Complete(
+            success=success,
+            token=tokens.held(self._item(id), token),
+            resolution_type=door.text(resolution_type),
+            note=door.text(note),
+            resolved_by_id=door.number(resolved_by_id, "resolved_by_id"),
+            error_details=door.mapping(error_details, "error_details"),
+            draw=self._world.random.random(),
+        )
+        done = False
+
+        def decide(record: FailedOperationData, now: datetime) -> FailedOperationData | None:
+            nonlocal done
+            done = was_completed(record, event)
+            return None if done else transition(record, event, now)
+
+        changed = await self._shelf.change(id, decide)
+        if token is None:
+            tokens.let_go(self._item(id))
+        return done or changed is not None
+
+    async def release_stale_replaying(self, older_than_minutes: int = 30) -> int:
+        """Make operations pending again whose holder was last heard of longer ago than that; return how many."""
+        wanted = Wanted(
+            status="replaying", unheard_for=timedelta(minutes=older_than_minutes), limit=AT_ONCE, whole=False
+        )
+        return await self._sweep(wanted, happening(Release()))
+
+    def _lease_of(self, lease: Duration | None) -> float:
+        return self._lease if lease is None else seconds(lease)
+
+
+def _cancellings() -> int:
+    task = asyncio.current_task() if _on_a_loop() else None
+    return 0 if task is None else task.cancelling()
+
+
+def _on_a_loop() -> bool:
+    return asyncio._get_running_loop() is not None  # noqa: SLF001 -- a store in memory is driven without a loop
+
+
+__all__ = ["Replaying"]

@@ -1,0 +1,116 @@
+-- MariaDB/MySQL writes first and then reads what came of it, in the same transaction.
+--
+-- A write that joins begins with what is wanted (STRAIGHT_JOIN) and finds the records by their key (FORCE INDEX).
+
+-- fragment: whole_number
+SIGNED
+
+-- fragment: planned
+
+-- fragment: locked
+FOR UPDATE
+
+-- fragment: skip_locked
+FOR UPDATE SKIP LOCKED
+
+-- name: dlq_add
+-- rows: id text, domain text, failure_type text, status text, workflow_id text, error text, error_message text
+-- rows: error_code text, payload text, entity_type text, entity_id text, entity_refs text, user_id bigint
+-- rows: snapshot_data text, request_data text, response_data text, metadata text, retry_count int, max_retries int
+-- rows: next_action_hint text, recommended_action text, expires_at text, retry_delay_ms bigint, change_key text
+INSERT INTO @holdfast_dlq (
+    id, domain, failure_type, status, workflow_id, error, error_message, error_code, payload, entity_type, entity_id,
+    entity_refs, user_id, snapshot_data, request_data, response_data, metadata, retry_count, max_retries,
+    next_action_hint, recommended_action, expires_at, retry_delay_ms, change_key, created_at, updated_at, next_retry_at
+)
+SELECT
+    r.id, r.domain, r.failure_type, r.status, r.workflow_id, r.error, r.error_message, r.error_code, r.payload,
+    r.entity_type, r.entity_id, r.entity_refs, r.user_id, r.snapshot_data, r.request_data, r.response_data, r.metadata,
+    r.retry_count, r.max_retries, r.next_action_hint, r.recommended_action, r.expires_at, r.retry_delay_ms,
+    r.change_key, {now_iso}, {now_iso},
+    CASE WHEN r.retry_delay_ms IS NOT NULL AND r.status = 'pending' THEN {now_iso} END
+FROM {rows} AS r;
+INSERT INTO @holdfast_dlq_counts (domain, failure_type, status, slot, number)
+SELECT g.domain, g.failure_type, g.status, :slot, g.number
+FROM (
+    SELECT r.domain, r.failure_type, r.status, COUNT(*) AS number FROM {rows} AS r
+    GROUP BY r.domain, r.failure_type, r.status ORDER BY 1, 2, 3
+) AS g
+ON DUPLICATE KEY UPDATE number = @holdfast_dlq_counts.number + VALUES(number);
+SELECT d.id, d.created_at FROM {rows} AS r JOIN @holdfast_dlq AS d ON d.id = r.id;
+
+-- name: dlq_read
+-- rows: id text
+SELECT {columns}, {contents}, {now_iso} AS now_iso
+FROM {rows} AS r STRAIGHT_JOIN @holdfast_dlq AS d FORCE INDEX (PRIMARY) ON d.id = r.id
+ORDER BY r.id {locked};
+
+-- name: dlq_put
+-- rows: id text, version bigint, domain text, failure_type text, old_status text, status text, error_message text
+-- rows: retry_count int, last_retry_at text, metadata text, resolved_at text, resolved_by_id bigint
+-- rows: resolution_type text, resolution_note text, recommended_action text, updated_at text, next_retry_at text
+-- rows: replay_token text, replay_beat_at text, new_version bigint, change_key text
+INSERT INTO @holdfast_dlq_counts (domain, failure_type, status, slot, number)
+SELECT g.domain, g.failure_type, g.status, :slot, g.number
+FROM (
+    SELECT m.domain, m.failure_type, m.status, SUM(m.number) AS number
+    FROM (
+        SELECT r.domain, r.failure_type, r.old_status AS status, -1 AS number FROM {rows} AS r
+        UNION ALL SELECT q.domain, q.failure_type, q.status, 1 FROM {rows} AS q
+    ) AS m
+    GROUP BY m.domain, m.failure_type, m.status HAVING SUM(m.number) <> 0 ORDER BY 1, 2, 3
+) AS g
+ON DUPLICATE KEY UPDATE number = @holdfast_dlq_counts.number + VALUES(number);
+UPDATE {rows} AS r STRAIGHT_JOIN @holdfast_dlq AS d FORCE INDEX (PRIMARY)
+    ON d.id = r.id AND d.version = r.version
+SET d.status = r.status, d.error_message = COALESCE(r.error_message, d.error_message),
+    d.retry_count = r.retry_count, d.last_retry_at = r.last_retry_at, d.metadata = r.metadata,
+    d.resolved_at = r.resolved_at, d.resolved_by_id = r.resolved_by_id, d.resolution_type = r.resolution_type,
+    d.resolution_note = r.resolution_note, d.recommended_action = r.recommended_action,
+    d.updated_at = r.updated_at, d.next_retry_at = r.next_retry_at, d.replay_token = r.replay_token,
+    d.replay_beat_at = r.replay_beat_at, d.version = r.new_version, d.change_key = r.change_key;
+
+-- name: dlq_delete
+-- rows: id text, version bigint, domain text, failure_type text, status text
+INSERT INTO @holdfast_dlq_counts (domain, failure_type, status, slot, number)
+SELECT g.domain, g.failure_type, g.status, :slot, g.number
+FROM (
+    SELECT r.domain, r.failure_type, r.status, -COUNT(*) AS number FROM {rows} AS r
+    GROUP BY r.domain, r.failure_type, r.status ORDER BY 1, 2, 3
+) AS g
+ON DUPLICATE KEY UPDATE number = @holdfast_dlq_counts.number + VALUES(number);
+DELETE d FROM {rows} AS r STRAIGHT_JOIN @holdfast_dlq AS d FORCE INDEX (PRIMARY)
+    ON d.id = r.id AND d.version = r.version;
+
+-- name: dlq_summaries_add
+-- rows: id text, domain text, failure_type text, error_code text, number bigint, first_seen text, last_seen text
+-- rows: sample_error_message text, sample_context text, compressed_at text, change_key text
+-- Here an assignment sees those before it: the sample must be chosen before the times are moved.
+INSERT INTO @holdfast_dlq_compressed (
+    id, domain, failure_type, error_code, count, first_seen, last_seen, sample_error_message, sample_context,
+    compressed_at, change_key
+)
+SELECT
+    r.id, r.domain, r.failure_type, r.error_code, r.number, r.first_seen, r.last_seen, r.sample_error_message,
+    r.sample_context, r.compressed_at, r.change_key
+FROM {rows} AS r
+ON DUPLICATE KEY UPDATE
+    count = @holdfast_dlq_compressed.count + VALUES(count),
+    sample_error_message = CASE WHEN VALUES(last_seen) > @holdfast_dlq_compressed.last_seen
+        THEN VALUES(sample_error_message) ELSE @holdfast_dlq_compressed.sample_error_message END,
+    sample_context = CASE WHEN VALUES(last_seen) > @holdfast_dlq_compressed.last_seen
+        THEN VALUES(sample_context) ELSE @holdfast_dlq_compressed.sample_context END,
+    first_seen = LEAST(@holdfast_dlq_compressed.first_seen, VALUES(first_seen)),
+    last_seen = GREATEST(@holdfast_dlq_compressed.last_seen, VALUES(last_seen)),
+    change_key = VALUES(change_key);
+
+-- name: dlq_summary_store
+INSERT INTO @holdfast_dlq_compressed (
+    id, domain, failure_type, error_code, count, first_seen, last_seen, sample_error_message, sample_context, status,
+    compressed_at, stale_at, archived_at, change_key
+)
+VALUES (
+    :id, :domain, :failure_type, :error_code, :number, :first_seen, :last_seen, :sample_error_message,
+    :sample_context, :status, COALESCE(:compressed_at, {now_iso}), :stale_at, :archived_at, :change_key
+)
+ON DUPLICATE KEY UPDATE id = @holdfast_dlq_compressed.id;

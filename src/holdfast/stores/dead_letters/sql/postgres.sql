@@ -1,0 +1,87 @@
+-- PostgreSQL writes records and counts in one statement, and so in one round trip.
+
+-- fragment: whole_number
+bigint
+
+-- fragment: planned
+-- Every listing follows an index, which is in its order: what PostgreSQL believes of a table it has not looked at yet must
+-- not lead it to gather and sort all that fits. Planned for the values there are, since some are rare.
+SELECT
+    set_config('plan_cache_mode', 'force_custom_plan', TRUE), set_config('enable_seqscan', 'off', TRUE),
+    set_config('enable_bitmapscan', 'off', TRUE), set_config('enable_sort', 'off', TRUE);
+
+-- fragment: locked
+FOR UPDATE OF d
+
+-- fragment: skip_locked
+-- Two who look for the same share the work, and wait for nobody.
+FOR UPDATE OF d SKIP LOCKED
+
+-- name: dlq_add
+-- rows: id text, domain text, failure_type text, status text, workflow_id text, error text, error_message text
+-- rows: error_code text, payload text, entity_type text, entity_id text, entity_refs text, user_id bigint
+-- rows: snapshot_data text, request_data text, response_data text, metadata text, retry_count int, max_retries int
+-- rows: next_action_hint text, recommended_action text, expires_at text, retry_delay_ms bigint, change_key text
+WITH added AS (
+    INSERT INTO @holdfast_dlq (
+        id, domain, failure_type, status, workflow_id, error, error_message, error_code, payload, entity_type,
+        entity_id, entity_refs, user_id, snapshot_data, request_data, response_data, metadata, retry_count,
+        max_retries, next_action_hint, recommended_action, expires_at, retry_delay_ms, change_key, created_at,
+        updated_at, next_retry_at
+    )
+    SELECT
+        r.id, r.domain, r.failure_type, r.status, r.workflow_id, r.error, r.error_message, r.error_code, r.payload,
+        r.entity_type, r.entity_id, r.entity_refs, r.user_id, r.snapshot_data, r.request_data, r.response_data,
+        r.metadata, r.retry_count, r.max_retries, r.next_action_hint, r.recommended_action, r.expires_at,
+        r.retry_delay_ms, r.change_key, {now_iso}, {now_iso},
+        CASE WHEN r.retry_delay_ms IS NOT NULL AND r.status = 'pending' THEN {now_iso} END
+    FROM {rows} AS r
+    RETURNING id, created_at, domain, failure_type, status
+), counted AS (
+    INSERT INTO @holdfast_dlq_counts AS c (domain, failure_type, status, slot, number)
+    SELECT a.domain, a.failure_type, a.status, :slot, COUNT(*) FROM added AS a
+    GROUP BY a.domain, a.failure_type, a.status ORDER BY 1, 2, 3
+    ON CONFLICT (domain, failure_type, status, slot) DO UPDATE SET number = c.number + excluded.number
+)
+SELECT a.id, a.created_at FROM added AS a;
+
+-- name: dlq_put
+-- rows: id text, version bigint, domain text, failure_type text, old_status text, status text, error_message text
+-- rows: retry_count int, last_retry_at text, metadata text, resolved_at text, resolved_by_id bigint
+-- rows: resolution_type text, resolution_note text, recommended_action text, updated_at text, next_retry_at text
+-- rows: replay_token text, replay_beat_at text, new_version bigint, change_key text
+WITH changed AS (
+    UPDATE @holdfast_dlq AS d
+    SET status = r.status, error_message = COALESCE(r.error_message, d.error_message), retry_count = r.retry_count,
+        last_retry_at = r.last_retry_at, metadata = r.metadata, resolved_at = r.resolved_at,
+        resolved_by_id = r.resolved_by_id, resolution_type = r.resolution_type,
+        resolution_note = r.resolution_note, recommended_action = r.recommended_action, updated_at = r.updated_at,
+        next_retry_at = r.next_retry_at, replay_token = r.replay_token, replay_beat_at = r.replay_beat_at,
+        version = r.new_version, change_key = r.change_key
+    FROM {rows} AS r
+    WHERE d.id = r.id AND d.version = r.version
+    RETURNING d.id, d.domain, d.failure_type, r.old_status, d.status
+), moved AS (
+    SELECT domain, failure_type, old_status AS status, -1 AS number FROM changed
+    UNION ALL SELECT domain, failure_type, status, 1 FROM changed
+), counted AS (
+    INSERT INTO @holdfast_dlq_counts AS c (domain, failure_type, status, slot, number)
+    SELECT m.domain, m.failure_type, m.status, :slot, SUM(m.number) FROM moved AS m
+    GROUP BY m.domain, m.failure_type, m.status HAVING SUM(m.number) <> 0 ORDER BY 1, 2, 3
+    ON CONFLICT (domain, failure_type, status, slot) DO UPDATE SET number = c.number + excluded.number
+)
+SELECT changed.id FROM changed;
+
+-- name: dlq_delete
+-- rows: id text, version bigint, domain text, failure_type text, status text
+WITH deleted AS (
+    DELETE FROM @holdfast_dlq AS d USING {rows} AS r
+    WHERE d.id = r.id AND d.version = r.version
+    RETURNING d.id, d.domain, d.failure_type, d.status
+), counted AS (
+    INSERT INTO @holdfast_dlq_counts AS c (domain, failure_type, status, slot, number)
+    SELECT g.domain, g.failure_type, g.status, :slot, -COUNT(*) FROM deleted AS g
+    GROUP BY g.domain, g.failure_type, g.status ORDER BY 1, 2, 3
+    ON CONFLICT (domain, failure_type, status, slot) DO UPDATE SET number = c.number + excluded.number
+)
+SELECT deleted.id FROM deleted;

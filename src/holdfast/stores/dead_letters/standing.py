@@ -1,0 +1,111 @@
+"""The documented repositories: each opens what it stands on, runs in plain threads, and closes it again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from holdfast.db.manager import ConnectionManager
+from holdfast.db.portal import Portal
+from holdfast.errors import MisuseError
+from holdfast.stores.dead_letters.blocking import BlockingFailedOperations
+from holdfast.stores.dead_letters.memory import AsyncInMemoryFailedOperationRepository
+from holdfast.stores.dead_letters.redis import AsyncRedisDLQRepository
+from holdfast.stores.dead_letters.sql import AsyncSQLFailedOperationRepository
+from holdfast.stores.redis import RedisLink
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Coroutine
+
+    from holdfast.stores.dead_letters.repository import AsyncFailedOperationRepository
+
+T = TypeVar("T")
+
+
+class InMemoryFailedOperationRepository(BlockingFailedOperations):
+    """Failed operations in the memory of the process, for any number of threads. Gone when the process ends."""
+
+    def __init__(
+        self, store: AsyncInMemoryFailedOperationRepository | None = None, portal: Portal | None = None
+    ) -> None:
+        super().__init__(store or AsyncInMemoryFailedOperationRepository(), portal or Portal())
+
+    def _call(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do *work* here and now: it waits for nothing, so it needs no loop."""
+        try:
+            work.send(None)
+        except StopIteration as done:
+            result: T = done.value
+            return result
+        work.close()
+        raise MisuseError("A repository in memory tried to wait.")
+
+
+class _Standing(BlockingFailedOperations):
+    """A repository with a loop of its own, unless it is given one."""
+
+    def __init__(
+        self,
+        store: AsyncFailedOperationRepository,
+        base: ConnectionManager | RedisLink | None,
+        portal: Portal | None,
+    ) -> None:
+        super().__init__(store, portal or Portal("holdfast-dead-letters"))
+        self._base = base
+        self._is_ours = portal is None
+
+    def initialize(self) -> None:
+        """Open the storage and make it ready; a second call changes nothing."""
+        if self._is_ours:
+            self._portal.start()
+        if self._base is not None:
+            self._call(self._base.initialize())
+        super().initialize()
+
+    def close(self) -> None:
+        """Finish what is being written, and close what was opened here; a second call changes nothing."""
+        if not self._portal.is_running:
+            return
+        super().close()
+        if self._base is not None:
+            self._call(self._base.close())
+        if self._is_ours:
+            self._portal.stop()
+
+
+class SQLFailedOperationRepository(_Standing):
+    """Failed operations in PostgreSQL, MariaDB/MySQL or SQLite, for any number of threads.
+
+    *source* is the URL of the database; or an async repository, whose loop is *portal*'s. The options are those of
+    ``AsyncSQLFailedOperationRepository``. Open it with ``initialize``, or in a ``with`` block.
+    """
+
+    def __init__(
+        self,
+        source: str | os.PathLike[str] | AsyncSQLFailedOperationRepository,
+        portal: Portal | None = None,
+        **options: Any,
+    ) -> None:
+        if isinstance(source, AsyncSQLFailedOperationRepository):
+            super().__init__(source, None, portal)
+        else:
+            manager = ConnectionManager(source)
+            super().__init__(AsyncSQLFailedOperationRepository(manager, **options), manager, portal)
+
+
+class RedisDLQRepository(_Standing):
+    """Failed operations in Redis, for any number of threads.
+
+    *source* is the URL of the server, or of a cluster; or an async repository, whose loop is *portal*'s. The options
+    are those of ``AsyncRedisDLQRepository``. Open it with ``initialize``, or in a ``with`` block.
+    """
+
+    def __init__(self, source: str | AsyncRedisDLQRepository, portal: Portal | None = None, **options: Any) -> None:
+        if isinstance(source, AsyncRedisDLQRepository):
+            super().__init__(source, None, portal)
+        else:
+            link = RedisLink(source)
+            super().__init__(AsyncRedisDLQRepository(link, **options), link, portal)
+
+
+__all__ = ["InMemoryFailedOperationRepository", "RedisDLQRepository", "SQLFailedOperationRepository"]

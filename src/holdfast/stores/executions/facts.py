@@ -1,0 +1,68 @@
+"""The durable facts of executions, as kinds of the commit pipeline: started, ended.
+
+The result of a row is None. One that is left out fails alone, with the reason.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from holdfast.stores.executions.store import ExecutionStatus, not_pending, taken
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.db.operation import Values
+    from holdfast.db.queries import Queries, Query
+    from holdfast.db.session import Row, Transaction
+
+
+class _Executions:
+    """What starts and ends have in common: write all, and look up the fate of each if some were left out."""
+
+    def __init__(self, name: str, write: Query, look: Query, mark: str) -> None:
+        self.name = name
+        self._write = write
+        self._look = look
+        self._mark = mark  # the column with the key of such a write, which is the last value of a row
+        self.one_statement = len(write.statements) == 1
+
+    async def apply(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[Any]:
+        if await transaction.execute_batch(self._write, rows) == len(rows):
+            return [True] * len(rows)
+        found = await self._found(transaction, rows)
+        return [self._is_mine(found.get(row[0]), row) or self._refusal(found.get(row[0]), row) for row in rows]
+
+    async def recall(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[Any]:
+        found = await self._found(transaction, rows)
+        return [self._is_mine(found.get(row[0]), row) or None for row in rows]
+
+    def _is_mine(self, found: Row | None, row: Values) -> bool:
+        return found is not None and found[self._mark] == row[-1]
+
+    def _refusal(self, found: Row | None, row: Values) -> Exception:
+        raise NotImplementedError
+
+    async def _found(self, transaction: Transaction, rows: Sequence[Values]) -> dict[str, Row]:
+        ids = [(each,) for each in dict.fromkeys(row[0] for row in rows)]
+        return {row["run_id"]: row for row in await transaction.fetch_batch(self._look, ids)}
+
+
+class StartExecutions(_Executions):
+    """none -> pending. Rows as in the query ``executions_start``."""
+
+    def __init__(self, queries: Queries) -> None:
+        super().__init__("execution started", queries["executions_start"], queries["executions_look"], "start_key")
+
+    def _refusal(self, found: Row | None, row: Values) -> Exception:
+        return taken(row[0], ExecutionStatus.PENDING if found is None else found["status"])
+
+
+class EndExecutions(_Executions):
+    """pending -> completed or failed. Rows as in the query ``executions_end``."""
+
+    def __init__(self, queries: Queries) -> None:
+        super().__init__("execution ended", queries["executions_end"], queries["executions_look"], "end_key")
+
+    def _refusal(self, found: Row | None, row: Values) -> Exception:
+        return not_pending(row[0], None if found is None else found["status"], ExecutionStatus(row[1]))

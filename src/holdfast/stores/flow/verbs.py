@@ -1,0 +1,263 @@
+"""What a backend of flow checkpoints can do, once for all: each call as a coroutine over a shelf."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from holdfast.errors import (
+    CannotDeserialize,
+    ConfigurationError,
+    DamagedCheckpoint,
+    DatabaseError,
+    NotFoundError,
+    StaleCheckpoint,
+    StorageError,
+)
+from holdfast.stores.flow.model import CheckpointStatus, FlowCheckpoint, in_utc
+from holdfast.stores.flow.retention import deletable
+from holdfast.stores.flow.shelf import Card, Put, Wanted
+from holdfast.stores.keys import checked_key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holdfast.model.world import World
+    from holdfast.stores.flow.shelf import Shelf
+
+logger = logging.getLogger("holdfast.flow")
+
+WAITING = tuple(status.value for status in CheckpointStatus if status.waits)
+
+
+@dataclass(frozen=True)
+class CheckpointClaim:
+    """The right to go on from a checkpoint: the checkpoint as it is, and the token of this claim."""
+
+    checkpoint: FlowCheckpoint
+    token: str
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How large a checkpoint may be, and which ones of a flow go when one is added; None stands for no limit."""
+
+    max_bytes: int
+    max_checkpoints: int | None
+    ttl: float | None
+
+    def __post_init__(self) -> None:
+        if self.max_checkpoints is not None and self.max_checkpoints < 1:
+            raise ConfigurationError(f"max_checkpoints is 1 or more, not {self.max_checkpoints}.")
+
+
+class Verbs:
+    """Every call, over whichever shelf it is given. Nothing it is handed is changed but for ``revision``."""
+
+    def __init__(self, limits: Limits, world: World) -> None:
+        self._limits = limits
+        self._world = world
+
+    async def save(self, shelf: Shelf, checkpoint: FlowCheckpoint, *, must_exist: bool) -> str:
+        """Store a checkpoint, which has to be there already if it *must_exist*."""
+        expected = checkpoint.revision
+        card = self._card(checkpoint)
+        with as_storage_error(f"The checkpoint {checkpoint.id} of the flow {checkpoint.flow_id} was not stored"):
+            if must_exist and expected == 0:  # it was never stored, or somebody else has stored one of its id
+                raise _missing(checkpoint.id) if await shelf.get(checkpoint.id) is None else _stale(checkpoint)
+            outcome = await shelf.put(card, expected)
+        _refuse_unless_stored(outcome, checkpoint)
+        checkpoint.revision = card.revision
+        if expected == 0:
+            await self._make_room(shelf, checkpoint.flow_id)
+        return checkpoint.id
+
+    async def follow(
+        self, shelf: Shelf, claim: CheckpointClaim, checkpoint: FlowCheckpoint, lease: float
+    ) -> CheckpointClaim:
+        """Store a new checkpoint that comes after the claimed one, and pass the claim on to it."""
+        if checkpoint.revision or checkpoint.id == claim.checkpoint.id:
+            raise ConfigurationError(f"What follows a checkpoint is a new one; {checkpoint.id} is there: update() it.")
+        card = self._card(checkpoint)
+        with as_storage_error(f"The checkpoint {checkpoint.id} of the flow {checkpoint.flow_id} was not stored"):
+            outcome = await shelf.follow(card, claim.checkpoint.id, claim.token, lease)
+        if outcome is Put.LOST:
+            raise StaleCheckpoint(
+                f"The claim of the checkpoint {claim.checkpoint.id} of the flow {checkpoint.flow_id} is over: somebody "
+                "else may go on from it. Nothing was stored; stop."
+            )
+        _refuse_unless_stored(outcome, checkpoint)
+        checkpoint.revision = card.revision
+        await self._make_room(shelf, checkpoint.flow_id)
+        return CheckpointClaim(checkpoint, claim.token)
+
+    async def load(self, shelf: Shelf, checkpoint_id: str) -> FlowCheckpoint | None:
+        """Return a checkpoint, or None."""
+        checked_key(checkpoint_id, "id of the checkpoint")
+        with as_storage_error(f"The checkpoint {checkpoint_id} could not be read"):
+            card = await shelf.get(checkpoint_id)
+        return None if card is None else _opened(card)
+
+    async def delete(self, shelf: Shelf, checkpoint_id: str) -> bool:
+        """Delete a checkpoint; return whether there was one."""
+        checked_key(checkpoint_id, "id of the checkpoint")
+        with as_storage_error(f"The checkpoint {checkpoint_id} was not deleted"):
+            return await shelf.delete(checkpoint_id)
+
+    async def list(self, shelf: Shelf, wanted: Wanted) -> list[FlowCheckpoint]:
+        """Return the wanted checkpoints; one that is damaged is left out, and said so."""
+        if wanted.limit is not None and wanted.limit < 0:
+            raise ConfigurationError(f"A limit is 0 or more, not {wanted.limit}.")
+        if wanted.limit == 0:
+            return []
+        with as_storage_error("The checkpoints could not be listed"):
+            cards = await shelf.query(wanted)
+        found = []
+        for card in cards:
+            try:
+                found.append(_opened(card))
+            except DamagedCheckpoint as damaged:
+                logger.warning("%s It is left out of the list.", damaged)
+        return found
+
+    async def chain(self, shelf: Shelf, checkpoint_id: str) -> list[FlowCheckpoint]:
+        """Return a checkpoint and those it came from, newest first; those of its own run are read together."""
+        first = await self.load(shelf, checkpoint_id)
+        if first is None:
+            return []
+        run = await self.list(shelf, Wanted(run_id=first.wf_run_id or first.run_id))
+        known = {each.id: each for each in run}
+        chain = {first.id: first}
+        next_id = first.parent_checkpoint_id
+        while next_id is not None and next_id not in chain:
+            found = known.get(next_id) or await self.load(shelf, next_id)
+            if found is None:
+                break
+            chain[next_id] = found
+            next_id = found.parent_checkpoint_id
+        return list(chain.values())
+
+    async def cleanup(
+        self, shelf: Shelf, wanted: Wanted, keep_count: int | None, older_than_days: float | None
+    ) -> int:
+        """Delete those of the wanted checkpoints that may go."""
+        if keep_count is not None and keep_count < 0:
+            raise ConfigurationError(f"keep_count is 0 or more, not {keep_count}.")
+        oldest = None if older_than_days is None else iso(self.now() - timedelta(days=older_than_days))
+        with as_storage_error("The checkpoints could not be cleaned up"):
+            going = deletable(await shelf.skeleton(wanted), keep_count=keep_count, older_than=oldest)
+            return await shelf.delete_all(going) if going else 0
+
+    async def claim(self, shelf: Shelf, checkpoint_id: str, lease: float) -> CheckpointClaim | None:
+        """Claim a checkpoint; None if it is not to be had."""
+        checked_key(checkpoint_id, "id of the checkpoint")
+        token = self._world.new_id()
+        with as_storage_error(f"The checkpoint {checkpoint_id} could not be claimed"):
+            if not await shelf.claim(checkpoint_id, token, lease):
+                return None
+        checkpoint = await self.load(shelf, checkpoint_id)
+        return None if checkpoint is None else CheckpointClaim(checkpoint, token)
+
+    async def extend(self, shelf: Shelf, claim: CheckpointClaim, lease: float) -> bool:
+        """Hold a claim for *lease* seconds from now."""
+        with as_storage_error(f"The claim of the checkpoint {claim.checkpoint.id} could not be extended"):
+            return await shelf.extend(claim.checkpoint.id, claim.token, lease)
+
+    async def release(self, shelf: Shelf, claim: CheckpointClaim) -> bool:
+        """Give a claim back."""
+        with as_storage_error(f"The claim of the checkpoint {claim.checkpoint.id} could not be given back"):
+            return await shelf.release(claim.checkpoint.id, claim.token)
+
+    def now(self) -> datetime:
+        """Return the moment it is."""
+        return datetime.fromtimestamp(self._world.now(), UTC)
+
+    async def _make_room(self, shelf: Shelf, flow_id: str) -> None:
+        """Delete what is beyond the limits. The checkpoint is stored: what goes wrong here must not deny that."""
+        limits = self._limits
+        if limits.max_checkpoints is None and limits.ttl is None:
+            return
+        days = None if limits.ttl is None else limits.ttl / 86400
+        try:
+            await self.cleanup(shelf, Wanted(flow_id), limits.max_checkpoints, days)
+        except StorageError as error:
+            logger.warning("Old checkpoints of the flow %s stay for now: %s", flow_id, error)
+
+    def _card(self, checkpoint: FlowCheckpoint) -> Card:
+        stored = replace(checkpoint, revision=checkpoint.revision + 1, updated_at=self.now())
+        whole_run = stored.wf_run_id or stored.run_id
+        checked_key(stored.id, "id of the checkpoint")
+        checked_key(stored.flow_id, "flow_id")
+        checked_key(stored.run_id, "run_id")
+        checked_key(whole_run, "wf_run_id")
+        if stored.parent_checkpoint_id is not None:
+            checked_key(stored.parent_checkpoint_id, "parent_checkpoint_id")
+        data = stored.to_bytes()
+        if len(data) > self._limits.max_bytes:
+            raise StorageError(
+                f"The checkpoint {stored.id} has {len(data)} bytes, at most {self._limits.max_bytes} are allowed; "
+                "keep large files outside and store where they are."
+            )
+        resume_at = stored.resume_at
+        return Card(
+            stored.id,
+            stored.flow_id,
+            stored.run_id,
+            whole_run,
+            stored.status.value,
+            stored.parent_checkpoint_id,
+            iso(stored.created_at),
+            iso(stored.updated_at),
+            None if resume_at is None else iso(resume_at),
+            stored.revision,
+            data,
+        )
+
+
+def iso(moment: datetime) -> str:
+    """Return *moment* as text whose order is that of time."""
+    return in_utc(moment).isoformat(timespec="microseconds")
+
+
+@contextmanager
+def as_storage_error(what: str) -> Iterator[None]:
+    """Turn what a database or a file system says into ``StorageError``."""
+    try:
+        yield
+    except (DatabaseError, OSError) as error:
+        raise StorageError(f"{what}: {error}") from error
+
+
+def _opened(card: Card) -> FlowCheckpoint:
+    try:
+        checkpoint = FlowCheckpoint.from_bytes(card.data)
+    except (CannotDeserialize, TypeError, ValueError, AttributeError) as error:
+        raise DamagedCheckpoint(
+            f"The checkpoint {card.id} of the flow {card.flow_id} cannot be read: {error}"
+        ) from error
+    checkpoint.revision = card.revision
+    return checkpoint
+
+
+def _refuse_unless_stored(outcome: Put, checkpoint: FlowCheckpoint) -> None:
+    if outcome is Put.MISSING:
+        raise _missing(checkpoint.id)
+    if outcome is not Put.STORED:
+        raise _stale(checkpoint)
+
+
+def _missing(checkpoint_id: str) -> NotFoundError:
+    return NotFoundError(f"There is no checkpoint {checkpoint_id}; save() it first.")
+
+
+def _stale(checkpoint: FlowCheckpoint) -> StaleCheckpoint:
+    return StaleCheckpoint(
+        f"The checkpoint {checkpoint.id} of the flow {checkpoint.flow_id} has been stored by somebody else since this "
+        f"revision ({checkpoint.revision}), or belongs to another flow; load it again."
+    )
+
+
+__all__ = ["WAITING", "CheckpointClaim", "Limits", "Verbs", "as_storage_error", "iso"]

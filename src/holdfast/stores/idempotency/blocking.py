@@ -1,0 +1,137 @@
+"""The idempotency stores for code without an event loop."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from holdfast.stores.blocking import Blocking
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+    from types import TracebackType
+    from typing import Self
+
+    from holdfast.db.portal import Portal
+    from holdfast.model.workflow import Duration
+    from holdfast.stores.idempotency.entry import Claim, IdempotencyEntry
+    from holdfast.stores.idempotency.store import IdempotencyStore
+
+
+class SyncIdempotencyStore(Blocking):
+    """Any idempotency store, called from threads; its loop is *portal*'s."""
+
+    def __init__(self, store: IdempotencyStore, portal: Portal) -> None:
+        super().__init__(portal)
+        self._store = store
+
+    @property
+    def store(self) -> IdempotencyStore:
+        """The async store behind, which lives on the portal's loop."""
+        return self._store
+
+    @property
+    def portal(self) -> Portal:
+        """Where the loop of the store runs."""
+        return self._portal
+
+    def initialize(self) -> None:
+        """Make the store ready; a second call changes nothing."""
+        self._call(self._store.initialize())
+
+    def close(self) -> None:
+        """Finish what is being written. What was given to the store stays open."""
+        self._call(self._store.close())
+
+    def __enter__(self) -> Self:
+        self.initialize()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def get(self, key: str) -> IdempotencyEntry | None:
+        """Return what is known of *key*; None if nothing is, or it has expired. A claim has the ``status_code`` 0."""
+        return self._call(self._store.get(key))
+
+    def set(
+        self,
+        key: str,
+        fingerprint: str,
+        response_data: Any,
+        status_code: int = 200,
+        headers: Mapping[str, Any] | None = None,
+        ttl_seconds: Duration | None = None,
+    ) -> bool:
+        """Store a result without a claim; False, and nothing is changed, if the key has a result or is claimed.
+
+        ``CannotSerialize`` names the part of *response_data* or *headers* that does not fit JSON.
+        """
+        return self._call(self._store.set(key, fingerprint, response_data, status_code, headers, ttl_seconds))
+
+    def claim(
+        self,
+        key: str,
+        fingerprint: str,
+        *,
+        lease_seconds: Duration | None = None,
+        token: str | None = None,
+        note: str | None = None,
+    ) -> Claim:
+        """Take *key* if nobody has it, and say how that went, in one step. Exactly one of many claimers wins.
+
+        A claim or result that has expired counts as nobody's. The winner has the key for *lease_seconds*: until then
+        it must store a result, release the key or extend the claim. *token* is a text of the caller's own that no
+        other claim has; a second claim under it wins again. A claim whose caller is cancelled meanwhile is released.
+
+        *note* stays with the claim. Whoever takes over a claim that has expired, with the same fingerprint, gets the
+        note of that claim instead: it may name what the worker that died had begun.
+        """
+        return self._call(self._store.claim(key, fingerprint, lease_seconds=lease_seconds, token=token, note=note))
+
+    def try_claim(
+        self, key: str, fingerprint: str, *, lease_seconds: Duration | None = None, token: str | None = None
+    ) -> bool:
+        """Take *key* if nobody has it; return whether it was taken. ``claim`` says more."""
+        return self._call(self._store.try_claim(key, fingerprint, lease_seconds=lease_seconds, token=token))
+
+    def store_result(
+        self,
+        key: str,
+        response_data: Any,
+        status_code: int = 200,
+        headers: Mapping[str, Any] | None = None,
+        *,
+        ttl_seconds: Duration | None = None,
+        token: str | None = None,
+    ) -> None:
+        """End the claim of *key* with a result, which lives for *ttl_seconds* from now.
+
+        ``ClaimLost``, and nothing is changed, unless the claim is this caller's: it holds the token, or gives it. A
+        claim that has expired and was not taken by another still counts. ``CannotSerialize`` names the part that does
+        not fit JSON; the claim stays.
+        """
+        self._call(
+            self._store.store_result(key, response_data, status_code, headers, ttl_seconds=ttl_seconds, token=token)
+        )
+
+    def release_claim(self, key: str, *, token: str | None = None) -> bool:
+        """Give the key back without a result; False, and nothing is changed, if the claim is not this caller's."""
+        return self._call(self._store.release_claim(key, token=token))
+
+    def extend_claim(self, key: str, *, lease_seconds: Duration | None = None, token: str | None = None) -> bool:
+        """Have the claim last for *lease_seconds* from now; False if it is not, or no longer, this caller's."""
+        return self._call(self._store.extend_claim(key, lease_seconds=lease_seconds, token=token))
+
+    def cleanup(self, before: datetime | str | None = None) -> int:
+        """Remove what has expired, some at a time, and return how much that was.
+
+        With *before*, an aware time or its ISO-8601 text, only what expired by then. A claim that has expired is left
+        for a day, in which its owner may still end it.
+        """
+        return self._call(self._store.cleanup(before))
+
+
+__all__ = ["SyncIdempotencyStore"]

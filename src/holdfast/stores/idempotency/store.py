@@ -1,0 +1,282 @@
+"""The idempotency store as its users see it, whatever keeps the rows.
+
+What may be stored, which token is meant and what an answer looks like is decided here. A backend has seven verbs, each
+of them atomic: they begin with an underscore and are described at the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+from holdfast import faults
+from holdfast.errors import ClaimLost
+from holdfast.model.workflow import Duration, seconds
+from holdfast.model.world import RealWorld
+from holdfast.serialize import PortableJSON
+from holdfast.stores import tokens
+from holdfast.stores.idempotency.entry import IN_PROGRESS, Claim, ClaimState, IdempotencyEntry, Kept, Result
+from holdfast.stores.keys import checked_key
+from holdfast.stores.moments import utc_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+    from types import TracebackType
+    from typing import Self
+
+    from holdfast.model.world import World
+
+DEFAULT_TTL = 3600.0
+DEFAULT_LEASE = 300.0
+_LONGEST = 100 * 365 * 86400.0  # seconds; the year of what expires keeps its four digits
+ABANDONED_MS = 86_400_000  # for so long a claim that has expired is left for its owner, or for who takes it over
+_AT_ONCE = 1000  # entries that one statement of a cleanup removes
+_json = PortableJSON()
+
+
+class IdempotencyStore(ABC):
+    """Keys that are claimed by one worker at a time, and the results they led to.
+
+    *ttl_seconds* is how long a result lives, *lease_seconds* how long a claim, unless a call says otherwise. *place*
+    tells this store's keys from another's among the tokens that a task holds.
+    """
+
+    def __init__(
+        self, place: str, *, ttl_seconds: Duration, lease_seconds: Duration, world: World | None = None
+    ) -> None:
+        self._place = place
+        self._ttl = milliseconds(ttl_seconds, "ttl_seconds")
+        self._lease = milliseconds(lease_seconds, "lease_seconds")
+        self._world: World = world or RealWorld()
+
+    async def initialize(self) -> None:  # noqa: B027 -- nothing to do where nothing is opened
+        """Make the store ready; a second call changes nothing."""
+
+    async def close(self) -> None:  # noqa: B027 -- the same
+        """Finish what is being written. What was given to the store stays open."""
+
+    async def __aenter__(self) -> Self:
+        await self.initialize()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def get(self, key: str) -> IdempotencyEntry | None:
+        """Return what is known of *key*; None if nothing is, or it has expired. A claim has the ``status_code`` 0."""
+        kept = await self._read(checked_key(key, "idempotency key"))
+        return None if kept is None else _entry(kept)
+
+    async def set(
+        self,
+        key: str,
+        fingerprint: str,
+        response_data: Any,
+        status_code: int = 200,
+        headers: Mapping[str, Any] | None = None,
+        ttl_seconds: Duration | None = None,
+    ) -> bool:
+        """Store a result without a claim; False, and nothing is changed, if the key has a result or is claimed.
+
+        ``CannotSerialize`` names the part of *response_data* or *headers* that does not fit JSON.
+        """
+        checked_key(key, "idempotency key")
+        result = self._result(response_data, status_code, headers, ttl_seconds)
+        return await self._put(key, _checked_fingerprint(fingerprint), self._world.new_id(), result)
+
+    async def claim(
+        self,
+        key: str,
+        fingerprint: str,
+        *,
+        lease_seconds: Duration | None = None,
+        token: str | None = None,
+        note: str | None = None,
+    ) -> Claim:
+        """Take *key* if nobody has it, and say how that went, in one step. Exactly one of many claimers wins.
+
+        A claim or result that has expired counts as nobody's. The winner has the key for *lease_seconds*: until then
+        it must store a result, release the key or extend the claim. *token* is a text of the caller's own that no
+        other claim has; a second claim under it wins again. A claim whose caller is cancelled meanwhile is released.
+
+        *note* stays with the claim. Whoever takes over a claim that has expired, with the same fingerprint, gets the
+        note of that claim instead: it may name what the worker that died had begun.
+        """
+        checked_key(key, "idempotency key")
+        lease = self._lease if lease_seconds is None else milliseconds(lease_seconds, "lease_seconds")
+        mine = _checked_token(token) if token is not None else self._world.new_id()
+        kept = await self._claim(key, _checked_fingerprint(fingerprint), mine, lease, _json.serialize(note))
+        faults.point("key.claimed")
+        if kept.token == mine and kept.status_code == IN_PROGRESS:
+            tokens.hold(self._item(key), mine)
+            inherited = _json.deserialize(kept.response_data)
+            return Claim(key=key, state=ClaimState.WON, token=mine, note=inherited)
+        return Claim(key=key, state=_lost_to(kept, fingerprint), entry=_entry(kept))
+
+    async def try_claim(
+        self, key: str, fingerprint: str, *, lease_seconds: Duration | None = None, token: str | None = None
+    ) -> bool:
+        """Take *key* if nobody has it; return whether it was taken. ``claim`` says more."""
+        return (await self.claim(key, fingerprint, lease_seconds=lease_seconds, token=token)).won
+
+    async def store_result(
+        self,
+        key: str,
+        response_data: Any,
+        status_code: int = 200,
+        headers: Mapping[str, Any] | None = None,
+        *,
+        ttl_seconds: Duration | None = None,
+        token: str | None = None,
+    ) -> None:
+        """End the claim of *key* with a result, which lives for *ttl_seconds* from now.
+
+        ``ClaimLost``, and nothing is changed, unless the claim is this caller's: it holds the token, or gives it. A
+        claim that has expired and was not taken by another still counts. ``CannotSerialize`` names the part that does
+        not fit JSON; the claim stays.
+        """
+        checked_key(key, "idempotency key")
+        result = self._result(response_data, status_code, headers, ttl_seconds)
+        holder = tokens.held(self._item(key), token)
+        faults.point("key.before_result")
+        stored = await self._finish(key, holder, holder or self._world.new_id(), result)
+        faults.point("key.result_stored")
+        if not stored:
+            raise ClaimLost(
+                f"The result of the key {key!r} was not stored: its claim is not, or no longer, this worker's. "
+                "Extend a claim whose work takes long, or give it a longer lease."
+            )
+        tokens.let_go(self._item(key))
+
+    async def release_claim(self, key: str, *, token: str | None = None) -> bool:
+        """Give the key back without a result; False, and nothing is changed, if the claim is not this caller's."""
+        checked_key(key, "idempotency key")
+        holder = tokens.held(self._item(key), token)
+        tokens.let_go(self._item(key))
+        return await self._release(key, holder)
+
+    async def extend_claim(self, key: str, *, lease_seconds: Duration | None = None, token: str | None = None) -> bool:
+        """Have the claim last for *lease_seconds* from now; False if it is not, or no longer, this caller's."""
+        checked_key(key, "idempotency key")
+        lease = self._lease if lease_seconds is None else milliseconds(lease_seconds, "lease_seconds")
+        holder = tokens.held(self._item(key), token)
+        return holder is not None and await self._extend(key, holder, lease)
+
+    async def cleanup(self, before: datetime | str | None = None) -> int:
+        """Remove what has expired, some at a time, and return how much that was.
+
+        With *before*, an aware time or its ISO-8601 text, only what expired by then. A claim that has expired is left
+        for a day, in which its owner may still end it.
+        """
+        until = None if before is None else utc_text(before)
+        removed = 0
+        while True:
+            some = await self._sweep(until, _AT_ONCE)
+            removed += some
+            if some < _AT_ONCE:
+                return removed
+
+    def _item(self, key: str) -> tokens.Item:
+        return ("idempotency", self._place, key)
+
+    def _result(self, data: Any, status_code: int, headers: Mapping[str, Any] | None, ttl: Duration | None) -> Result:
+        if status_code == IN_PROGRESS:
+            raise ValueError("A result cannot have the status code 0: that is the mark of a claim in progress.")
+        ttl_ms = self._ttl if ttl is None else milliseconds(ttl, "ttl_seconds")
+        return Result(_json.serialize(data), status_code, _json.serialize(dict(headers or {})), ttl_ms)
+
+    @abstractmethod
+    async def _read(self, key: str) -> Kept | None:
+        """Return what is kept under *key* and has not expired."""
+
+    @abstractmethod
+    async def _claim(self, key: str, fingerprint: str, token: str, lease_ms: int, note: str) -> Kept:
+        """Keep a claim under *key* if what is kept has expired or is this token's claim; return what is kept then.
+
+        What is returned has not expired. The *note* becomes the claim's data, unless the claim it replaces has the same
+        fingerprint: then that one's note stays. When the caller is cancelled no claim is left behind.
+        """
+
+    @abstractmethod
+    async def _finish(self, key: str, token: str | None, mark: str, result: Result) -> bool:
+        """Make a result of the claim that *token* has, or, without one, of a claim that has expired; *mark* owns it.
+
+        True as well if this very result is there already.
+        """
+
+    @abstractmethod
+    async def _release(self, key: str, token: str | None) -> bool:
+        """Remove the claim that *token* has, or, without one, a claim that has expired."""
+
+    @abstractmethod
+    async def _extend(self, key: str, token: str, lease_ms: int) -> bool:
+        """Have the claim of *token* expire so much later than now."""
+
+    @abstractmethod
+    async def _put(self, key: str, fingerprint: str, mark: str, result: Result) -> bool:
+        """Keep a result, owned by *mark*, if nothing is kept or what is has expired."""
+
+    @abstractmethod
+    async def _sweep(self, before: str | None, most: int) -> int:
+        """Remove up to *most* entries that have expired, by *before* if it is given; return how many."""
+
+
+def cancelled_since(before: int) -> bool:
+    """Whether the running task was cancelled since its ``cancelling()`` was *before*."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > before
+
+
+def cancellings() -> int:
+    """Return how often the running task was told to end."""
+    task = asyncio.current_task()
+    return 0 if task is None else task.cancelling()
+
+
+def milliseconds(duration: Duration, what: str) -> int:
+    """Return a duration that is above zero in milliseconds; at most a hundred years."""
+    given = seconds(duration)
+    if not 0 < given <= _LONGEST:
+        raise ValueError(f"{what} is more than 0 and at most {_LONGEST:g} seconds, not {given:g}.")
+    return max(1, round(given * 1000))
+
+
+def _entry(kept: Kept) -> IdempotencyEntry:
+    return {
+        "idempotency_key": kept.key,
+        "fingerprint": kept.fingerprint,
+        "response_data": None if kept.status_code == IN_PROGRESS else _json.deserialize(kept.response_data),
+        "status_code": kept.status_code,
+        "headers": _json.deserialize(kept.headers or "{}"),
+        "created_at": kept.created_at,
+        "expires_at": kept.expires_at,
+    }
+
+
+def _lost_to(kept: Kept, fingerprint: str) -> ClaimState:
+    if kept.fingerprint != fingerprint:
+        return ClaimState.CONFLICT
+    return ClaimState.IN_PROGRESS if kept.status_code == IN_PROGRESS else ClaimState.STORED
+
+
+def _checked_fingerprint(fingerprint: str) -> str:
+    return checked_key(fingerprint, "fingerprint") if fingerprint else ""
+
+
+def _checked_token(token: str) -> str:
+    return checked_key(token, "token")
+
+
+__all__ = [
+    "ABANDONED_MS",
+    "DEFAULT_LEASE",
+    "DEFAULT_TTL",
+    "IdempotencyStore",
+    "cancelled_since",
+    "cancellings",
+    "milliseconds",
+]

@@ -1,0 +1,256 @@
+"""``TaskWorker``: takes tasks from queues and has functions work on them, many at a time, until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import os
+import signal
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext, suppress
+from contextvars import copy_context
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from holdfast.errors import HoldfastError
+from holdfast.model.workflow import Duration, seconds
+from holdfast.stores.tasks.presence import Presence
+from holdfast.stores.tasks.task import Task, checked_count, checked_name
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+
+    from holdfast.stores.tasks.store import TaskQueue
+
+Handler: TypeAlias = "Callable[[Task], Awaitable[Any]] | Callable[[Task], Any]"
+
+logger = logging.getLogger("holdfast.tasks")
+
+_BEATS_PER_LEASE = 3
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+@dataclass(slots=True, eq=False)
+class _Run:
+    """A task that is being worked on."""
+
+    task: Task
+    work: asyncio.Task[Any]
+    lost: bool = False
+    in_thread: bool = False
+
+
+class TaskWorker:
+    """Works on the tasks of *queue*: *handlers* are functions by the name of the queue whose tasks they take.
+
+    A handler is a coroutine function, or a plain function, which runs in a thread. What it returns completes the task,
+    an exception fails it. At most *concurrency* tasks are worked on at once, and never more are taken. While a handler
+    runs its lease is extended three times a visibility timeout; if the lease is lost all the same, the handler is
+    cancelled (a thread goes on, unheard) and its outcome dropped.
+
+    An empty queue is looked at every *poll_interval* seconds, and at once when this process puts a task into it. After
+    ``stop`` the handlers have *grace* seconds; then those that can be are cancelled and their tasks given back.
+    """
+
+    def __init__(
+        self,
+        queue: TaskQueue,
+        handlers: Mapping[str, Handler],
+        *,
+        concurrency: int = 10,
+        poll_interval: Duration = 1.0,
+        grace: Duration = 30.0,
+        worker_id: str | None = None,
+    ) -> None:
+        if not handlers:
+            raise ValueError("A worker needs at least one handler: {'queue name': function}.")
+        self._queue = queue
+        self._handlers = {checked_name(name, "queue name"): handler for name, handler in handlers.items()}
+        self._concurrency = checked_count(concurrency, "concurrency", least=1)
+        self._poll_interval = seconds(poll_interval)
+        self._grace = seconds(grace)
+        self.worker_id = worker_id or f"{socket.gethostname()}-{os.getpid()}"[:255]
+        self._names = list(self._handlers)
+        self._runs: dict[asyncio.Task[None], _Run] = {}
+        self._threads = ThreadPoolExecutor(concurrency, thread_name_prefix="holdfast-task")
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._news = asyncio.Event()
+        self._stopping = False
+        self._give_up = asyncio.Event()
+
+    async def run(self, *, signals: bool = False) -> None:
+        """Work until ``stop`` is called; a worker runs once.
+
+        With *signals* SIGTERM and SIGINT stop it too, and a second one ends the grace. Cancelling stops it without
+        grace.
+        """
+        self._loop = asyncio.get_running_loop()
+        presence = asyncio.create_task(
+            Presence(self._queue, self.worker_id, self._names).keep(), name="holdfast-task-presence"
+        )
+        self._queue.listeners.append(self._heard)
+        try:
+            with self._signalled() if signals else nullcontext():
+                try:
+                    await self._work()
+                finally:
+                    await self._wind_up()
+        finally:
+            self._queue.listeners.remove(self._heard)
+            self._threads.shutdown(wait=False, cancel_futures=True)
+            presence.cancel()
+            await asyncio.wait([presence])
+
+    def stop(self, *, now: bool = False) -> None:
+        """Take no more tasks, and return from ``run`` when those at hand are done; with *now* without grace.
+
+        From any thread, and as often as you like.
+        """
+        self._stopping = True
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the loop has ended, and the worker with it
+                self._loop.call_soon_threadsafe(self._told_to_stop, now)
+
+    def _told_to_stop(self, now: bool) -> None:
+        self._news.set()
+        if now:
+            self._give_up.set()
+
+    @contextmanager
+    def _signalled(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        for each in _SIGNALS:
+            loop.add_signal_handler(each, lambda: self.stop(now=self._stopping))
+        try:
+            yield
+        finally:
+            for each in _SIGNALS:
+                loop.remove_signal_handler(each)
+
+    def _heard(self, queue_name: str) -> None:
+        if queue_name in self._handlers:
+            self._news.set()
+
+    async def _work(self) -> None:
+        failures = 0
+        while not self._stopping:
+            self._news.clear()
+            try:
+                taken = await self._take()
+                failures = 0
+            except HoldfastError as error:  # the service loop: a database that is away comes back
+                failures += 1
+                logger.warning("Worker %s cannot take tasks and tries again: %s", self.worker_id, error)
+                taken = 0
+            if not taken or len(self._runs) >= self._concurrency:
+                await self._rest(self._poll_interval * min(failures, 10) if failures else self._poll_interval)
+
+    async def _take(self) -> int:
+        """Take what there is room for, from each queue in turn; return how many."""
+        count = 0
+        for name in self._names:
+            room = self._concurrency - len(self._runs)
+            if room <= 0 or self._stopping:
+                break
+            for task in await self._queue.dequeue_many(room, name, self.worker_id):
+                self._begin(task)
+                count += 1
+        self._names.append(self._names.pop(0))
+        return count
+
+    async def _rest(self, longest: float) -> None:
+        """Wait for news: a task that was put here, a place that is free again, the word to stop; or for some time."""
+        await _first(self._news.wait(), self._queue.world.sleep(longest))
+
+    def _begin(self, task: Task) -> None:
+        handler = self._handlers[task.queue_name]
+        in_thread = not inspect.iscoroutinefunction(handler) and not inspect.iscoroutinefunction(
+            getattr(handler, "__call__", None)  # noqa: B004 -- an object whose call is a coroutine function
+        )
+        work = asyncio.ensure_future(self._called(handler, task, in_thread=in_thread))
+        run = _Run(task, work, in_thread=in_thread)
+        ending = asyncio.create_task(self._see_through(run), name=f"holdfast-task-{task.task_id}")
+        self._runs[ending] = run
+        ending.add_done_callback(self._over)
+
+    def _over(self, ending: asyncio.Task[None]) -> None:
+        del self._runs[ending]
+        self._news.set()
+
+    async def _called(self, handler: Handler, task: Task, *, in_thread: bool) -> Any:
+        if in_thread:
+            call = partial(copy_context().run, handler, task)
+            return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+        return await handler(task)
+
+    async def _see_through(self, run: _Run) -> None:
+        """Wait for a handler's end, with its lease kept, and write what came of it."""
+        beat = asyncio.create_task(self._keep(run))
+        try:
+            await asyncio.wait([run.work])
+        finally:
+            beat.cancel()
+        try:
+            await self._write_end(run)
+        except HoldfastError as error:  # the service loop: nobody waits for this; the lease says the rest
+            logger.warning("What became of task %s could not be written: %s", run.task.task_id, error)
+
+    async def _write_end(self, run: _Run) -> None:
+        task, token = run.task, run.task.token
+        error = None if run.work.cancelled() else run.work.exception()
+        if run.lost:
+            done = False
+        elif run.work.cancelled() and self._give_up.is_set():
+            done = await self._queue.release(task.task_id, token=token)
+        elif run.work.cancelled():
+            done = await self._queue.fail(task.task_id, "The handler was cancelled.", token=token)
+        elif error is not None:
+            logger.warning("Task %s failed.", task.task_id, exc_info=error)
+            done = await self._queue.fail(task.task_id, error, token=token)
+        else:
+            done = await self._queue.complete(task.task_id, token=token)
+        if not done:
+            logger.warning("Task %s is somebody else's by now; what came of it is dropped.", task.task_id)
+
+    async def _keep(self, run: _Run) -> None:
+        """Extend the lease until cancelled; a handler whose lease is lost is cancelled."""
+        task, lease = run.task, run.task.visibility_timeout
+        while True:
+            await self._queue.world.sleep(lease / _BEATS_PER_LEASE)
+            try:
+                kept = await self._queue.extend(task.task_id, lease, token=task.token)
+            except HoldfastError as error:
+                logger.warning("The lease of task %s could not be extended yet: %s", task.task_id, error)
+                continue
+            if not kept:
+                run.lost = True
+                run.work.cancel()
+                return
+
+    async def _wind_up(self) -> None:
+        """Let the handlers finish within their grace; cancel the others, and leave threads behind."""
+        if not self._stopping:  # ``run`` was cancelled
+            self._give_up.set()
+        if self._runs:
+            await _first(asyncio.wait(list(self._runs)), self._give_up.wait(), self._queue.world.sleep(self._grace))
+        self._give_up.set()
+        for ending, run in list(self._runs.items()):
+            (ending if run.in_thread else run.work).cancel()
+        if self._runs:
+            await asyncio.wait(list(self._runs))
+
+
+async def _first(*waits: Coroutine[Any, Any, Any]) -> None:
+    """Wait until one of *waits* has ended, and end the others."""
+    tasks = [asyncio.ensure_future(each) for each in waits]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
+__all__ = ["Handler", "TaskWorker"]

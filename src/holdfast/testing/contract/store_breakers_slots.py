@@ -1,0 +1,163 @@
+"""What trials of a half-open circuit breaker must do, in any colour."""
+
+from __future__ import annotations
+
+import contextvars
+from typing import TYPE_CHECKING, Any
+
+from holdfast.testing.contract.store_breakers_stage import STUCK, half_open, play, slot
+
+if TYPE_CHECKING:
+    from holdfast.testing.contract.store_ground import Ground, StoreVenue
+
+
+class BreakerSlots:
+    """Trials of a half-open breaker."""
+
+    def test_open_breaker_becomes_half_open_with_one_trial(self, store_venue: StoreVenue) -> None:
+        async def scene(breakers: Any, _: Ground) -> None:
+            await breakers.trip_to_open("api")
+            await breakers.record_success("api")
+            assert await slot(breakers) == (True, "open", "half_open")
+            found = await breakers.get_by_service_name("api")
+            assert (found.success_count, found.half_open_request_count) == (0, 1)
+            assert found.half_open_window_started_at == found.updated_at
+
+        play(store_venue, scene)
+
+    def test_limit_holds_and_zero_allows_none(self, store_venue: StoreVenue) -> None:
+        async def scene(breakers: Any, _: Ground) -> None:
+            await half_open(breakers)
+            granted = [await slot(breakers, token=f"t{number}") for number in range(3)]
+            assert granted == [(True, "half_open", "half_open")] * 2 + [(False, "half_open", "half_open")]
+            assert await slot(breakers, limit=0) == (False, "half_open", "half_open")
+            assert (await breakers.get_by_service_name("api")).half_open_request_count == 3
+
+        play(store_venue, scene)
+
+    def test_outcome_gives_the_slot_to_the_next(self, store_venue: StoreVenue) -> None:
+        async def scene(breakers: Any, _: Ground) -> None:
+            await half_open(breakers, limit=1)
+            assert (await slot(breakers, limit=1))[0] is False
+            for __ in range(4):  # fewer slots than successes needed
+                attempt = await breakers.record_success_with_close_check("api", 5, token="first")  # noqa: S106
+                assert attempt.did_close is False
+                assert (await slot(breakers, limit=1, token="first"))[0] is True  # noqa: S106
+            closing = await breakers.record_success_with_close_check("api", 5, token="first")  # noqa: S106
+            assert closing.did_close is True
+
+        play(store_venue, scene)
+
+    def test_slot_is_released_once_and_only_by_its_token(self, store_venue: StoreVenue) -> None:
+        async def scene(breakers: Any, _: Ground) -> None:
+            await half_open(breakers, limit=1)
+            assert await breakers.release_half_open_slot("api", token="other") is False  # noqa: S106
+            assert await breakers.release_half_open_slot("api", token="first") is True  # noqa: S106
+            assert await breakers.release_half_open_slot("api", token="first") is False  # noqa: S106
+            assert (await breakers.get_by_service_name("api")).half_open_request_count == 0
+
+        play(store_venue, scene)
+
+    def test_task_ends_the_slots_it_acquired_without_naming_them(self, store_venue: StoreVenue) -> None:
+        async def scene(breakers: Any, _: Ground) -> None:
+            await half_open(breakers)
+            await slot(breakers)
+            await slot(breakers)
+            await breakers.record_success("api")
+            assert (await breakers.get_by_service_name("api")).half_open_request_count == 2
+            await breakers.release_half_open_slot("api")
+            found = await breakers.get_by_service_name("api")
+            assert (found.half_open_request_count, [each.token for each in found.slots]) == (1, ["first"])
+            assert await breakers.release_half_open_slot("api") is False
+
+        # A context of its own: what other tests hold in this one does not count.
+        contextvars.Context().run(play, store_venue, scene)
+
+    def test_late_outcome_of_an_earlier_window_changes_nothing(self, store_venue: StoreVenue) -> None:
+        async def scene(breakers: Any, _: Ground) -> None:
+            await half_open(breakers)
+            await breakers.record_failure_with_open_check("api", token="first")  # noqa: S106
+            await slot(breakers, token="second")  # noqa: S106
+            for call in (breakers.record_success, breakers.record_failure, breakers.record_failure_with_open_check):
+                await call("api", token="first")  # noqa: S106
+            late = await breakers.record_success_with_close_check("api", 1, token="first")  # noqa: S106
+            assert late.did_close is False
+            found = await breakers.get_by_service_name("api")
+            assert (found.state, found.success_count, found.half_open_request_count) == ("half_open", 0, 1)
+
+        play(store_venue, scene)
+
+    def test_window_is_stuck_only_after_its_time_and_then_begins_anew(self, store_venue: StoreVenue) -> None:
+        async def scene(breakers: Any, ground: Ground) -> None:
+            await half_open(breakers, limit=2)
+            await slot(breakers, limit=2, token="second")  # noqa: S106
+            await breakers.record_success("api")
+            await ground.advance(STUCK - 15)
+            assert await slot(breakers, limit=2) == (False, "half_open", "half_open")
+            await ground.advance(16)
+            assert await slot(breakers, limit=2, token="third") == (True, "half_open", "half_open")  # noqa: S106
+            found = await breakers.get_by_service_name("api")
+            assert (found.half_open_request_count, found.success_count) == (1, 0)
+            assert found.half_open_window_started_at == found.updated_at
+            assert [each.token for each in found.slots] == ["third"]
+
+        play(store_venue, scene)
+
+    def test_slots_of_the_dead_are_reclaimed_and_those_of_the_living_stay(self, store_venue: StoreVenue) -> None:
+        async def scene(breakers: Any, ground: Ground) -> None:
+            await half_open(breakers, limit=2)
+            await breakers.record_success("api")
+            await ground.advance(STUCK - 20)
+            assert (await slot(breakers, limit=2, token="living"))[0] is True  # noqa: S106
+            await ground.advance(21)
+            assert (await slot(breakers, limit=2, token="new"))[0] is True  # noqa: S106
+            assert (await slot(breakers, limit=2))[0] is False
+            found = await breakers.get_by_service_name("api")
+            assert [each.token for each in found.slots] == ["living", "new"]
+            assert (found.half_open_request_count, found.success_count) == (2, 1)
+
+        play(store_venue, scene)
+
+    def test_full_window_of_unknown_age_is_stuck(self, store_venue: StoreVenue) -> None:
+        async def scene(breakers: Any, _: Ground) -> None:
+            await breakers.get_or_create("api")
+            await breakers.update_state("api", "half_open", half_open_request_count=3)
+            assert await slot(breakers) == (True, "half_open", "half_open")
+            assert (await breakers.get_by_service_name("api")).half_open_request_count == 1
+
+        play(store_venue, scene)
+
+    def test_window_of_unknown_age_gets_one_with_its_next_slot(self, store_venue: StoreVenue) -> None:
+        async def scene(breakers: Any, _: Ground) -> None:
+            await breakers.get_or_create("api")
+            await breakers.update_state("api", "half_open", half_open_request_count=1)
+            await slot(breakers)
+            found = await breakers.get_by_service_name("api")
+            assert (found.half_open_request_count, found.half_open_window_started_at) == (2, found.updated_at)
+
+        play(store_venue, scene)
+
+    def test_reset_of_the_count_leaves_the_state(self, store_venue: StoreVenue) -> None:
+        async def scene(breakers: Any, _: Ground) -> None:
+            await half_open(breakers)
+            assert await breakers.reset_half_open_count("api") is None
+            found = await breakers.get_by_service_name("api")
+            assert (found.state, found.half_open_request_count, found.half_open_window_started_at) == (
+                "half_open",
+                0,
+                None,
+            )
+
+        play(store_venue, scene)
+
+    def test_slot_of_another_opening_than_the_one_that_was_waited_for_is_refused(self, store_venue: StoreVenue) -> None:
+        async def scene(breakers: Any, _: Ground) -> None:
+            seen = (await breakers.trip_to_open("api")).state.epoch
+            await slot(breakers, token="t", epoch=seen)  # noqa: S106
+            await breakers.record_failure_with_open_check("api", token="t")  # noqa: S106
+            assert await slot(breakers, epoch=seen) == (False, "open", "open")
+
+        play(store_venue, scene)
+
+
+__all__ = ["BreakerSlots"]

@@ -1,0 +1,74 @@
+"""Where the suites of circuit breakers play: a repository on the ground of a backend."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from holdfast.stores import (
+    AsyncInMemoryCircuitBreakerStateRepository,
+    AsyncRedisCircuitBreakerStateRepository,
+    AsyncSQLCircuitBreakerStateRepository,
+    InMemoryCircuitBreakerStateRepository,
+    RedisCircuitBreakerStateRepository,
+    SQLCircuitBreakerStateRepository,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from holdfast.testing.contract.store_ground import Ground, StoreVenue
+
+TABLES = (
+    "holdfast_circuit_breakers",
+    "holdfast_circuit_breaker_history",
+    "holdfast_circuit_breaker_receipts",
+)
+STUCK = 60
+_POLL = 0.1  # a real fleet looks less often
+
+
+async def open_breakers(ground: Ground) -> Any:
+    """Return one more handle on the breakers of *ground*; those in memory have no second one."""
+    store: Any
+    blocking: Any
+    if ground.venue.is_sql:
+        store = AsyncSQLCircuitBreakerStateRepository(
+            await ground.manager(), clock_offset_ms=ground.clock_offset_ms, poll_interval=_POLL
+        )
+        blocking = SQLCircuitBreakerStateRepository
+    elif ground.venue.name == "redis":
+        store = AsyncRedisCircuitBreakerStateRepository(await ground.link(), prefix=ground.prefix)
+        blocking = RedisCircuitBreakerStateRepository
+    else:
+        store = AsyncInMemoryCircuitBreakerStateRepository(world=ground.world)
+        blocking = InMemoryCircuitBreakerStateRepository
+    await ground.on_loop(store.initialize())
+
+    async def close() -> None:
+        await ground.on_loop(store.close())
+
+    ground.afterwards.push_async_callback(close)
+    return ground.face(store, blocking)
+
+
+def play(venue: StoreVenue, scene: Callable[[Any, Ground], Coroutine[Any, Any, None]]) -> None:
+    """Run *scene* with an empty repository."""
+
+    async def main(ground: Ground) -> None:
+        await scene(await open_breakers(ground), ground)
+
+    venue.play(main, empty=TABLES if venue.is_sql else ())
+
+
+def slot(breakers: Any, *, limit: int = 3, stuck: float = STUCK, **more: Any) -> Any:
+    """Ask for a slot of the breaker ``api``."""
+    return breakers.try_acquire_half_open_slot("api", limit, stuck, **more)
+
+
+async def half_open(breakers: Any, *, limit: int = 3) -> None:
+    """Bring the breaker ``api`` to half-open, with one slot taken."""
+    await breakers.trip_to_open("api", 5)
+    assert await slot(breakers, limit=limit, token="first") == (True, "open", "half_open")  # noqa: S106 -- no secret
+
+
+__all__ = ["STUCK", "TABLES", "half_open", "open_breakers", "play", "slot"]

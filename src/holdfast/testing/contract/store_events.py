@@ -1,0 +1,362 @@
+"""What every event log must do, in any colour."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta, timezone
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from holdfast import faults
+from holdfast.errors import CannotSerialize, MisuseError, SequenceConflict, TooLong, UnknownCommit
+from holdfast.stores import DBEventStoreBackend, SqliteEventStoreBackend, SyncEventStore
+from holdfast.testing.colours import Colour
+from holdfast.testing.contract.venue import until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holdfast.testing.contract.store_ground import Ground, StoreVenue
+
+TABLES = ("holdfast_events", "holdfast_event_streams")
+PATIENCE = 60.0
+_NEVER = 3600.0  # between polls, where nothing may rest on one
+
+
+async def open_store(ground: Ground, **options: Any) -> Any:
+    """Return one more handle on the event log of *ground*."""
+    store: DBEventStoreBackend
+    if ground.venue.is_sql:
+        store = DBEventStoreBackend(await ground.manager(), clock_offset_ms=ground.clock_offset_ms, **options)
+    else:
+        store = SqliteEventStoreBackend(ground.folder / "events.sqlite", **options)
+    await ground.on_loop(store.initialize())
+    ground.afterwards.push_async_callback(_closed, ground, store)
+    return ground.face(store, SyncEventStore)
+
+
+async def _closed(ground: Ground, store: DBEventStoreBackend) -> None:
+    await ground.on_loop(store.close())
+
+
+def empty(venue: StoreVenue) -> tuple[str, ...]:
+    """Return the tables to begin without rows in."""
+    return TABLES if venue.is_sql else ()
+
+
+async def followed(
+    ground: Ground, store: Any, stream_key: str, after: int = 0, *, most: int, heard: Any = None, **options: Any
+) -> list[dict[str, Any]]:
+    """Follow a stream until *most* events have come, or it ends; return them. Each goes to the list *heard* at once."""
+    events: list[dict[str, Any]] = [] if heard is None else heard
+    if ground.colour is Colour.ASYNC:
+        async for event in store.follow(stream_key, after, **options):
+            events.append(event)
+            if len(events) == most:
+                break
+        return events
+
+    def follow() -> None:
+        for event in islice(store.blocking.follow(stream_key, after, **options), most):
+            events.append(event)  # noqa: PERF402 -- one by one, for who looks on
+
+    await asyncio.to_thread(follow)
+    return events
+
+
+def numbers(events: list[dict[str, Any]]) -> list[int]:
+    """Return the sequence numbers of *events*."""
+    return [event["sequence"] for event in events]
+
+
+def raised(error: Exception) -> Callable[[], None]:
+    """Return what raises *error* when it is called."""
+
+    def act() -> None:
+        raise error
+
+    return act
+
+
+class EventContract:
+    """Streams count from 1 without gaps, whoever appends and whatever is deleted."""
+
+    def test_append_returns_events_with_their_numbers(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            store = await open_store(ground)
+            first = await store.append("s", [{"type": "started", "data": {"n": 1}}, {"type": "completed"}])
+            assert numbers(first) == [1, 2]
+            assert first[0] == {
+                "type": "started",
+                "data": {"n": 1},
+                "sequence": 1,
+                "timestamp": first[0]["timestamp"],
+            }
+            assert datetime.fromisoformat(first[0]["timestamp"]).utcoffset() == timedelta(0)
+            assert numbers(await store.append("s", [{"type": "again"}])) == [3]
+            assert numbers(await store.append("t", [{"type": "other"}])) == [1]
+            assert (await store.get("s"))[:2] == first
+
+        store_venue.play(scene, empty=empty(store_venue))
+
+    def test_event_comes_back_as_it_went_in(self, store_venue: StoreVenue) -> None:
+        event = {
+            "type": "ä☃",
+            "data": {"text": 'ä☃\n"\\\0', "number": 1.5, "big": 2**60, "nothing": None, "list": [True, {"deep": []}]},
+            "event_type": "kept too",
+            "request_id": "r-1",
+        }
+
+        async def scene(ground: Ground) -> None:
+            store = await open_store(ground)
+            [appended] = await store.append("s", [event])
+            [stored] = await store.get("s")
+            assert stored == appended
+            assert {key: stored[key] for key in event} == event
+            assert set(stored) - set(event) == {"sequence", "timestamp"}
+
+        store_venue.play(scene, empty=empty(store_venue))
+
+    def test_get_after_is_strictly_greater_and_pages(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            store = await open_store(ground)
+            await store.append("s", [{"type": "e", "data": n} for n in range(10)])
+            assert numbers(await store.get_after("s", after_sequence=5)) == [6, 7, 8, 9, 10]
+            assert numbers(await store.get_after("s", 5, limit=2)) == [6, 7]
+            assert numbers(await store.get("s", limit=3)) == [1, 2, 3]
+            assert await store.get("s", limit=0) == []
+            assert await store.get_after("s", 10) == []
+            assert await store.get("nobody") == []
+            with pytest.raises(ValueError, match="limit"):
+                await store.get("s", limit=-1)
+
+        store_venue.play(scene, empty=empty(store_venue))
+
+    def test_every_concurrent_append_succeeds_without_gaps(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            one, other = await open_store(ground), await open_store(ground)
+            appends = [
+                (one, other)[n % 2].append("s", [{"type": "e", "data": [n, k]} for k in range(1 + n % 3)])
+                for n in range(100)
+            ]
+            answers = await asyncio.gather(*appends)
+            stored = await one.get("s")
+            assert numbers(stored) == list(range(1, len(stored) + 1))
+            for n, answer in enumerate(answers):
+                assert numbers(answer) == list(range(answer[0]["sequence"], answer[0]["sequence"] + 1 + n % 3))
+                assert [stored[each["sequence"] - 1]["data"] for each in answer] == [[n, k] for k in range(1 + n % 3)]
+
+        store_venue.play(scene, empty=empty(store_venue))
+
+    def test_appends_of_one_task_keep_their_order(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            store = await open_store(ground)
+
+            async def write(stream_key: str) -> None:
+                for n in range(6):
+                    await store.append(stream_key, [{"type": "e", "data": n}])
+
+            keys = [f"s{n}" for n in range(4)]
+            await asyncio.gather(*(write(key) for key in keys))
+            for key in keys:
+                assert [event["data"] for event in await store.get(key)] == list(range(6))
+
+        store_venue.play(scene, empty=empty(store_venue))
+
+    def test_numbers_go_on_after_everything_was_deleted(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            store = await open_store(ground)
+            await store.append("s", [{"type": "e"}] * 3)
+            assert await store.delete_before(datetime.now(UTC) + timedelta(days=1)) == 3
+            assert (await store.get("s"), await store.count("s"), await store.stream_keys()) == ([], 0, [])
+            assert await store.last_sequence("s") == 3
+            assert numbers(await store.append("s", [{"type": "e"}])) == [4]
+            assert numbers(await store.get_after("s", 3)) == [4]
+
+        store_venue.play(scene, empty=empty(store_venue))
+
+    def test_delete_before_understands_every_time_zone(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            store = await open_store(ground)
+            [event] = await store.append("s", [{"type": "e"}])
+            at = datetime.fromisoformat(event["timestamp"])
+            assert await store.delete_before(at) == 0  # what is as old as that stays
+            assert await store.delete_before(event["timestamp"].replace("+00:00", "Z")) == 0
+            assert await store.delete_before((at - timedelta(seconds=1)).isoformat()) == 0
+            later = (at + timedelta(seconds=1)).astimezone(timezone(timedelta(hours=-5)))
+            assert later.isoformat() < event["timestamp"]  # as text it is before, as a time it is after
+            assert await store.delete_before(later.isoformat()) == 1
+            with pytest.raises(ValueError, match="time zone"):
+                await store.delete_before("2026-01-01T00:00:00")
+            with pytest.raises(ValueError, match="isoformat"):
+                await store.delete_before("last week")
+
+        store_venue.play(scene, empty=empty(store_venue))
+
+    def test_delete_before_deletes_more_than_one_batch_and_counts(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            store = await open_store(ground)
+            await store.append("s", [{"type": "e", "data": n} for n in range(2_500)])
+            assert await store.count("s") == 2_500
+            one, other = await asyncio.gather(*[store.delete_before("2999-01-01T00:00:00Z") for _ in range(2)])
+            assert one + other == 2_500
+            assert await store.count("s") == 0
+
+        store_venue.play(scene, empty=empty(store_venue))
+
+    def test_stream_keys_are_sorted_and_paged_and_exact(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            store = await open_store(ground)
+            keys = ["b", "B", "a ", "a", "ä", "orders:%_1"]
+            await asyncio.gather(*(store.append(key, [{"type": "e", "data": key}]) for key in keys))
+            assert await store.stream_keys() == sorted(keys)
+            assert await store.stream_keys(limit=2) == sorted(keys)[:2]
+            assert await store.stream_keys(after=sorted(keys)[1], limit=2) == sorted(keys)[2:4]
+            for key in keys:
+                assert [event["data"] for event in await store.get(key)] == [key]
+                assert await store.count(key) == 1
+
+        store_venue.play(scene, empty=empty(store_venue))
+
+    def test_expected_sequence_appends_only_there(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            store = await open_store(ground)
+            assert numbers(await store.append("s", [{"type": "a"}, {"type": "b"}], expected_sequence=0)) == [1, 2]
+            with pytest.raises(SequenceConflict, match="number 2, not 0") as conflict:
+                await store.append("s", [{"type": "late"}], expected_sequence=0)
+            told = conflict.value
+            assert (told.stream_key, told.expected, told.present) == ("s", 0, 2)
+            assert numbers(await store.append("s", [{"type": "c"}], expected_sequence=2)) == [3]
+            with pytest.raises(SequenceConflict) as ahead:
+                await store.append("new", [{"type": "x"}], expected_sequence=7)
+            assert ahead.value.present == 0
+            assert await store.stream_keys() == ["s"]
+            assert [event["type"] for event in await store.get("s")] == ["a", "b", "c"]
+            await store.delete_before("2999-01-01T00:00:00Z")
+            assert numbers(await store.append("s", [{"type": "d"}], expected_sequence=3)) == [4]
+
+        store_venue.play(scene, empty=empty(store_venue))
+
+    def test_hundred_optimistic_writers_have_one_winner(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            stores = [await open_store(ground), await open_store(ground)]
+            for present in range(3):
+                appends = [
+                    stores[n % 2].append("s", [{"type": "e", "data": n}], expected_sequence=present) for n in range(100)
+                ]
+                answers = await asyncio.gather(*appends, return_exceptions=True)
+                assert [numbers(each) for each in answers if isinstance(each, list)] == [[present + 1]]
+                lost = [each for each in answers if isinstance(each, SequenceConflict)]
+                assert {each.present for each in lost} == {present + 1}
+                assert len(lost) == 99
+
+        store_venue.play(scene, empty=empty(store_venue))
+
+    def test_empty_append_writes_nothing(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            store = await open_store(ground)
+            assert await store.append("s", []) == []
+            assert await store.append("s", [], expected_sequence=0) == []
+            with pytest.raises(SequenceConflict):
+                await store.append("s", [], expected_sequence=1)
+            assert (await store.stream_keys(), await store.last_sequence("s")) == ([], 0)
+
+        store_venue.play(scene, empty=empty(store_venue))
+
+    def test_what_is_no_event_is_refused_at_the_door(self, store_venue: StoreVenue) -> None:
+        refused: list[tuple[Any, str]] = [
+            ([{"type": "e"}, {"type": "e", "data": {"bad": object()}}], r"\$\[1\]\.data\.bad"),
+            ([{"type": "e", "sequence": 1}], "sets 'sequence'"),
+            ([{"type": "e", "timestamp": "now"}], "sets 'timestamp'"),
+            ([{"type": 5}], r"\$\[0\].*type of an event"),
+            ([{"type": "x" * 1000}], "type of an event"),
+            (["text"], "not a dict"),
+        ]
+
+        async def scene(ground: Ground) -> None:
+            store = await open_store(ground)
+            for events, said in refused:
+                with pytest.raises(CannotSerialize, match=said):
+                    await store.append("s", events)
+            with pytest.raises(MisuseError, match="list of events"):
+                await store.append("s", {"type": "e"})
+            with pytest.raises(TooLong):
+                await store.append("s" * 1000, [{"type": "e"}])
+            with pytest.raises(ValueError, match="empty"):
+                await store.append("", [{"type": "e"}])
+            assert await store.stream_keys() == []
+
+        store_venue.play(scene, empty=empty(store_venue))
+
+    def test_append_whose_reply_was_lost_happens_once(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            store = await open_store(ground)
+            await store.append("s", [{"type": "before"}])
+            for point in ("pipeline.after_commit", "pipeline.before_commit"):
+                for optimistic in (False, True):
+                    there = await store.last_sequence("s")
+                    faults.arm(point, raised(UnknownCommit("the reply was lost")))
+                    events = [{"type": "e", "data": k} for k in range(2)]
+                    told = await store.append("s", events, expected_sequence=there if optimistic else None)
+                    faults.disarm()
+                    assert told == await store.get_after("s", there)
+            assert numbers(await store.get("s")) == list(range(1, 10))
+
+        try:
+            store_venue.play(scene, empty=empty(store_venue))
+        finally:
+            faults.disarm()
+
+    def test_follower_gets_what_is_there_and_what_comes_without_a_poll(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            store = await open_store(ground, poll_interval=_NEVER)
+            await store.append("s", [{"type": "e", "data": n} for n in range(3)])
+            heard: list[Any] = []
+            follow = asyncio.create_task(followed(ground, store, "s", 1, most=5, heard=heard))
+            await until(lambda: len(heard) == 2)
+            for n in (3, 4):
+                await store.append("s", [{"type": "e", "data": n}])
+                await store.append("another", [{"type": "e"}])
+            await store.append("s", [{"type": "e", "data": 5}], expected_sequence=5)
+            events = await asyncio.wait_for(follow, PATIENCE)
+            assert [(event["sequence"], event["data"]) for event in events] == [(n + 1, n) for n in range(1, 6)]
+
+        store_venue.play(scene, empty=empty(store_venue))
+
+    def test_follower_hears_of_appends_by_another_handle(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            reader, writer = await open_store(ground, poll_interval=0.02), await open_store(ground)
+            follow = asyncio.create_task(followed(ground, reader, "s", most=60))
+            await asyncio.gather(*(writer.append("s", [{"type": "e"}] * 2) for _ in range(15)))
+            await asyncio.gather(*((reader, writer)[n % 2].append("s", [{"type": "e"}]) for n in range(30)))
+            events = await asyncio.wait_for(follow, PATIENCE)
+            assert numbers(events) == list(range(1, 61))
+
+        store_venue.play(scene, empty=empty(store_venue))
+
+    def test_follower_goes_on_behind_what_was_deleted(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            store = await open_store(ground)
+            await store.append("s", [{"type": "e"}] * 5)
+            await store.delete_before("2999-01-01T00:00:00Z")
+            follow = asyncio.create_task(followed(ground, store, "s", 2, most=1))
+            await store.append("s", [{"type": "after"}])
+            [event] = await asyncio.wait_for(follow, PATIENCE)
+            assert (event["sequence"], event["type"]) == (6, "after")
+
+        store_venue.play(scene, empty=empty(store_venue))
+
+    def test_following_ends_in_time_and_with_the_store(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            store = await open_store(ground)
+            await store.append("s", [{"type": "e"}] * 2)
+            assert numbers(await followed(ground, store, "s", most=9, timeout=0.05)) == [1, 2]
+            heard: list[Any] = []
+            follow = asyncio.create_task(followed(ground, store, "s", most=9, heard=heard))
+            await until(lambda: len(heard) == 2)
+            await store.close()
+            assert numbers(await asyncio.wait_for(follow, PATIENCE)) == [1, 2]
+
+        store_venue.play(scene, empty=empty(store_venue))

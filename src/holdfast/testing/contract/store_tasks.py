@@ -1,0 +1,470 @@
+"""What every task queue must do, in any colour."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections import Counter
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from holdfast.errors import CannotSerialize, TaskConflict, TooLong
+from holdfast.stores import RedisTaskQueue, SQLTaskQueue, SyncTaskQueue, TaskStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from holdfast.stores import Task
+    from holdfast.testing.contract.store_ground import Ground, StoreVenue
+
+TABLES = ("holdfast_task_queue",)
+
+
+async def open_queue(ground: Ground, **options: Any) -> Any:
+    """Return one more handle on the task queue of *ground*."""
+    queue = await make_queue(ground, **options)
+    return ground.face(queue, SyncTaskQueue)
+
+
+async def make_queue(ground: Ground, **options: Any) -> Any:
+    """Return one more queue, on the loop that stores of this colour live on."""
+    queue: Any
+    if ground.venue.is_sql:
+        queue = SQLTaskQueue(await ground.manager(), clock_offset_ms=ground.clock_offset_ms, **options)
+    else:
+        queue = RedisTaskQueue(await ground.link(), prefix=ground.prefix, **options)
+    await ground.on_loop(queue.initialize())
+    ground.afterwards.push_async_callback(_closed, ground, queue)
+    return queue
+
+
+async def _closed(ground: Ground, queue: Any) -> None:
+    await ground.on_loop(queue.close())
+
+
+async def elsewhere(work: Any) -> Any:
+    """Do *work* where no token is held: in a task that begins with an empty context, and so in another thread."""
+    return await asyncio.get_running_loop().create_task(work, context=contextvars.Context())
+
+
+def tables_of(venue: StoreVenue) -> Iterable[str]:
+    """Return the tables that a scene begins without a row in."""
+    return TABLES if venue.is_sql else ()
+
+
+class Sink:
+    """A dead-letter queue that may refuse."""
+
+    def __init__(self) -> None:
+        self.letters: list[tuple[str, str, Any, int]] = []
+        self.refuses = 0
+
+    async def enqueue(self, workflow_id: str, error: str, payload: Any, max_retries: int = 3) -> str:
+        if self.refuses:
+            self.refuses -= 1
+            raise ConnectionError("nobody there")
+        self.letters.append((workflow_id, error, payload, max_retries))
+        return str(len(self.letters))
+
+
+class TaskQueueContract:
+    """A task is one worker's at a time, is tried so often and no more, and none is lost."""
+
+    def test_task_goes_from_hand_to_hand(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            queue = await open_queue(ground)
+            task_id = await queue.enqueue({"to": ["a@x", 1, None]}, "mail", max_attempts=2, visibility_timeout=60)
+            waiting = await queue.get(task_id)
+            assert (waiting.status, waiting.attempts, waiting.token) == (TaskStatus.PENDING, 0, None)
+            task = await queue.dequeue("mail", "w1")
+            assert (task.task_id, task.payload, task.queue_name) == (task_id, {"to": ["a@x", 1, None]}, "mail")
+            assert (task.status, task.attempts, task.max_attempts) == (TaskStatus.PROCESSING, 1, 2)
+            assert (task.worker_id, task.visibility_timeout, task.error) == ("w1", 60, "")
+            assert abs((task.lease_until - task.updated_at) - timedelta(seconds=60)) < timedelta(seconds=1)
+            assert await queue.dequeue("mail") is None
+            assert await queue.complete(task_id) is True
+            done = await queue.get(task_id)
+            assert (done.status, done.worker_id, done.lease_until) == (TaskStatus.COMPLETED, "", None)
+            assert await queue.get("nobody") is None
+
+        store_venue.play(scene, empty=tables_of(store_venue))
+
+    def test_smallest_priority_then_oldest_goes_first(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            queue = await open_queue(ground)
+            await queue.enqueue_many(["c", "d"])
+            await queue.enqueue("late but urgent", priority=-5)
+            await queue.enqueue("e")
+            await queue.enqueue("never mind", priority=10)
+            await queue.enqueue("urgent when due", priority=-6, delay=10)
+            first = await queue.dequeue()
+            assert first.payload == "late but urgent"
+            await ground.advance(11)
+            rest = [task.payload for task in await queue.dequeue_many(10)]
+            assert rest == ["urgent when due", "c", "d", "e", "never mind"]
+
+        store_venue.play(scene, empty=tables_of(store_venue))
+
+    def test_queues_are_apart(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            queue = await open_queue(ground)
+            await queue.enqueue(1, "a")
+            assert await queue.dequeue("b") is None
+            assert await queue.dequeue("A") is None  # names differ by case
+            assert (await queue.get_stats("b"))["total"] == 0
+            assert (await queue.dequeue("a")).payload == 1
+
+        store_venue.play(scene, empty=tables_of(store_venue))
+
+    def test_delay_holds_a_task_back(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            queue = await open_queue(ground)
+            task_id = await queue.enqueue("later", delay=timedelta(minutes=5))
+            assert await queue.dequeue() is None
+            assert (await queue.get(task_id)).available_at is not None
+            await ground.advance(301)
+            assert (await queue.dequeue()).task_id == task_id
+
+        store_venue.play(scene, empty=tables_of(store_venue))
+
+    def test_id_is_given_once(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            queue = await open_queue(ground)
+            assert await queue.enqueue(1, task_id="order:17") == "order:17"
+            with pytest.raises(TaskConflict, match="order:17"):
+                await queue.enqueue(1, task_id="order:17")
+            with pytest.raises(TaskConflict, match="order:17"):
+                await queue.enqueue_many([1, 2], task_ids=["order:18", "order:17"])
+            assert await queue.get("order:18") is None  # all or none
+            claims = [queue.enqueue(number, task_id="same") for number in range(20)]
+            answers = await asyncio.gather(*claims, return_exceptions=True)
+            assert Counter(map(type, answers)) == {str: 1, TaskConflict: 19}
+            assert (await queue.get_stats())["total"] == 2
+
+        store_venue.play(scene, empty=tables_of(store_venue))
+
+    def test_what_cannot_be_kept_is_refused_at_the_door(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            queue = await open_queue(ground)
+            with pytest.raises(CannotSerialize, match="b"):
+                await queue.enqueue({"a": 1, "b": object()})
+            with pytest.raises(TooLong, match="8388608"):
+                await queue.enqueue("x" * (8 * 1024 * 1024))
+            for wrong in ("", "a b", "ä", "x" * 129):
+                with pytest.raises(ValueError, match="task id"):
+                    await queue.enqueue(1, task_id=wrong)
+            with pytest.raises(ValueError, match="max_attempts"):
+                await queue.enqueue(1, max_attempts=0)
+            with pytest.raises(ValueError, match="delay"):
+                await queue.enqueue(1, delay=-1)
+            with pytest.raises(ValueError, match="empty"):
+                await queue.enqueue(1, "")
+            with pytest.raises(ValueError, match="different task ids"):
+                await queue.enqueue_many([1, 2], task_ids=["a", "a"])
+            assert (await queue.get_stats())["total"] == 0
+
+        store_venue.play(scene, empty=tables_of(store_venue))
+
+    def test_failed_task_waits_longer_each_time(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            queue = await open_queue(ground, retry_interval=10, retry_cap=35)
+            task_id = await queue.enqueue("x", max_attempts=9)
+            for full in (10, 20, 35, 35):
+                task = await queue.dequeue()
+                assert await queue.fail(task_id, ValueError("no \x00 luck")) is True
+                failed = await queue.get(task_id)
+                assert (failed.status, failed.worker_id) == (TaskStatus.PENDING, "")
+                assert failed.error == "ValueError: no \ufffd luck"
+                wait = (failed.available_at - failed.updated_at).total_seconds()
+                assert full / 2 - 0.01 <= wait <= full + 0.01
+                assert await queue.dequeue() is None
+                await ground.advance(full + 1)
+            assert task.attempts == 4
+
+        store_venue.play(scene, empty=tables_of(store_venue))
+
+    def test_wait_may_be_said(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            queue = await open_queue(ground)
+            await queue.enqueue("x")
+            task = await queue.dequeue()
+            assert await queue.fail(task.task_id, "at once", retry_in=0)
+            again = await queue.dequeue()
+            assert (again.attempts, again.error) == (2, "at once")
+            assert await queue.fail(task.task_id, "in an hour", retry_in=3600)
+            await ground.advance(3500)
+            assert await queue.dequeue() is None
+            await ground.advance(101)
+            assert (await queue.dequeue()).attempts == 3
+
+        store_venue.play(scene, empty=tables_of(store_venue))
+
+    def test_last_attempt_ends_in_dead_lettered_for_good(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            queue = await open_queue(ground)
+            task_id = await queue.enqueue("x", max_attempts=2)
+            for number in (1, 2):
+                task = await queue.dequeue()
+                assert await queue.fail(task_id, f"try {number}", retry_in=0)
+            dead = await queue.get(task_id)
+            assert (dead.status, dead.attempts, dead.error) == (TaskStatus.DEAD_LETTERED, 2, "try 2")
+            assert await queue.dequeue() is None
+            assert not await queue.complete(task_id, token=task.token)
+            assert not await queue.complete(task_id)
+            assert not await queue.release(task_id, token=task.token)
+            assert not await queue.extend(task_id, token=task.token)
+            assert (await queue.get(task_id)).status == TaskStatus.DEAD_LETTERED
+
+        store_venue.play(scene, empty=tables_of(store_venue))
+
+    def test_late_worker_changes_nothing(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            queue, other = await open_queue(ground), await open_queue(ground)
+            task_id = await queue.enqueue("x", visibility_timeout=10)
+            late = await queue.dequeue(worker_id="A")
+            await ground.advance(11)
+            now = await elsewhere(other.dequeue(worker_id="B"))
+            assert (now.task_id, now.attempts, now.worker_id) == (task_id, 2, "B")
+            assert now.token != late.token
+            assert not await queue.extend(task_id, 60)
+            assert not await queue.complete(task_id)
+            assert not await queue.complete(task_id, token=late.token)
+            assert not await queue.fail(task_id, "late", token=late.token)
+            assert not await queue.release(task_id, token=late.token)
+            assert (await queue.get(task_id)).worker_id == "B"
+            assert await other.complete(task_id, token=now.token)
+            assert not await other.fail(task_id, "after the end", token=now.token)
+            assert (await queue.get(task_id)).status == TaskStatus.COMPLETED
+            assert await other.complete(task_id, token=now.token)  # the same call again is the same answer
+
+        store_venue.play(scene, empty=tables_of(store_venue))
+
+    def test_late_worker_is_heard_if_nobody_came_since(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            queue = await open_queue(ground)
+            first, second = await queue.enqueue_many(["a", "b"], visibility_timeout=10)
+            await queue.dequeue_many(2)
+            await ground.advance(11)
+            assert await queue.extend(first, 10)
+            assert await queue.complete(first)
+            await queue.requeue_stale()
+            assert (await queue.get(second)).status == TaskStatus.PENDING
+            assert await queue.complete(second)
+            assert (await queue.get_stats())["completed"] == 2
+
+        store_venue.play(scene, empty=tables_of(store_venue))
+
+    def test_task_of_somebody_else_needs_the_token(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            queue = await open_queue(ground)
+            task_id = await queue.enqueue("x")
+            task = await queue.dequeue()
+            assert not await elsewhere(queue.complete(task_id))
+            assert not await elsewhere(queue.fail(task_id, "mine?"))
+            assert not await elsewhere(queue.extend(task_id, 10))
+            assert not await queue.complete(task_id, token=task_id)  # a guess
+            assert await elsewhere(queue.extend(task_id, 10, token=task.token))
+            assert await elsewhere(queue.complete(task_id, token=task.token))
+
+        store_venue.play(scene, empty=tables_of(store_venue))
+
+    def test_task_that_nobody_holds_may_be_ended_by_anyone(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            queue = await open_queue(ground)
+            done, failed = await queue.enqueue_many(["not needed", "not now"])
+            assert await queue.complete(done)
+            assert await queue.fail(failed, "not now", retry_in=60)
+            assert await queue.dequeue() is None
+            assert (await queue.get(done)).status == TaskStatus.COMPLETED
+            assert not await queue.complete(done)
+            assert not await queue.complete("nobody")
+            assert not await queue.fail("nobody", "x")
+
+        store_venue.play(scene, empty=tables_of(store_venue))
+
+    def test_lease_that_is_over_is_taken_by_dequeue_itself(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            queue = await open_queue(ground)
+            task_id = await queue.enqueue("poison", max_attempts=3, visibility_timeout=10)
+            for attempt in (1, 2, 3):
+                task = await elsewhere(queue.dequeue())
+                assert (task.task_id, task.attempts) == (task_id, attempt)
+                assert ("lost" in task.error) is (attempt > 1)
+                await ground.advance(11)
+            assert await queue.dequeue() is None
+            dead = await queue.get(task_id)
+            assert (dead.status, dead.attempts, dead.worker_id) == (TaskStatus.DEAD_LETTERED, 3, "")
+            assert "lost" in dead.error
+
+        store_venue.play(scene, empty=tables_of(store_venue))
+
+    def test_lease_is_counted_from_the_taking(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            queue = await open_queue(ground)
+            await queue.enqueue("waited long", visibility_timeout=10)
+            await ground.advance(700)
+            await queue.dequeue()
+            assert await queue.requeue_stale() == 0
+            assert await elsewhere(queue.dequeue()) is None
+
+        store_venue.play(scene, empty=tables_of(store_venue))
+
+    def test_extended_lease_is_not_taken(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            queue = await open_queue(ground)
+            task_id = await queue.enqueue("x", visibility_timeout=10)
+            await queue.dequeue()
+            for _ in range(3):
+                await ground.advance(8)
+                assert await queue.extend(task_id, 10)
+            assert await elsewhere(queue.dequeue()) is None
+            await ground.advance(11)
+            assert (await elsewhere(queue.dequeue())).attempts == 2
+
+        store_venue.play(scene, empty=tables_of(store_venue))
+
+    def test_requeue_stale_counts_what_it_did(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            queue = await open_queue(ground)
+            await queue.enqueue_many(range(120), "a", visibility_timeout=10)
+            last = await queue.enqueue("last try", "b", visibility_timeout=10, max_attempts=1)
+            held = await queue.enqueue("held", "a", visibility_timeout=100)
+            assert len(await queue.dequeue_many(200, "a")) == 121
+            await queue.dequeue("b")
+            await queue.enqueue("delayed", "a", delay=5)
+            assert await queue.requeue_stale() == 0
+            await ground.advance(11)
+            assert await queue.requeue_stale("b") == 1
+            assert (await queue.get(last)).status == TaskStatus.DEAD_LETTERED
+            assert await queue.requeue_stale() == 120
+            assert await queue.requeue_stale() == 0
+            assert (await queue.get(held)).status == TaskStatus.PROCESSING
+            stats = await queue.get_stats()
+            assert (stats["pending"], stats["processing"], stats["dead_lettered"]) == (121, 1, 1)
+            assert len(await queue.dequeue_many(200, "a")) == 121
+
+        store_venue.play(scene, empty=tables_of(store_venue))
+
+    def test_released_task_was_not_tried(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            queue = await open_queue(ground)
+            task_id = await queue.enqueue("x", max_attempts=1)
+            for _ in range(3):
+                assert (await queue.dequeue()).attempts == 1
+                assert await queue.release(task_id)
+            assert (await queue.get(task_id)).attempts == 0
+            assert (await queue.dequeue()).task_id == task_id
+
+        store_venue.play(scene, empty=tables_of(store_venue))
+
+    def test_stats_and_purge_tell_the_truth(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            queue = await open_queue(ground)
+            await queue.enqueue_many(range(6), max_attempts=1)
+            first, second, third, *_ = await queue.dequeue_many(4)
+            await queue.complete(first.task_id)
+            await queue.fail(third.task_id, "x")
+            await ground.advance(100)
+            await queue.complete(second.task_id)
+            counts = {"pending": 2, "processing": 1, "completed": 2, "failed": 0, "dead_lettered": 1, "total": 6}
+            assert await queue.get_stats() == counts
+            assert await queue.get_stats("default") == counts
+            assert await queue.purge_completed(older_than=50) == 1
+            assert await queue.get(first.task_id) is None
+            assert await queue.purge_completed(queue_name="other") == 0
+            assert await queue.purge_completed() == 1
+            assert await queue.purge() == 1
+            assert await queue.purge() == 0
+            assert (await queue.get_stats())["total"] == 3
+
+        store_venue.play(scene, empty=tables_of(store_venue))
+
+    def test_tasks_are_listed_page_by_page(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            queue = await open_queue(ground)
+            made = await queue.enqueue_many(range(7), task_ids=[f"t{number}" for number in range(7)])
+            await queue.enqueue("x", "other", task_id="u")
+            await queue.complete("t3")
+            page = await queue.list_tasks(limit=3)
+            assert [task.task_id for task in page] == made[:3]
+            rest = await queue.list_tasks("default", limit=100, after="t2")
+            assert [task.task_id for task in rest] == made[3:]
+            assert [task.task_id for task in await queue.list_tasks(status="completed")] == ["t3"]
+            assert [task.task_id for task in await queue.list_tasks("other", status="pending")] == ["u"]
+            assert await queue.list_tasks(limit=0) == []
+            with pytest.raises(ValueError, match="no such"):
+                await queue.list_tasks(status="no such")
+
+        store_venue.play(scene, empty=tables_of(store_venue))
+
+    def test_hundred_workers_take_each_task_once(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            queue, other = await open_queue(ground), await open_queue(ground)
+            ids = await asyncio.gather(*[queue.enqueue(number) for number in range(100)])
+            assert len(set(ids)) == 100
+            taken = await asyncio.gather(*[elsewhere((queue, other)[n % 2].dequeue()) for n in range(130)])
+            got = [task.task_id for task in taken if task is not None]
+            assert sorted(got) == sorted(ids)
+            done = [queue.complete(task.task_id, token=task.token) for task in taken if task is not None]
+            assert Counter(await asyncio.gather(*done)) == {True: 100}
+
+        store_venue.play(scene, empty=tables_of(store_venue))
+
+    def test_expired_lease_has_one_heir(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            handles = [await open_queue(ground) for _ in range(2)]
+            for _ in range(3):
+                task_id = await handles[0].enqueue("x", visibility_timeout=10)
+                await elsewhere(handles[0].dequeue())
+                await ground.advance(11)
+                found = await asyncio.gather(*[elsewhere(handles[n % 2].dequeue()) for n in range(50)])
+                [heir] = [task for task in found if task is not None]
+                assert (heir.task_id, heir.attempts) == (task_id, 2)
+                assert await handles[0].complete(task_id, token=heir.token)
+
+        store_venue.play(scene, empty=tables_of(store_venue))
+
+    def test_dead_letter_is_made_even_if_its_keeper_was_away(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            sink = Sink()
+            queue = await open_queue(ground, dead_letters=sink)
+            task_id = await queue.enqueue({"n": 1}, max_attempts=1, visibility_timeout=10)
+            await queue.dequeue()
+            await queue.fail(task_id, "boom")
+            whole = {"task_id": task_id, "queue_name": "default", "payload": {"n": 1}, "attempts": 1}
+            assert sink.letters == [(task_id, "boom", whole, 1)]
+            sink.refuses = 2
+            second, third = await queue.enqueue_many([2, 3], max_attempts=1, visibility_timeout=10)
+            await queue.dequeue_many(2)
+            await queue.fail(second, "boom")
+            await ground.advance(11)
+            assert await queue.dequeue() is None  # the lease of the third was over, and its letter is refused
+            assert len(sink.letters) == 1
+            assert await queue.purge() == 1  # not those whose letters are owed
+            await ground.advance(61)
+            assert await queue.dequeue() is None
+            assert {letter[0] for letter in sink.letters} == {task_id, second, third}
+            await ground.advance(61)
+            await queue.requeue_stale()
+            assert len(sink.letters) == 3
+            assert await queue.purge() == 2
+
+        store_venue.play(scene, empty=tables_of(store_venue))
+
+    def test_odd_values_come_back_as_they_were(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            queue = await open_queue(ground)
+            odd: list[Any] = ["\x00", "'\"\\", "日本 🐙", "%s ? :x @y {z}", "", None, True, 10**15, -0.5, {"": [[]]}]
+            ids = await queue.enqueue_many([*odd, "x" * 200_000], "naïve %s ? queue")
+            taken: list[Task] = await queue.dequeue_many(20, "naïve %s ? queue", "w '%' ?")
+            assert [task.task_id for task in taken] == ids
+            assert [task.payload for task in taken[:-1]] == odd
+            assert len(taken[-1].payload) == 200_000
+            assert {task.worker_id for task in taken} == {"w '%' ?"}
+
+        store_venue.play(scene, empty=tables_of(store_venue))
+
+
+__all__ = ["Sink", "TaskQueueContract", "elsewhere", "make_queue", "open_queue", "tables_of"]

@@ -1,0 +1,192 @@
+"""The contract of slots: each fires once, for the latest version, and as backfill, pause, jitter and overlap say."""
+
+from __future__ import annotations
+
+import itertools
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from holdfast.core.slots import shift
+from holdfast.testing.contract.workflows_schedules_stage import HOUR, Calendar, written
+from holdfast.testing.contract.workflows_stage import Stage
+
+if TYPE_CHECKING:
+    from holdfast.testing.contract.venue import Venue
+
+SECOND = timedelta(seconds=1)
+
+
+class ScheduleFiringContract:
+    """What becomes of slots."""
+
+    def test_due_slot_fires_once_in_whichever_process(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            calendar = Calendar(stage)
+            other, _ = calendar.another()
+            async with calendar.open(), other:
+                await calendar.create(context={"a": 1})
+                first = await calendar.due()
+                for number in range(3):
+                    calendar.jump(first + number * HOUR + SECOND, calendar.app, other)
+                    await calendar.moved_past(first + number * HOUR)
+                await calendar.ended(3)
+                slots = [first + number * HOUR for number in range(3)]
+                assert sorted(calendar.calls) == [(slot, {"a": 1}) for slot in slots]
+                assert calendar.slots() == [written(slot) for slot in slots]
+                run = calendar.runs()[0]
+                assert (run["application_version"], run["queue_name"]) == (stage.version, "_holdfast_sys_internal")
+                assert calendar.row()["last_fired_at"] == written(slots[-1])
+                found = await calendar.app.do("list_workflows", attributes={"schedule_name": calendar.name})
+                assert len(found) == 3
+                schedule = await calendar.get()
+                assert (schedule.last_fired_at, schedule.next_due_at) == (slots[-1], slots[-1] + HOUR)
+                assert schedule.last_run_id == calendar.runs()[-1]["workflow_uuid"]
+
+        Stage(venue).play(scene)
+
+    def test_missed_slots_are_left_out_or_all_fired_in_order(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            calendar = Calendar(stage)
+            async with calendar.open():
+                await calendar.create("* * * * *")
+                await calendar.create("* * * * *", name=f"{calendar.name}-all", automatic_backfill=True)
+                first = await calendar.due()
+                last = first + timedelta(minutes=5)
+                calendar.jump(last + 30 * SECOND)
+                await calendar.moved_past(last)
+                await stage.until(lambda: len(calendar.runs(f"{calendar.name}-all")) == 6)
+                assert calendar.slots() == [written(last)]
+                assert (await calendar.get(f"{calendar.name}-all")).last_fired_at == last
+
+        Stage(venue).play(scene)
+
+    def test_paused_schedule_does_not_fire_and_goes_on_with_its_next_slot(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            calendar = Calendar(stage)
+            async with calendar.open():
+                await calendar.create(automatic_backfill=True)
+                other = await calendar.create(name=f"{calendar.name}-other")
+                first = await calendar.due()
+                await calendar.app.do("pause_schedule", calendar.name)
+                calendar.jump(first + SECOND)
+                await stage.until(lambda: calendar.runs(other.schedule_name))
+                assert calendar.slots() == []
+                await calendar.app.do("resume_schedule", calendar.name)
+                assert await calendar.due() == first + HOUR
+                calendar.jump(first + HOUR + SECOND)
+                await calendar.moved_past(first + HOUR)
+                assert calendar.slots() == [written(first + HOUR)]
+
+        Stage(venue).play(scene)
+
+    def test_slot_is_for_the_latest_version_and_its_queue(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            calendar = Calendar(stage)
+            newer, _ = calendar.another(application_version=f"{stage.version}-newer")
+            async with calendar.open(), newer:
+                await calendar.app.do("register_queue", calendar.name)
+                await calendar.create(queue_name=calendar.name)
+                await newer.do("set_latest_application_version", f"{stage.version}-newer")
+                calendar.jump(await calendar.due() + SECOND)
+                await calendar.ended(1)
+                [run] = calendar.runs()
+                assert (run["application_version"], run["queue_name"]) == (f"{stage.version}-newer", calendar.name)
+
+        Stage(venue).play(scene)
+
+    def test_jitter_puts_a_slot_off_by_what_is_its_own(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            calendar = Calendar(stage)
+            async with calendar.open():
+                made = await calendar.create(jitter=1800)
+                slot = await calendar.due()
+                delay = shift(made.schedule_id, slot, 1_800_000)
+                calendar.jump(slot)
+                await calendar.moved_past(slot)
+                [run] = calendar.runs()
+                assert run["delay_until_epoch_ms"] == slot.timestamp() * 1000 + delay
+                calendar.jump(slot + timedelta(milliseconds=delay) + SECOND)
+                await calendar.ended(1)
+                assert calendar.calls == [(slot, None)]
+
+        Stage(venue).play(scene)
+
+    def test_overlap_skip_leaves_a_slot_out_while_the_last_one_runs(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            gate = stage.gate()
+            calendar = Calendar(stage, gate)
+            async with calendar.open():
+                await calendar.create(overlap="skip")
+                first = await calendar.due()
+                for number in range(2):
+                    calendar.jump(first + number * HOUR)
+                    await calendar.moved_past(first + number * HOUR)
+                await gate.reached()
+                assert calendar.slots() == [written(first)]
+                assert (await calendar.get()).last_fired_at == first
+                gate.open()
+                await calendar.ended(1)
+                calendar.jump(first + 2 * HOUR)
+                await calendar.moved_past(first + 2 * HOUR)
+                assert calendar.slots() == [written(first), written(first + 2 * HOUR)]
+
+        Stage(venue).play(scene)
+
+    def test_overlap_queue_begins_a_slot_when_the_last_one_has_ended(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            gate = stage.gate()
+            calendar = Calendar(stage, gate)
+            async with calendar.open():
+                await calendar.create(overlap="queue", automatic_backfill=True)
+                first = await calendar.due()
+                calendar.jump(first)
+                await gate.reached()
+                calendar.jump(first + 2 * HOUR)
+                await calendar.moved_past(first + 2 * HOUR)
+                assert [row["status"] for row in calendar.runs()] == ["PENDING", "DELAYED", "DELAYED"]
+                assert len(calendar.calls) == 1
+                gate.open()
+                await calendar.ended(3)
+                assert calendar.calls == [(first + number * HOUR, None) for number in range(3)]
+                ends = [(row["started_at_epoch_ms"], row["completed_at"]) for row in calendar.runs()]
+                assert all(begun >= before for (_, before), (begun, _) in itertools.pairwise(ends))
+
+        Stage(venue).play(scene)
+
+    def test_overlap_cancel_other_ends_the_last_one(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            gate = stage.gate()
+            calendar = Calendar(stage, gate)
+            async with calendar.open():
+                await calendar.create(overlap="cancel_other")
+                first = await calendar.due()
+                calendar.jump(first)
+                await gate.reached()
+                calendar.jump(first + HOUR)
+                await calendar.moved_past(first + HOUR)
+                assert calendar.runs()[0]["status"] == "CANCELLED"
+                gate.open()
+                await calendar.ended(1)
+                assert [row["status"] for row in calendar.runs()] == ["CANCELLED", "SUCCESS"]
+
+        Stage(venue).play(scene)
+
+    def test_slot_that_was_fired_by_hand_does_not_fire_again(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            calendar = Calendar(stage)
+            async with calendar.open():
+                await calendar.create(automatic_backfill=True)
+                first = await calendar.due()
+                await calendar.app.do("pause_schedule", calendar.name)
+                calendar.jump(first + 2 * HOUR + SECOND)
+                await calendar.app.do("backfill_schedule", calendar.name, first, first + 2 * HOUR)
+                await calendar.ended(2)
+                due = int(first.timestamp() * 1000)
+                stage.execute(f"UPDATE {calendar.table} SET status = 'ACTIVE', next_due_epoch_ms = {due}")
+                calendar.jump(datetime.fromtimestamp(due / 1000, UTC) + 2 * HOUR + 2 * SECOND)
+                await calendar.moved_past(first + 2 * HOUR)
+                await calendar.ended(3)
+                assert len(calendar.calls) == 3
+                assert (await calendar.get()).last_fired_at == first + 2 * HOUR
+
+        Stage(venue).play(scene)

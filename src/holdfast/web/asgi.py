@@ -1,0 +1,186 @@
+"""Idempotency keys in front of any ASGI application: Starlette, FastAPI, Litestar, Quart and others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
+
+from holdfast.web.core import Answer, Refused, Request, Rules, RuleSettings
+from holdfast.web.gate import Gate, Pass
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Awaitable, Callable, MutableMapping
+
+    from holdfast.stores.idempotency.store import IdempotencyStore
+
+    Scope: TypeAlias = "MutableMapping[str, Any]"
+    Message: TypeAlias = "MutableMapping[str, Any]"
+    Receive: TypeAlias = "Callable[[], Awaitable[Message]]"
+    Send: TypeAlias = "Callable[[Message], Awaitable[None]]"
+    Application: TypeAlias = "Callable[[Scope, Receive, Send], Awaitable[None]]"
+
+_STREAM = b"text/event-stream"
+
+
+class IdempotencyMiddleware:
+    """Has each request with an ``Idempotency-Key`` carried out once, and answers its retries with the stored answer.
+
+    *store* is an idempotency store, or the URL of a database. *client* tells from an ASGI scope whose request it is (a
+    tenant, a user): keys of different clients never meet. The other settings are those of ``Rules``.
+
+    An answer is stored before it is sent. It is therefore held until it is whole, up to ``max_response_bytes``; longer
+    ones, and server-sent events, are sent as they come, and a retry learns that the request was carried out.
+    """
+
+    def __init__(
+        self,
+        app: Application,
+        *,
+        store: IdempotencyStore | str | os.PathLike[str],
+        client: Callable[[Scope], str | None] | None = None,
+        **rules: Unpack[RuleSettings],
+    ) -> None:
+        self.app = app
+        self._gate = Gate(Rules(**rules), store)
+        self._client = client
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection."""
+        if scope["type"] == "http":
+            await self._http(scope, receive, send)
+        elif scope["type"] == "lifespan":
+            try:
+                await self.app(scope, receive, send)
+            finally:
+                await self._gate.close()
+        else:
+            await self.app(scope, receive, send)
+
+    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        rules = self._gate.rules
+        if scope["method"] not in rules.methods:
+            await self.app(scope, receive, send)
+            return
+        request = self._request(scope)
+        try:
+            key = rules.key_of(request)
+            if key is None:
+                await self.app(scope, receive, send)
+                return
+            body = await _whole(receive, rules)
+        except Refused as refused:
+            await _answer(send, refused.answer)
+            return
+        if body is None:  # the client has gone
+            return
+        found = await self._gate.enter(key, request, body)
+        if isinstance(found, Answer):
+            await _answer(send, found)
+        else:
+            await self._carried_out(found, scope, _given_back(body, receive), send)
+
+    async def _carried_out(self, granted: Pass, scope: Scope, receive: Receive, send: Send) -> None:
+        answering = _Answering(granted, send, self._gate.rules.max_response_bytes)
+        try:
+            await self.app(scope, receive, answering)
+        finally:
+            await granted.abandon()  # nothing, unless the application raised, was cancelled or never answered
+
+    def _request(self, scope: Scope) -> Request:
+        headers = [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in scope["headers"]]
+        client = None if self._client is None else self._client(scope)
+        return Request(scope["method"], scope["path"], scope.get("query_string", b""), headers, client)
+
+
+class _Answering:
+    """Takes the application's answer, stores it when it is whole, and only then sends it."""
+
+    def __init__(self, granted: Pass, send: Send, most: int) -> None:
+        self._granted = granted
+        self._send = send
+        self._most = most
+        self._start: Message | None = None
+        self._body = bytearray()
+        self._passes = False  # it is too long to be held, or must not be
+
+    async def __call__(self, message: Message) -> None:
+        """Take one message of the application."""
+        kind = message["type"]
+        if kind == "http.response.start":
+            self._start = message
+            if _is_stream(message):
+                await self._let_pass(message)
+        elif self._start is None:
+            await self._send(message)
+        elif kind != "http.response.body":  # a file by its path, for instance: what it holds is not seen here
+            if not self._passes:
+                await self._let_pass(self._start)
+            await self._granted.leave(_answer_of(self._start), keep=False)
+            await self._send(message)
+        elif self._passes:
+            await self._pass_on(self._start, message)
+        else:
+            await self._hold(self._start, message)
+
+    async def _hold(self, start: Message, message: Message) -> None:
+        self._body += message.get("body", b"")
+        if len(self._body) > self._most:
+            await self._let_pass(start)
+            await self._pass_on(start, {**message, "body": bytes(self._body)})
+            self._body.clear()
+        elif not message.get("more_body", False):
+            body = bytes(self._body)
+            await self._granted.leave(_answer_of(start, body))
+            await self._send(start)
+            await self._send({"type": "http.response.body", "body": body})
+
+    async def _let_pass(self, start: Message) -> None:
+        self._passes = True
+        await self._send(start)
+
+    async def _pass_on(self, start: Message, message: Message) -> None:
+        if not message.get("more_body", False):
+            await self._granted.leave(_answer_of(start), keep=False)
+        await self._send(message)
+
+
+def _is_stream(start: Message) -> bool:
+    return any(name.lower() == b"content-type" and value.startswith(_STREAM) for name, value in start["headers"])
+
+
+def _answer_of(start: Message, body: bytes = b"") -> Answer:
+    headers = [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in start.get("headers", ())]
+    return Answer(start["status"], headers, body)
+
+
+async def _whole(receive: Receive, rules: Rules) -> bytes | None:
+    """Return the body of a request, None if its client has gone; ``Refused`` if it is too large to be held."""
+    body = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return None
+        body += message.get("body", b"")
+        if len(body) > rules.max_body_bytes:
+            raise Refused(rules.too_large())
+        if not message.get("more_body", False):
+            return bytes(body)
+
+
+def _given_back(body: bytes, receive: Receive) -> Receive:
+    """Return a ``receive`` that gives the body, which was read, and then what comes after it."""
+    first: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def again() -> Message:
+        return first.pop() if first else await receive()
+
+    return again
+
+
+async def _answer(send: Send, answer: Answer) -> None:
+    headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in answer.headers]
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.body", "body": answer.body})
+
+
+__all__ = ["IdempotencyMiddleware"]

@@ -1,0 +1,170 @@
+"""The way of a request with an idempotency key, the same in front of every kind of application.
+
+::
+
+    enter ──► Answer                 given before, or refused: the application is not called
+      │
+     Pass ──► leave(answer)          stored, or the key is free again
+         └──► abandon()              the application failed: the key is free again
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+from holdfast.core.backoff import backoff
+from holdfast.db import ConnectionManager
+from holdfast.errors import ClaimLost, DatabaseError, PipelineError
+from holdfast.model.world import RealWorld
+from holdfast.stores.idempotency.database import DBIdempotencyStore
+from holdfast.stores.idempotency.entry import ClaimState
+from holdfast.stores.idempotency.extending import Extending
+from holdfast.stores.idempotency.redis import RedisIdempotencyStore
+from holdfast.stores.idempotency.store import IdempotencyStore
+from holdfast.stores.redis import RedisLink
+from holdfast.web.core import Answer, Request, Rules, store_key
+from holdfast.web.fingerprint import RequestFingerprinter
+
+if TYPE_CHECKING:
+    import os
+
+    from holdfast.stores.idempotency.entry import Claim
+
+logger = logging.getLogger("holdfast.idempotency")
+
+_AWAY = (DatabaseError, PipelineError, OSError)
+
+
+class Pass:
+    """A request that may happen, under a claim of its key. It is used on the loop it came from."""
+
+    def __init__(self, rules: Rules, store: IdempotencyStore, claim: Claim) -> None:
+        self._rules = rules
+        self._store = store
+        self._claim = claim
+        self._extending = Extending(store, claim, rules.lease_seconds)
+        self._extending.__enter__()
+        self._ended = False
+
+    async def leave(self, answer: Answer, *, keep: bool = True) -> None:
+        """Store the application's answer, or free the key if answers of its status are not stored; never raises.
+
+        The answer is the client's whatever happens to the store: what was done is done. Without *keep* only that it was
+        done is stored, and not its body. A second call changes nothing.
+        """
+        if self._ended:
+            return
+        if not self._rules.saves(answer.status):
+            await self.abandon()
+            return
+        self._end()
+        data, headers = self._rules.packed(answer)
+        data = data if keep else None
+        key, ttl = self._claim.key, self._rules.ttl_seconds
+        try:
+            await self._store.store_result(key, data, answer.status, headers, ttl_seconds=ttl, token=self._claim.token)
+        except ClaimLost:
+            logger.warning("The answer of a request came after its claim was lost, and is not stored.")
+        except _AWAY as error:
+            logger.error("The answer of a request could not be stored; a retry will carry it out again: %s", error)  # noqa: TRY400 -- the message says it all
+
+    async def abandon(self) -> None:
+        """Free the key; a second call, or one after ``leave``, changes nothing. Never raises."""
+        if self._ended:
+            return
+        self._end()
+        try:
+            await self._store.release_claim(self._claim.key, token=self._claim.token)
+        except _AWAY as error:
+            logger.warning("A key could not be released; it is free when its lease is over: %s", error)
+
+    def _end(self) -> None:
+        self._ended = True
+        self._extending.__exit__(None, None, None)
+
+
+class Gate:
+    """What stands before an application: *rules*, and the store of the keys.
+
+    The store is given, or named by the URL of a database or of Redis. One that was given is its owner's; one that is
+    named is opened when first needed, on the loop that needs it, and closed with the gate.
+    """
+
+    def __init__(self, rules: Rules, store: IdempotencyStore | str | os.PathLike[str]) -> None:
+        self.rules = rules
+        self._given = store
+        self._fingerprints = RequestFingerprinter(rules.include_headers)
+        self._opening = asyncio.Lock()
+        self._store = store if isinstance(store, IdempotencyStore) else None
+        self._opened_here: ConnectionManager | RedisLink | None = None
+        self._world = RealWorld()
+
+    async def enter(self, key: str, request: Request, body: bytes) -> Pass | Answer:
+        """Claim the key of a request; return the pass with which it may happen, or the answer it gets without that."""
+        mark = self._fingerprints.create_fingerprint(
+            request.method, request.path, request.query, body, dict(request.headers)
+        )
+        try:
+            store = self._store if self._store is not None else await self._opened()
+            claim = await self._claimed(store, store_key(key, request.client), mark)
+        except _AWAY as error:
+            logger.error("Idempotency keys cannot be checked: %s", error)  # noqa: TRY400 -- the message says it all
+            return self.rules.unavailable()
+        if claim.won:
+            return Pass(self.rules, store, claim)
+        if claim.state is ClaimState.CONFLICT:
+            return self.rules.conflict()
+        entry = claim.result
+        if entry is None:
+            return self.rules.outstanding()
+        return self.rules.unpacked(entry["status_code"], entry["response_data"], entry["headers"])
+
+    async def close(self) -> None:
+        """Close what the gate has opened; it opens again when needed."""
+        opened, self._opened_here = self._opened_here, None
+        if opened is not None:
+            store, self._store = self._store, None
+            if store is not None:
+                await store.close()
+            await opened.close()
+
+    async def _claimed(self, store: IdempotencyStore, key: str, mark: str) -> Claim:
+        """Claim a key; while another is at the same request wait as long as the rules say."""
+        lease = self.rules.lease_seconds
+        claim = await store.claim(key, mark, lease_seconds=lease)
+        if claim.state is not ClaimState.IN_PROGRESS or not self.rules.wait_seconds:
+            return claim
+        deadline, tries = self._world.monotonic() + self.rules.wait_seconds, 0
+        while (left := deadline - self._world.monotonic()) > 0:
+            tries += 1
+            await self._world.sleep(min(left, backoff(tries, base=0.01, cap=0.5, draw=self._world.random.random())))
+            claim = await store.claim(key, mark, lease_seconds=lease)
+            if claim.state is not ClaimState.IN_PROGRESS:
+                break
+        return claim
+
+    async def _opened(self) -> IdempotencyStore:
+        async with self._opening:
+            if self._store is None:
+                opened, store = _store_at(self._given)
+                try:
+                    await store.initialize()
+                except BaseException:
+                    await opened.close()
+                    raise
+                self._opened_here, self._store = opened, store
+            return self._store
+
+
+def _store_at(url: Any) -> tuple[ConnectionManager | RedisLink, IdempotencyStore]:
+    """Return a store that is named by the URL of a database or of Redis, and what it stands on."""
+    if isinstance(url, str) and url.startswith(("redis:", "rediss:", "redis+cluster:", "rediss+cluster:")):
+        link = RedisLink(url)
+        return link, RedisIdempotencyStore(link)
+    manager = ConnectionManager(url)
+    return manager, DBIdempotencyStore(manager)
+
+
+__all__ = ["Gate", "Pass"]

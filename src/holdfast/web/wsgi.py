@@ -1,0 +1,168 @@
+"""Idempotency keys in front of any WSGI application: Flask, Pyramid, Bottle and others."""
+
+from __future__ import annotations
+
+import io
+from http import HTTPStatus
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Unpack
+
+from holdfast.web.blocking import BlockingGate
+from holdfast.web.core import Answer, Refused, Request, Rules, RuleSettings
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterable, Iterator
+
+    from holdfast.stores.idempotency.blocking import SyncIdempotencyStore
+    from holdfast.web.gate import Pass
+
+    Environ = dict[str, Any]
+    StartResponse = Callable[..., Any]
+    Application = Callable[[Environ, StartResponse], Iterable[bytes]]
+
+
+class WSGIIdempotencyMiddleware:
+    """Has each request with an ``Idempotency-Key`` carried out once, and answers its retries with the stored answer.
+
+    *store* is a ``SyncIdempotencyStore``, or the URL of a database. *client* tells from the environment whose request
+    it is. The other settings are those of ``Rules``. Answers longer than ``max_response_bytes`` are sent as they come.
+    """
+
+    def __init__(
+        self,
+        app: Application,
+        *,
+        store: SyncIdempotencyStore | str | os.PathLike[str],
+        client: Callable[[Environ], str | None] | None = None,
+        **rules: Unpack[RuleSettings],
+    ) -> None:
+        self.app = app
+        self._gate = BlockingGate(Rules(**rules), store)
+        self._client = client
+
+    def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        """Serve one request."""
+        rules = self._gate.rules
+        request = self._request(environ)
+        try:
+            key = rules.key_of(request)
+            if key is None:
+                return self.app(environ, start_response)
+            body = _whole(environ, rules)
+        except Refused as refused:
+            return _answer(start_response, refused.answer)
+        found = self._gate.enter(key, request, body)
+        if isinstance(found, Answer):
+            return _answer(start_response, found)
+        environ["wsgi.input"] = io.BytesIO(body)
+        environ["CONTENT_LENGTH"] = str(len(body))
+        try:
+            return self._carried_out(found, environ, start_response)
+        except BaseException:
+            self._gate.abandon(found)
+            raise
+
+    def close(self) -> None:
+        """Close the store, if it was named by a URL."""
+        self._gate.close()
+
+    def _carried_out(self, granted: Pass, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        most = self._gate.rules.max_response_bytes
+        started = _Started()
+        parts = self.app(environ, started)
+        held, rest = _held(started, parts, most)
+        if rest is None:
+            _end(parts)
+            self._gate.leave(granted, started.answer(held))
+            started.tell(start_response)
+            return [held]
+        self._gate.leave(granted, started.answer(b""), keep=False)
+        started.tell(start_response)
+        return _Closing(chain([held], rest), parts)
+
+    def _request(self, environ: Environ) -> Request:
+        headers = [
+            (name[5:].replace("_", "-").lower(), value) for name, value in environ.items() if name.startswith("HTTP_")
+        ]
+        path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
+        client = None if self._client is None else self._client(environ)
+        query = environ.get("QUERY_STRING", "").encode("latin-1")
+        return Request(environ["REQUEST_METHOD"].upper(), path, query, headers, client)
+
+
+class _Started:
+    """The ``start_response`` that an application is given: it remembers what it was called with."""
+
+    def __init__(self) -> None:
+        self._status = "500 Internal Server Error"
+        self._headers: list[tuple[str, str]] = []
+        self.written: list[bytes] = []
+
+    def __call__(self, status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Callable[[bytes], None]:  # noqa: ARG002 -- nothing has been sent yet
+        self._status, self._headers = status, headers
+        return self.written.append
+
+    def answer(self, body: bytes) -> Answer:
+        return Answer(
+            int(self._status.split(" ", 1)[0]), [(name.lower(), value) for name, value in self._headers], body
+        )
+
+    def tell(self, start_response: StartResponse) -> None:
+        start_response(self._status, self._headers)
+
+
+class _Closing:
+    """An answer that is sent as it comes, and whose application is told when it is over."""
+
+    def __init__(self, parts: Iterator[bytes], closed: Any) -> None:
+        self._parts = parts
+        self._closed = closed
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self._parts
+
+    def close(self) -> None:
+        _end(self._closed)
+
+
+def _held(started: _Started, parts: Iterable[bytes], most: int) -> tuple[bytes, Iterator[bytes] | None]:
+    """Return the whole body; or its beginning and the rest, if it is longer than may be held."""
+    body = bytearray()
+    coming = iter(parts)
+    for part in coming:
+        body += part
+        if len(body) + sum(map(len, started.written)) > most:
+            return b"".join(started.written) + bytes(body), coming
+    whole = b"".join(started.written) + bytes(body)
+    return whole, None if len(whole) <= most else coming
+
+
+def _end(parts: Any) -> None:
+    close = getattr(parts, "close", None)
+    if close is not None:
+        close()
+
+
+def _whole(environ: Environ, rules: Rules) -> bytes:
+    source = environ["wsgi.input"]
+    given = environ.get("CONTENT_LENGTH") or ""
+    length = int(given) if given.isdigit() else rules.max_body_bytes + 1 if environ.get("wsgi.input_terminated") else 0
+    if given and length > rules.max_body_bytes:
+        raise Refused(rules.too_large())
+    body: bytes = source.read(length) if length else b""
+    if len(body) > rules.max_body_bytes:
+        raise Refused(rules.too_large())
+    return body
+
+
+def _answer(start_response: StartResponse, answer: Answer) -> list[bytes]:
+    try:
+        phrase = HTTPStatus(answer.status).phrase
+    except ValueError:
+        phrase = "Unknown"
+    start_response(f"{answer.status} {phrase}", answer.headers)
+    return [answer.body]
+
+
+__all__ = ["WSGIIdempotencyMiddleware"]

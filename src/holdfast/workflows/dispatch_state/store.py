@@ -1,0 +1,100 @@
+"""Dispatch state: how far somebody who turns events into runs has come, kept by the highest number."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from holdfast.core.backoff import backoff
+from holdfast.errors import ConfigurationError, UnknownCommit
+
+if TYPE_CHECKING:
+    from holdfast.db.manager import ConnectionManager
+    from holdfast.db.queries import Queries
+    from holdfast.db.session import Row, Transaction
+    from holdfast.model.world import World
+
+LONGEST_NAME = 255
+_ATTEMPTS = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DispatchState:
+    """A row of ``event_dispatch_kv``, with the documented names. *update_time* is in seconds since the epoch."""
+
+    service_name: str
+    workflow_fn_name: str
+    key: str
+    value: str | None
+    update_seq: int | None
+    update_time: float | None
+
+    def check(self) -> None:
+        """Raise ``ConfigurationError`` for what not every database can hold."""
+        for name in ("service_name", "workflow_fn_name", "key"):
+            text: str = getattr(self, name)
+            if not 0 < len(text) <= LONGEST_NAME:
+                raise ConfigurationError(f"{name} is a text of 1 to {LONGEST_NAME} characters, not {text!r:.80}.")
+        if self.update_seq is not None and not -(2**63) <= self.update_seq < 2**63:
+            raise ConfigurationError(f"update_seq is a number of 64 bits; {self.update_seq} is too large.")
+
+
+class DispatchStates:
+    """The dispatch states of one database."""
+
+    def __init__(self, manager: ConnectionManager, queries: Queries, world: World) -> None:
+        self._manager = manager
+        self._queries = queries
+        self._world = world
+
+    async def get(self, service_name: str, workflow_fn_name: str, key: str) -> DispatchState | None:
+        """Return what is stored, or None."""
+        row = await self._manager.fetchone(
+            self._queries["dispatch_state_get"],
+            service_name=service_name,
+            workflow_fn_name=workflow_fn_name,
+            state_key=key,
+        )
+        return None if row is None else _state(row)
+
+    async def put(self, state: DispatchState) -> DispatchState:
+        """Store *state* unless what is there has a higher number; return what is stored then.
+
+        Putting the same again changes nothing, so it is done again if a commit is in doubt.
+        """
+        state.check()
+        named: dict[str, Any] = {
+            "service_name": state.service_name,
+            "workflow_fn_name": state.workflow_fn_name,
+            "state_key": state.key,
+        }
+
+        async def work(transaction: Transaction) -> Row | None:
+            await transaction.execute(
+                self._queries["dispatch_state_put"],
+                **named,
+                value=state.value,
+                update_seq=state.update_seq,
+                update_time=state.update_time,
+            )
+            return await transaction.fetchone(self._queries["dispatch_state_get"], **named)
+
+        for attempt in range(1, _ATTEMPTS):
+            try:
+                return _state(await self._manager.run(work))
+            except UnknownCommit:
+                await self._world.sleep(backoff(attempt, base=0.02, cap=1.0, draw=self._world.random.random()))
+        return _state(await self._manager.run(work))
+
+
+def _state(row: Row | None) -> DispatchState:
+    if row is None:
+        raise AssertionError("what was put is there: nobody deletes dispatch state")
+    return DispatchState(
+        service_name=row["service_name"],
+        workflow_fn_name=row["workflow_fn_name"],
+        key=row["state_key"],
+        value=row["value"],
+        update_seq=None if row["update_seq"] is None else int(row["update_seq"]),
+        update_time=None if row["update_time"] is None else float(row["update_time"]),
+    )

@@ -1,0 +1,100 @@
+"""``app.breaker`` and ``app.protect``: what an application puts around calls that may fail."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict, TypeVar, Unpack
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from holdfast.model.workflow import Duration, Retry
+    from holdfast.resilience.breaker import CircuitBreaker
+    from holdfast.resilience.events import Listener
+    from holdfast.resilience.keyed import KeyedBreakers
+    from holdfast.resilience.policy import BreakerOptions
+    from holdfast.resilience.protect import Protection
+    from holdfast.workflows.engine import Engine
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Guarded(TypedDict, total=False):
+    """What ``protect`` and ``step`` may be told beyond retry and timeout."""
+
+    breaker: bool | str | CircuitBreaker | None
+    fallback: Any
+    dead_letter: bool | str
+    idempotency_key: str | Callable[..., str] | None
+
+
+class Guarding:
+    """The methods of an application that guard calls."""
+
+    _engine: Engine
+
+    def breaker(
+        self, name: str, *, listeners: Iterable[Listener] = (), **options: Unpack[BreakerOptions]
+    ) -> CircuitBreaker:
+        """Return the circuit breaker *name*, the same object each time; all processes of the database share it.
+
+        Its options are said once: ``ConfigurationError`` for others later. Before launch and after close it goes by
+        what this process sees alone.
+        """
+        return self._engine.guards.breaker(name, listeners, **options)
+
+    def keyed_breakers(
+        self,
+        name: str,
+        *,
+        most: int = 1000,
+        listeners: Iterable[Listener] = (),
+        **options: Unpack[BreakerOptions],
+    ) -> KeyedBreakers:
+        """Return breakers by key, for hosts or tenants: ``breakers["example.com"]``; at most so many are kept here."""
+        return self._engine.guards.keyed(name, most, listeners, **options)
+
+    def protect(
+        self,
+        name: str,
+        *,
+        retry: Retry | None = None,
+        timeout: Duration | None = None,
+        **guarded: Unpack[Guarded],
+    ) -> Callable[[Callable[P, R]], Callable[P, R]]:
+        """Guard every call of a function, sync or async; as ``@app.protect("stripe", retry=Retry(), timeout=10)``.
+
+        From the outside in: *fallback*, a value or a function of the same arguments, stands in for an error. With an
+        *idempotency_key*, a text or a function of the arguments, there is one call for each key. With *dead_letter*
+        what failed for good is kept with its arguments, under *name* or the domain that is given. *retry* tries again.
+        The *breaker* is the one called *name*; another by name or object, or False for none. *timeout* is for each try.
+        """
+        protection = protection_of(self._engine, name, retry, timeout, guarded)
+        return protection.around
+
+
+def protection_of(
+    engine: Engine, name: str, retry: Retry | None, timeout: Duration | None, guarded: Guarded
+) -> Protection:
+    """Return the layers that were asked for."""
+    from holdfast.resilience.protect import NO_FALLBACK  # noqa: PLC0415 -- what is not used is not loaded
+
+    return engine.guards.protection(
+        name,
+        retry=retry,
+        timeout=timeout,
+        breaker=guarded.get("breaker", True),
+        fallback=guarded.get("fallback", NO_FALLBACK),
+        dead_letter=guarded.get("dead_letter", False),
+        idempotency_key=guarded.get("idempotency_key"),
+    )
+
+
+def step_protection(engine: Engine, name: str, guarded: Guarded) -> Protection | None:
+    """Return the layers of a step besides its attempts; None if it has none."""
+    if not guarded:
+        return None
+    return protection_of(engine, name, None, None, {"breaker": None, **guarded})
+
+
+__all__ = ["Guarded", "Guarding", "protection_of", "step_protection"]

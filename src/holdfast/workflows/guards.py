@@ -1,0 +1,218 @@
+"""The breakers of an application, and where its protected functions keep dead letters and idempotency keys."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from typing import TYPE_CHECKING, Any, Unpack
+
+from holdfast.errors import CannotSerialize, ConfigurationError, MisuseError
+from holdfast.resilience.breaker import CircuitBreaker
+from holdfast.resilience.keyed import KeyedBreakers
+from holdfast.resilience.protect import Protection
+from holdfast.resilience.sharing import Later, Place
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+
+    from holdfast.resilience.events import Listener
+    from holdfast.resilience.layers import Ask, Call, Once, Park
+    from holdfast.resilience.policy import BreakerOptions
+    from holdfast.stores.breakers.sql_store import AsyncSQLCircuitBreakerStateRepository
+    from holdfast.stores.dead_letters.sql import AsyncSQLFailedOperationRepository
+    from holdfast.stores.idempotency.executor import IdempotentExecutor
+    from holdfast.workflows.engine import Engine
+
+
+class Guards:
+    """What guards the calls of one application. Breakers share its database from launch to close."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._breakers: dict[str, tuple[CircuitBreaker | KeyedBreakers, Mapping[str, Any]]] = {}
+        self._lock = threading.Lock()
+        self._heard: AsyncSQLCircuitBreakerStateRepository | None = None
+        self._executor: tuple[Any, IdempotentExecutor] | None = None
+        self._letters: tuple[Any, AsyncSQLFailedOperationRepository] | None = None
+
+    async def close(self) -> None:
+        """End what was opened; breakers stand alone until the next launch."""
+        executor, self._executor = self._executor, None
+        if executor is not None:
+            await executor[1].close()
+        letters, self._letters = self._letters, None
+        if letters is not None:
+            await letters[1].close()
+
+    def breaker(
+        self, name: str, listeners: Iterable[Listener] = (), **options: Unpack[BreakerOptions]
+    ) -> CircuitBreaker:
+        """Return the breaker of this name, made with *options* if it is not there."""
+
+        def make() -> CircuitBreaker:
+            world = self._engine.settings.world
+            return CircuitBreaker(name, repository=Later(self._place), world=world, **options)
+
+        found = self._one(name, make, options)
+        if not isinstance(found, CircuitBreaker):
+            raise ConfigurationError(f"{name!r} names breakers with keys: take one of them, as in breakers['key'].")
+        for listener in listeners:
+            found.listen(listener)
+        return found
+
+    def keyed(
+        self, name: str, most: int, listeners: Iterable[Listener], **options: Unpack[BreakerOptions]
+    ) -> KeyedBreakers:
+        """Return the breakers with keys of this name."""
+
+        def make() -> KeyedBreakers:
+            world = self._engine.settings.world
+            return KeyedBreakers(
+                name, most=most, repository=Later(self._place), listeners=listeners, world=world, **options
+            )
+
+        found = self._one(name, make, options)
+        if not isinstance(found, KeyedBreakers):
+            raise ConfigurationError(f"{name!r} is the name of a breaker without keys already; choose another.")
+        return found
+
+    def _one(self, name: str, make: Callable[[], Any], options: Mapping[str, Any]) -> Any:
+        with self._lock:
+            if name not in self._breakers:
+                self._breakers[name] = make(), options
+            found, known = self._breakers[name]
+        if options and options != known:
+            raise ConfigurationError(f"The breaker {name!r} was made with other options: say them in one place.")
+        return found
+
+    def _place(self) -> Place | None:
+        """Return where the repository is, while the application is launched."""
+        engine = self._engine
+        if not engine.launched:
+            return None
+        store = engine.stores.breakers
+        if self._heard is not store:
+            self._heard = store
+            store.use_hints(engine.wakeups)
+            engine.hearers.append(store.wake)
+        return Place(store, engine.loop(), engine.loop_thread())
+
+    def protection(
+        self,
+        name: str,
+        *,
+        breaker: bool | str | CircuitBreaker | None,
+        dead_letter: bool | str,
+        idempotency_key: str | Callable[..., str] | None,
+        **layers: Any,
+    ) -> Protection:
+        """Return the layers that the options of ``protect`` describe."""
+        domain = name if dead_letter is True else dead_letter
+        return Protection(
+            name=name,
+            world=self._engine.settings.world,
+            breaker=self._named(name, breaker),
+            park=self._park(name, domain) if domain else None,
+            once=self._once(name, idempotency_key) if idempotency_key is not None else None,
+            asking=self.asking,
+            **layers,
+        )
+
+    def _named(self, name: str, breaker: bool | str | CircuitBreaker | None) -> CircuitBreaker | None:
+        if breaker is None or breaker is False:
+            return None
+        if breaker is True:
+            return self.breaker(name)
+        return self.breaker(breaker) if isinstance(breaker, str) else breaker
+
+    def asking(self, *, is_async: bool) -> Ask:
+        """Return how a protected function reaches the loop of the application."""
+        return self._ask if is_async else self._ask_blocking
+
+    def _ask_blocking(self, question: Coroutine[Any, Any, Any]) -> Any:
+        if not self._engine.launched:
+            question.close()
+            self._engine.check_launched()
+        return self._engine.ask_blocking(question)
+
+    def _ask(self, question: Coroutine[Any, Any, Any]) -> Awaitable[Any]:
+        if not self._engine.launched:
+            question.close()
+            self._engine.check_launched()
+        if self._engine.is_loop_thread():
+            return question
+        return asyncio.wrap_future(asyncio.run_coroutine_threadsafe(question, self._engine.loop()))
+
+    def _park(self, name: str, domain: str) -> Park:
+        async def park(error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            call = {"positionalArgs": list(args), "namedArgs": kwargs}
+            letters, kind, message = self._dead_letters(), type(error).__name__, str(error)
+            try:
+                await letters.create(domain, kind, message, request_data=call, metadata={"protect": name})
+            except CannotSerialize as misfit:
+                told = {"protect": name, "arguments_not_kept": str(misfit)}
+                await letters.create(domain, kind, message, metadata=told)
+
+        return park
+
+    def _dead_letters(self) -> AsyncSQLFailedOperationRepository:
+        from holdfast.stores.dead_letters.sql import (  # noqa: PLC0415 -- what is not used is not loaded
+            AsyncSQLFailedOperationRepository,
+        )
+
+        engine = self._engine
+        if self._letters is None or self._letters[0] is not engine.manager:
+            settings = engine.settings
+            made = AsyncSQLFailedOperationRepository(
+                engine.manager, schema=settings.schema, world=settings.world, clock_offset_ms=settings.clock_offset_ms
+            )
+            self._letters = engine.manager, made
+        return self._letters[1]
+
+    def _once(self, name: str, key: str | Callable[..., str]) -> Once:
+        async def once(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            chosen = key(*args, **kwargs) if callable(key) else key
+            if not isinstance(chosen, str):
+                raise MisuseError(f"The idempotency key of {name!r} is text, not {type(chosen).__name__}.")
+            parameters = {"positionalArgs": list(args), "namedArgs": kwargs}
+            runtime = _AsyncRuntime(call) if inspect.iscoroutinefunction(call) else _Runtime(call)
+            result, _ = await self._keys().execute(runtime, name, parameters, chosen)
+            return result
+
+        return once
+
+    def _keys(self) -> IdempotentExecutor:
+        from holdfast.stores.idempotency.executor import IdempotentExecutor  # noqa: PLC0415 -- as above
+
+        store = self._engine.stores.idempotency
+        if self._executor is None or self._executor[0] is not store:
+            self._executor = store, IdempotentExecutor(store, in_progress="wait", world=self._engine.settings.world)
+        return self._executor[1]
+
+
+class _Runtime:
+    """Makes the call that an idempotency key is for."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+
+    def execute(self, _: Any, parameters: Mapping[str, Any] | None = None) -> tuple[Any, None]:
+        """Make it."""
+        said = parameters or {}
+        return self._call(*said["positionalArgs"], **said["namedArgs"]), None
+
+
+class _AsyncRuntime:
+    """Makes the async call that an idempotency key is for."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+
+    async def execute(self, _: Any, parameters: Mapping[str, Any] | None = None) -> tuple[Any, None]:
+        """Make it."""
+        said = parameters or {}
+        return await self._call(*said["positionalArgs"], **said["namedArgs"]), None
+
+
+__all__ = ["Guards"]

@@ -1,0 +1,68 @@
+"""Messages and events for a process without an engine: it sends, and waits for events."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from holdfast import faults
+from holdfast.core.backoff import backoff
+from holdfast.errors import UnknownCommit
+from holdfast.workflows.messaging.bells import Bells
+from holdfast.workflows.messaging.event_reader import EventReader
+from holdfast.workflows.messaging.message import MessageRow
+from holdfast.workflows.messaging.sending import PutMessages, refuse_missing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from holdfast.db.manager import ConnectionManager
+    from holdfast.db.queries import Queries
+    from holdfast.db.session import Transaction
+    from holdfast.model.world import World
+    from holdfast.workflows.messaging.message import Message
+    from holdfast.workflows.payloads import Codec, Payloads
+
+_ATTEMPTS = 8
+
+
+class Outside:
+    """The messages and events of one database, seen from outside; *hears* as for ``Bells``."""
+
+    def __init__(
+        self,
+        manager: ConnectionManager,
+        queries: Queries,
+        parking: Queries,
+        payloads: Payloads,
+        world: World,
+        hears: Callable[[], bool],
+    ) -> None:
+        self._manager = manager
+        self._payloads = payloads
+        self._world = world
+        self._put = PutMessages(queries)
+        self.bells = Bells(manager, parking, world, hears)
+        self._events = EventReader(manager, queries, self.bells, world)
+
+    async def send(self, messages: Sequence[Message]) -> None:
+        """Send messages in one transaction. After a lost reply it is done again: their ids keep them from being two."""
+        rows = [MessageRow.of(self._payloads, each, self._world.new_id) for each in messages]
+
+        async def work(transaction: Transaction) -> None:
+            numbers = await self._put.numbers(transaction, rows)
+            refuse_missing(rows, numbers)
+            await self._put.put(transaction, rows, numbers)
+
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                await self._manager.run(work)
+                break
+            except UnknownCommit:
+                if attempt == _ATTEMPTS:
+                    raise
+                await self._world.sleep(backoff(attempt, base=0.02, cap=1.0, draw=self._world.random.random()))
+        faults.point("message.sent")
+
+    async def get_event(self, workflow_id: str, key: str, limit: float | None, codec: Codec) -> Any:
+        """Return an event of a run once it is set, or None if it is not within *limit* seconds."""
+        return await self._events.value(workflow_id, key, limit, codec)

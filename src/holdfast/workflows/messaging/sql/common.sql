@@ -1,0 +1,120 @@
+-- Messages to runs, and events of runs. PostgreSQL and SQLite share this text; MariaDB/MySQL has its own under the same
+-- names where it must.
+--
+-- A sender takes its numbers from the counters of its destinations, which it holds until commit, in the order of their
+-- ids. The topic of a message without one is stored as '__null__topic__'.
+
+-- name: counters_take
+-- rows: id text, messages int
+-- The last number of each destination that is there, after so many were taken. The run is looked up without a lock: the
+-- foreign key of a new counter finds out if it is deleted meanwhile.
+INSERT INTO @message_counters AS c (workflow_uuid, last_sequence)
+SELECT r.id, r.messages FROM {rows} AS r
+WHERE EXISTS (SELECT 1 FROM @workflow_status AS w WHERE w.workflow_uuid = r.id)
+ORDER BY r.id
+ON CONFLICT (workflow_uuid) DO UPDATE SET last_sequence = c.last_sequence + excluded.last_sequence
+RETURNING workflow_uuid, last_sequence;
+
+-- name: messages_put
+-- rows: message_uuid text, destination text, topic text, message text, serialization text, sequence bigint
+-- A message whose id is taken is left out: it was sent before.
+INSERT INTO @notifications (
+    message_uuid, destination_uuid, topic, message, created_at_epoch_ms, serialization, consumed, sequence
+)
+SELECT r.message_uuid, r.destination, r.topic, r.message, {now_ms}, r.serialization, FALSE, r.sequence
+FROM {rows} AS r
+WHERE true
+ON CONFLICT (message_uuid) DO NOTHING;
+
+-- name: messages_look
+-- rows: message_uuid text
+-- To whom messages were sent, for an unknown commit, or for a sender who found an id taken.
+SELECT m.message_uuid, m.destination_uuid FROM {rows} AS r
+JOIN @notifications AS m ON m.message_uuid = r.message_uuid;
+
+-- name: messages_next
+-- rows: id text, topic text
+-- The first message of each topic that was not received. Each is looked up by itself: PostgreSQL would gather all there
+-- are, while it takes these for few.
+SELECT m.destination_uuid, m.topic, m.message_uuid, m.message, m.serialization
+FROM (
+    SELECT (
+        SELECT n.message_uuid FROM @notifications AS n
+        WHERE n.destination_uuid = r.id AND n.topic = r.topic AND n.consumed = FALSE
+        ORDER BY n.sequence LIMIT 1
+    ) AS message_uuid FROM {rows} AS r
+) AS firsts JOIN @notifications AS m ON m.message_uuid = firsts.message_uuid;
+
+-- name: messages_consume
+-- rows: message_uuid text, position int
+UPDATE @notifications AS m SET consumed = TRUE, consumed_by_function_id = r.position
+FROM {rows} AS r
+WHERE m.message_uuid = r.message_uuid AND m.consumed = FALSE;
+
+-- name: messages_of
+SELECT m.topic, m.message, m.serialization, m.created_at_epoch_ms, m.consumed FROM @notifications AS m
+WHERE m.destination_uuid = :workflow_id
+ORDER BY m.sequence;
+
+-- name: events_set
+-- rows: id text, event text, value text, serialization text
+INSERT INTO @workflow_events (workflow_uuid, "key", value, serialization)
+SELECT r.id, r.event, r.value, r.serialization FROM {rows} AS r
+WHERE true
+ON CONFLICT (workflow_uuid, "key") DO UPDATE SET value = excluded.value, serialization = excluded.serialization;
+
+-- name: events_note
+-- rows: id text, event text, value text, serialization text, position int
+INSERT INTO @workflow_events_history (workflow_uuid, "key", value, serialization, function_id)
+SELECT r.id, r.event, r.value, r.serialization, r.position FROM {rows} AS r
+WHERE true
+ON CONFLICT (workflow_uuid, "key", function_id)
+DO UPDATE SET value = excluded.value, serialization = excluded.serialization;
+
+-- name: event_get
+SELECT e.value, e.serialization FROM @workflow_events AS e
+WHERE e.workflow_uuid = :workflow_id AND e."key" = :event;
+
+-- name: events_of
+SELECT e."key", e.value, e.serialization FROM @workflow_events AS e
+WHERE e.workflow_uuid = :workflow_id
+ORDER BY e."key";
+
+-- name: messages_return
+-- rows: id text, cut int
+-- What a rewound run had received from a position on waits for it again.
+UPDATE @notifications AS m SET consumed = FALSE, consumed_by_function_id = NULL
+FROM {rows} AS r
+WHERE m.destination_uuid = r.id AND m.consumed_by_function_id >= r.cut;
+
+-- name: events_cut
+-- rows: id text, cut int
+-- What a rewound run had set from a position on is forgotten.
+DELETE FROM @workflow_events_history
+WHERE (workflow_uuid, "key", function_id) IN (
+    SELECT h.workflow_uuid, h."key", h.function_id
+    FROM {rows} AS r JOIN @workflow_events_history AS h ON h.workflow_uuid = r.id AND h.function_id >= r.cut
+);
+
+-- name: events_clear
+-- rows: id text
+DELETE FROM @workflow_events WHERE workflow_uuid IN (SELECT r.id FROM {rows} AS r);
+
+-- name: events_restore
+-- rows: id text
+-- The events of runs as their history has them: of each key what was set last.
+INSERT INTO @workflow_events (workflow_uuid, "key", value, serialization)
+SELECT h.workflow_uuid, h."key", h.value, h.serialization
+FROM {rows} AS r JOIN @workflow_events_history AS h ON h.workflow_uuid = r.id
+WHERE h.function_id = (
+    SELECT max(l.function_id) FROM @workflow_events_history AS l
+    WHERE l.workflow_uuid = h.workflow_uuid AND l."key" = h."key"
+);
+
+-- name: events_copy
+-- rows: id text, new_id text
+-- What a run had set below a position, for its fork.
+INSERT INTO @workflow_events_history (workflow_uuid, "key", value, function_id, serialization)
+SELECT r.new_id, h."key", h.value, h.function_id, h.serialization
+FROM {rows} AS r JOIN @workflow_events_history AS h ON h.workflow_uuid = r.id
+WHERE h.function_id < :start_step;

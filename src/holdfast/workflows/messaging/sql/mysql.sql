@@ -1,0 +1,55 @@
+-- MariaDB/MySQL: a write that joins begins with what is wanted (STRAIGHT_JOIN) and finds its rows by a key (FORCE INDEX),
+-- so that it locks nothing else on the way.
+
+-- name: counters_take
+-- rows: id text, messages int
+INSERT INTO @message_counters (workflow_uuid, last_sequence)
+SELECT r.id, r.messages FROM {rows} AS r
+WHERE EXISTS (SELECT 1 FROM @workflow_status AS w WHERE w.workflow_uuid = r.id)
+ORDER BY r.id
+ON DUPLICATE KEY UPDATE last_sequence = @message_counters.last_sequence + VALUES(last_sequence);
+SELECT c.workflow_uuid, c.last_sequence FROM {rows} AS r JOIN @message_counters AS c ON c.workflow_uuid = r.id;
+
+-- name: messages_put
+-- rows: message_uuid text, destination text, topic text, message text, serialization text, sequence bigint
+INSERT INTO @notifications (
+    message_uuid, destination_uuid, topic, message, created_at_epoch_ms, serialization, consumed, sequence
+)
+SELECT r.message_uuid, r.destination, r.topic, r.message, {now_ms}, r.serialization, FALSE, r.sequence
+FROM {rows} AS r
+ON DUPLICATE KEY UPDATE message_uuid = @notifications.message_uuid;
+SELECT m.message_uuid FROM {rows} AS r
+JOIN @notifications AS m ON m.message_uuid = r.message_uuid AND m.destination_uuid = r.destination;
+
+-- name: messages_consume
+-- rows: message_uuid text, position int
+UPDATE {rows} AS r STRAIGHT_JOIN @notifications AS m FORCE INDEX (PRIMARY) ON m.message_uuid = r.message_uuid
+SET m.consumed = TRUE, m.consumed_by_function_id = r.position
+WHERE m.consumed = FALSE;
+
+-- name: events_set
+-- rows: id text, event text, value text, serialization text
+INSERT INTO @workflow_events (workflow_uuid, "key", value, serialization)
+SELECT r.id, r.event, r.value, r.serialization FROM {rows} AS r
+ON DUPLICATE KEY UPDATE value = VALUES(value), serialization = VALUES(serialization);
+
+-- name: events_note
+-- rows: id text, event text, value text, serialization text, position int
+INSERT INTO @workflow_events_history (workflow_uuid, "key", value, serialization, function_id)
+SELECT r.id, r.event, r.value, r.serialization, r.position FROM {rows} AS r
+ON DUPLICATE KEY UPDATE value = VALUES(value), serialization = VALUES(serialization);
+
+-- name: messages_return
+-- rows: id text, cut int
+UPDATE {rows} AS r STRAIGHT_JOIN @notifications AS m FORCE INDEX (idx_notifications) ON m.destination_uuid = r.id
+SET m.consumed = FALSE, m.consumed_by_function_id = NULL
+WHERE m.consumed_by_function_id >= r.cut;
+
+-- name: events_cut
+-- rows: id text, cut int
+DELETE h FROM {rows} AS r STRAIGHT_JOIN @workflow_events_history AS h FORCE INDEX (PRIMARY)
+    ON h.workflow_uuid = r.id AND h.function_id >= r.cut;
+
+-- name: events_clear
+-- rows: id text
+DELETE e FROM {rows} AS r STRAIGHT_JOIN @workflow_events AS e FORCE INDEX (PRIMARY) ON e.workflow_uuid = r.id;

@@ -1,0 +1,5 @@
+-- One writer is lock enough here.
+
+-- fragment: hold
+
+-- fragment: hold_free

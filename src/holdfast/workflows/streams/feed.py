@@ -1,0 +1,213 @@
+"""Waiting for entries of streams: one look at the database for all who wait in this process.
+
+Who waits is woken at once by what is written here, by hints of other processes, and by the clock otherwise: often at
+first, and more rarely with time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, NamedTuple
+
+from holdfast.errors import DatabaseError, NotInitialized, WorkflowNotFound
+from holdfast.model.workflow import WorkflowStatus
+from holdfast.workflows.streams.entries import CLOSED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from holdfast.db.manager import ConnectionManager
+    from holdfast.db.queries import Queries
+    from holdfast.db.session import Row, Transaction
+    from holdfast.model.world import World
+
+logger = logging.getLogger("holdfast.workflows")
+
+CHUNK = 100  # entries that are read at once for one who waits
+_FIRST_WAIT = 0.01
+_LONGEST_WAIT = 0.5
+_LONGEST_HINTED = 2.0
+_MOST_AT_ONCE = 200
+
+
+class RawEntry(NamedTuple):
+    """A row of a stream as it is stored."""
+
+    offset: int
+    value: str
+    serialization: str | None
+
+
+class Chunk(NamedTuple):
+    """The next rows of a stream, the offset behind them, and whether that is where the reading ends."""
+
+    rows: list[RawEntry]
+    next_offset: int
+    ended: bool
+
+
+class _Wait(NamedTuple):
+    workflow_id: str
+    stream: str
+    offset: int
+    follow: bool
+    told: asyncio.Future[Chunk]
+
+
+class Feed:
+    """Reads streams for all who ask. Lives on the loop of its manager; *hinted* tells whether hints would be heard."""
+
+    def __init__(self, manager: ConnectionManager, queries: Queries, world: World, hinted: Callable[[], bool]) -> None:
+        self._manager = manager
+        self._stand = queries["streams_stand"]
+        self._chunk = queries["stream_chunk"]
+        self._world = world
+        self._hinted = hinted
+        self._waits: list[_Wait] = []
+        self._news: set[tuple[str, str]] = set()
+        self._look_at_all = False
+        self._stirred = asyncio.Event()
+        self._pause = _FIRST_WAIT
+        self._poll: asyncio.Task[None] | None = None
+        self._stopped = False
+
+    @property
+    def waiting(self) -> int:
+        """How many wait for entries."""
+        return len(self._waits)
+
+    async def next(
+        self, workflow_id: str, stream: str, offset: int, *, follow: bool, patience: float | None = None
+    ) -> Chunk:
+        """Return what the stream has from *offset* on; with *follow* wait until there is something, or an end.
+
+        Raises ``WorkflowNotFound`` if there is no such run, ``TimeoutError`` when *patience* is over.
+        """
+        if self._stopped:
+            raise _closed(stream, workflow_id)
+        wait = _Wait(workflow_id, stream, offset, follow, asyncio.get_running_loop().create_future())
+        self._waits.append(wait)
+        self._pause = _FIRST_WAIT
+        self._stir({(workflow_id, stream)})
+        if self._poll is None or self._poll.done():
+            self._poll = asyncio.get_running_loop().create_task(self._run(), name="holdfast-streams")
+        try:
+            async with asyncio.timeout(patience):
+                return await wait.told
+        except TimeoutError:
+            raise TimeoutError(
+                f"The stream {stream!r} of run {workflow_id} had nothing new from offset {offset} on in {patience:g} s"
+            ) from None
+        finally:
+            if wait in self._waits:
+                self._waits.remove(wait)
+
+    def written(self, streams: Iterable[tuple[str, str]]) -> None:
+        """Look again for who reads one of *streams*, given as run and key; with no key, for all of the run."""
+        if self._waits:
+            self._stir(set(streams))
+
+    def hint(self) -> None:
+        """Look again for everybody: another process may have written."""
+        if self._waits:
+            self._look_at_all = True
+            self._stirred.set()
+
+    async def stop(self) -> None:
+        """Look no more, and say so to whoever waits."""
+        self._stopped = True
+        if self._poll is not None:
+            self._poll.cancel()
+            await asyncio.gather(self._poll, return_exceptions=True)
+        for wait in self._waits:
+            if not wait.told.done():
+                wait.told.set_exception(_closed(wait.stream, wait.workflow_id))
+
+    def _stir(self, streams: set[tuple[str, str]]) -> None:
+        runs = {run for run, stream in streams if not stream}
+        found = {
+            (each.workflow_id, each.stream)
+            for each in self._waits
+            if (each.workflow_id, each.stream) in streams or each.workflow_id in runs
+        }
+        if found:
+            self._news |= found
+            self._stirred.set()
+
+    async def _run(self) -> None:
+        while self._waits and not self._stopped:
+            news, self._news = self._news, set()
+            everybody, self._look_at_all = self._look_at_all or not news, False
+            self._stirred.clear()
+            some = [each for each in self._waits if everybody or (each.workflow_id, each.stream) in news]
+            try:
+                await self._look(some)
+            except DatabaseError as error:  # the database is away: whoever waits has a patience of their own
+                logger.warning("Looking for entries of streams failed and is tried again: %s", error)
+            if self._waits and not self._stopped:
+                await self._rest()
+
+    async def _rest(self) -> None:
+        """Wait until something is said to be new, or for a while that grows."""
+        timer = asyncio.ensure_future(self._world.sleep(self._pause))
+        stirred = asyncio.ensure_future(self._stirred.wait())
+        try:
+            await asyncio.wait([timer, stirred], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            timer.cancel()
+            stirred.cancel()
+        if not self._stirred.is_set():
+            self._pause = min(_LONGEST_HINTED if self._hinted() else _LONGEST_WAIT, self._pause * 1.5)
+
+    async def _look(self, waits: Sequence[_Wait]) -> None:
+        for first in range(0, len(waits), _MOST_AT_ONCE):
+            some = waits[first : first + _MOST_AT_ONCE]
+            for wait, found in zip(some, await self._read(some), strict=True):
+                if found is None or wait.told.done():
+                    continue
+                if isinstance(found, Chunk):
+                    wait.told.set_result(found)
+                else:
+                    wait.told.set_exception(found)
+
+    async def _read(self, waits: Sequence[_Wait]) -> list[Chunk | Exception | None]:
+        """Return for each who waits what there is, why there is nothing, or None if it is to go on waiting."""
+
+        async def work(transaction: Transaction) -> list[Chunk | Exception | None]:
+            asked = [(each.workflow_id, each.stream) for each in waits]
+            stand = await transaction.fetch_batch(self._stand, asked, closed=CLOSED)
+            return [await self._judged(transaction, *each) for each in zip(waits, _in_order(stand), strict=True)]
+
+        return await self._manager.run(work)
+
+    async def _judged(self, transaction: Transaction, wait: _Wait, stand: Row) -> Chunk | Exception | None:
+        """Tell what becomes of *wait*, and read what there is for it."""
+        if stand["status"] is None:
+            return WorkflowNotFound(
+                f"There is no run {wait.workflow_id!r}, so it has no streams; it was never started, or was deleted."
+            )
+        last = -1 if stand["last_offset"] is None else stand["last_offset"]
+        if last >= wait.offset:
+            high = min(last, wait.offset + CHUNK - 1)
+            rows = await self._rows(transaction, wait, high)
+            return Chunk(rows, high + 1, ended=bool(stand["closed"]) and high == last)
+        if not wait.follow or stand["closed"] or WorkflowStatus(stand["status"]).has_ended:
+            return Chunk([], wait.offset, ended=True)
+        return None
+
+    async def _rows(self, transaction: Transaction, wait: _Wait, high: int) -> list[RawEntry]:
+        found = await transaction.fetch(
+            self._chunk, id=wait.workflow_id, stream=wait.stream, low=wait.offset, high=high
+        )
+        return [RawEntry(row["place"], row["value"], row["serialization"]) for row in found]
+
+
+def _in_order(rows: list[Row]) -> list[Row]:
+    return sorted(rows, key=lambda row: int(row["n"]))
+
+
+def _closed(stream: str, workflow_id: str) -> NotInitialized:
+    return NotInitialized(
+        f"The application or client that reads the stream {stream!r} of run {workflow_id} was closed; the run goes on."
+    )

@@ -1,0 +1,101 @@
+"""Reading streams by an application: in a workflow each item is a recorded operation, elsewhere it is just read."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from holdfast.workflows.place import StepPlace, WorkflowPlace, here, task_place, thread_place
+from holdfast.workflows.streams.reading import (
+    READ_STREAM,
+    AsyncStreamReader,
+    Cursor,
+    Item,
+    StreamReader,
+    next_item,
+    next_item_blocking,
+)
+
+if TYPE_CHECKING:
+    from holdfast.workflows.engine import Engine
+    from holdfast.workflows.recorder import Operation
+    from holdfast.workflows.run import Run
+    from holdfast.workflows.streams.feed import Chunk
+    from holdfast.workflows.streams.reading import Reading
+
+
+class StreamReads:
+    """The readers of one engine."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._item = engine.payloads.typed(Item)
+
+    def reader(self, reading: Reading, type_: Any) -> AsyncStreamReader[Any]:
+        """Return a reader for tasks."""
+        self._engine.check_launched()
+        return AsyncStreamReader(Cursor(reading), self._engine.payloads.typed(type_), self._next)
+
+    def reader_blocking(self, reading: Reading, type_: Any) -> StreamReader[Any]:
+        """Return a reader for threads."""
+        self._engine.check_launched()
+        return StreamReader(Cursor(reading), self._engine.payloads.typed(type_), self._next_blocking)
+
+    async def _next(self, cursor: Cursor) -> Item:
+        place = task_place(self._engine)
+        if place is None:
+            return await next_item(cursor, self._read)
+
+        async def produce(_: Operation) -> Item:
+            return await next_item(cursor, self._read)
+
+        item: Item = await self._engine.recorder.do(place, READ_STREAM, self._mark(cursor), self._item, produce)
+        return item
+
+    def _next_blocking(self, cursor: Cursor) -> Item:
+        place = thread_place(self._engine)
+        if place is None:
+            return next_item_blocking(cursor, self._read_blocking)
+
+        def produce(_: Operation) -> Item:
+            return next_item_blocking(cursor, self._read_blocking)
+
+        item: Item = self._engine.recorder.do_blocking(place, READ_STREAM, self._mark(cursor), self._item, produce)
+        return item
+
+    async def _read(self, reading: Reading, offset: int) -> Chunk:
+        self._engine.check_launched()
+        return await self._engine.feed.next(
+            reading.workflow_id, reading.stream, offset, follow=reading.follow, patience=reading.patience
+        )
+
+    def _read_blocking(self, reading: Reading, offset: int) -> Chunk:
+        """Wait on a thread, which gives up its place, and stops waiting if its run is to go no further."""
+        engine, run = self._engine, self._run_here()
+        engine.check_launched()
+        if engine.is_loop_thread():
+            return engine.ask_blocking(self._read(reading, offset))  # which says that it cannot
+        reply = asyncio.run_coroutine_threadsafe(self._read(reading, offset), engine.loop())
+        if run is not None:
+            run.on_halt(reply.cancel)
+        try:
+            with engine.threads.waiting():
+                return reply.result()
+        except BaseException:
+            if run is not None:
+                run.check()
+            raise
+        finally:
+            if run is not None:
+                run.off_halt(reply.cancel)
+
+    def _run_here(self) -> Run | None:
+        place = here.get()
+        if isinstance(place, WorkflowPlace | StepPlace) and place.run.engine is self._engine:
+            return place.run
+        return None
+
+    def _mark(self, cursor: Cursor) -> str:
+        reading = cursor.reading
+        given = (reading.workflow_id, reading.stream, cursor.offset, reading.follow, reading.resets)
+        return self._engine.payloads.mark(READ_STREAM, given, {})

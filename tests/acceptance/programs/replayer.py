@@ -1,0 +1,98 @@
+"""A worker of the dead-letter tests: acquires together with others, ends replays early and late, and may die meanwhile.
+
+It is told what to do on standard input, a JSON list a line, and answers on standard output. It ends with its input.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import json
+import os
+import sys
+from contextlib import AsyncExitStack
+from typing import Any
+
+from holdfast import faults
+from holdfast.db import ConnectionManager
+from holdfast.stores import (
+    AsyncFailedOperationRepository,
+    AsyncRedisDLQRepository,
+    AsyncSQLFailedOperationRepository,
+    RedisLink,
+)
+
+SETTINGS = json.loads(sys.argv[1])
+
+
+def say(*words: Any) -> None:
+    os.write(1, (json.dumps(words) + "\n").encode())
+
+
+async def race(letters: AsyncFailedOperationRepository, ids: list[str], acquirers: int) -> None:
+    """Acquire one operation after the other, with many tasks at once; losers try to end it all the same."""
+
+    async def one(entry: str) -> bool:
+        taken = await letters.try_acquire_for_replay(entry, 9)
+        if taken is None:
+            assert not await letters.complete_replay(entry, False, note="too late", token="never had one")
+            return False
+        assert await letters.complete_replay(entry, True, "race", SETTINGS["name"])
+        assert not await letters.complete_replay(entry, False, note="twice")
+        return True
+
+    won = []
+    loop = asyncio.get_running_loop()
+    for entry in ids:
+        tries = [loop.create_task(one(entry), context=contextvars.Context()) for _ in range(acquirers)]
+        won += [entry] * sum(await asyncio.gather(*tries))
+    say("won", won)
+
+
+async def drain(letters: AsyncFailedOperationRepository, limit: int) -> None:
+    """Take what is due until nothing is left."""
+    got: list[str] = []
+    while taken := await letters.acquire_due(limit):
+        got += [record.id for record in taken]
+    say("took", got)
+
+
+async def life(letters: AsyncFailedOperationRepository) -> None:
+    """Do everything that writes, saying what was acknowledged."""
+    for number in range(3):
+        record = await letters.create("d", f"t{number}", retry_delay=0.001)
+        say("made", record.id)
+    [first, second, third] = await letters.acquire_due()
+    await letters.complete_replay(first.id, True)
+    say("resolved", first.id)
+    await letters.complete_replay(second.id, False)
+    await letters.archive_old_resolved(-1)
+    say("archived", first.id)
+    await letters.purge_archived([first.id])
+    await letters.bulk_update_status([second.id, third.id], "rejected")
+    await letters.compress_and_evict_oldest(1)
+    say("lived")
+
+
+_DEEDS: dict[str, Any] = {"race": race, "drain": drain, "life": life}
+
+
+async def main() -> None:
+    async with AsyncExitStack() as stack:
+        letters: AsyncFailedOperationRepository
+        if SETTINGS["url"].startswith("redis"):
+            letters = AsyncRedisDLQRepository(await stack.enter_async_context(RedisLink(SETTINGS["url"])))
+        else:
+            manager = await stack.enter_async_context(ConnectionManager(SETTINGS["url"]))
+            letters = AsyncSQLFailedOperationRepository(manager)
+        await stack.enter_async_context(letters)
+        for point, at in SETTINGS.get("faults", ()):
+            faults.arm(point, at=at)
+        say("ready")
+        while line := await asyncio.to_thread(sys.stdin.readline):
+            verb, *given = json.loads(line)
+            await _DEEDS[verb](letters, *given)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

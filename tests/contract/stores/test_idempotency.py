@@ -1,0 +1,11 @@
+"""Idempotency stores, held to their contract on every backend and in both colours."""
+
+from __future__ import annotations
+
+from holdfast.testing.contract.store_idempotency import IdempotencyContract
+
+BACKENDS = ("sqlite", "postgres", "mariadb", "redis", "memory")
+
+
+class TestIdempotencyStore(IdempotencyContract):
+    """One suite, every column."""

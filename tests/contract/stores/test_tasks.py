@@ -1,0 +1,16 @@
+"""Task queues, held to their contract on every backend and in both colours."""
+
+from __future__ import annotations
+
+from holdfast.testing.contract.store_task_worker import TaskWorkerContract
+from holdfast.testing.contract.store_tasks import TaskQueueContract
+
+BACKENDS = ("sqlite", "postgres", "mariadb", "redis")
+
+
+class TestTaskQueue(TaskQueueContract):
+    """One suite, every column."""
+
+
+class TestTaskWorker(TaskWorkerContract):
+    """One suite, every column."""

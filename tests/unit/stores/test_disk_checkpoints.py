@@ -1,0 +1,154 @@
+"""Checkpoints in files: names that stay in their folder, files that are whole or known to be damaged."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.errors import DamagedCheckpoint
+from holdfast.stores import DiskStorage
+from holdfast.stores.checkpoints.disk import FOLDER, file_name
+from holdfast.stores.checkpoints.store import after
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KEYS = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0"), min_size=1, max_size=60)
+
+
+@given(KEYS)
+def test_file_name_is_one_name_and_reads_back(key: str) -> None:
+    name = file_name(key)
+    assert len(name.encode()) <= 255
+    assert os.path.basename(name) == name  # noqa: PTH119 -- that it is one is the question
+    assert not name.startswith(".")
+    assert name == name.lower()
+    if not name.startswith("~"):
+        assert unquote(name.removesuffix(".checkpoint")) == key
+
+
+@given(st.lists(KEYS, unique=True))
+def test_file_names_of_different_keys_differ(keys: list[str]) -> None:
+    assert len({file_name(key) for key in keys}) == len(keys)
+
+
+@given(KEYS, KEYS)
+def test_keys_between_a_prefix_and_what_comes_after_it_are_those_that_begin_with_it(prefix: str, key: str) -> None:
+    until = after(prefix)
+    assert (prefix <= key and (until is None or key < until)) is key.startswith(prefix)
+    assert prefix <= prefix + key
+    assert until is None or prefix + key < until
+
+
+def test_nothing_comes_after_the_last_character() -> None:
+    assert after("\U0010ffff\U0010ffff") is None
+    assert after("a\U0010ffff") == "b"
+    assert after("\ud7ff") == "\ue000"
+
+
+def test_key_that_points_out_of_the_folder_stays_in_it(tmp_path: Path) -> None:
+    folder = tmp_path / "inside"
+
+    async def scene() -> None:
+        store = DiskStorage(folder)
+        await store.save("../escape", b"1")
+        await store.save("/etc/passwd", b"2")
+
+    asyncio.run(scene())
+    assert [path.name for path in tmp_path.iterdir()] == ["inside"]
+    assert len(list(folder.iterdir())) == 2
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda content: b"",
+        lambda content: content[:20],
+        lambda content: content[:-1],
+        lambda content: content + b"x",
+        lambda content: content[:-1] + bytes([content[-1] ^ 1]),
+        lambda content: b"something else entirely, and long enough to have been a header",
+    ],
+    ids=["empty", "cut early", "cut late", "longer", "one bit", "another file"],
+)
+@pytest.mark.parametrize("key", ["k", "k" * 300])
+def test_damaged_file_is_told_by_a_typed_error_that_names_it(key: str, damage: object, tmp_path: Path) -> None:
+    path = tmp_path / file_name(key)
+
+    async def scene() -> None:
+        store = DiskStorage(tmp_path)
+        await store.save(key, b"data")
+        path.write_bytes(damage(path.read_bytes()))  # type: ignore[operator]
+        with pytest.raises(DamagedCheckpoint, match=r"\.checkpoint"):
+            await store.load(key)
+        await store.save(key, b"again")
+        assert await store.load(key) == b"again"
+
+    asyncio.run(scene())
+
+
+def test_file_of_another_key_is_not_taken_for_ours(tmp_path: Path) -> None:
+    async def scene() -> None:
+        store = DiskStorage(tmp_path)
+        await store.save("a", b"1")
+        (tmp_path / file_name("a")).rename(tmp_path / file_name("b"))
+        with pytest.raises(DamagedCheckpoint, match="'a', not 'b'"):
+            await store.load("b")
+
+    asyncio.run(scene())
+
+
+def test_writer_that_dies_leaves_the_old_bytes_and_its_file_is_tidied_up(tmp_path: Path) -> None:
+    program = (
+        "import asyncio, os, signal, sys\n"
+        "from holdfast.stores import DiskStorage\n"
+        "os.fsync = lambda descriptor: os.kill(os.getpid(), signal.SIGKILL)\n"
+        f"asyncio.run(DiskStorage({str(tmp_path)!r}).save('k', b'new' * 1000))\n"
+    )
+    asyncio.run(DiskStorage(tmp_path).save("k", b"old"))
+    assert subprocess.run([sys.executable, "-c", program], check=False, timeout=60).returncode == -signal.SIGKILL
+    [left] = tmp_path.glob(".*.tmp")
+
+    async def scene() -> None:
+        store = DiskStorage(tmp_path)
+        await store.initialize()
+        assert left.exists(), "its writer may still be at it"
+        os.utime(left, (1, 1))
+        await store.initialize()
+        assert not left.exists()
+        assert await store.load("k") == b"old"
+        assert await store.list_keys() == ["k"]
+
+    asyncio.run(scene())
+
+
+def test_loading_sets_the_access_time_and_leaves_the_modification_time(tmp_path: Path) -> None:
+    async def scene() -> None:
+        store = DiskStorage(tmp_path)
+        await store.save("k", b"1")
+        path = tmp_path / file_name("k")
+        os.utime(path, (5, 6))
+        await store.load("k")
+        assert path.stat().st_atime > 1_000_000
+        assert path.stat().st_mtime == 6
+
+    asyncio.run(scene())
+
+
+def test_default_folder_is_in_the_current_one_and_for_its_owner_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    asyncio.run(DiskStorage().save("k", b"1"))
+    assert FOLDER == ".holdfast_checkpoints"
+    assert (tmp_path / FOLDER).stat().st_mode & 0o777 == 0o700
+    assert next((tmp_path / FOLDER).iterdir()).stat().st_mode & 0o777 == 0o600

@@ -1,0 +1,117 @@
+"""The Django middleware, in a project of one view."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import django  # type: ignore[import-untyped]
+import pytest
+from django.conf import settings  # type: ignore[import-untyped]
+from django.core.exceptions import ImproperlyConfigured  # type: ignore[import-untyped]
+from django.http import HttpResponse, JsonResponse, StreamingHttpResponse  # type: ignore[import-untyped]
+from django.test import Client  # type: ignore[import-untyped]
+from django.urls import path  # type: ignore[import-untyped]
+
+from holdfast.db.portal import Portal
+from holdfast.stores import InMemoryIdempotencyStore, SyncIdempotencyStore
+from holdfast.web.django import IdempotencyMiddleware
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+calls: list[bytes] = []
+KEY = {"Idempotency-Key": '"k"'}
+
+
+def pay(request: Any) -> HttpResponse:
+    calls.append(request.body)
+    if request.GET.get("fail"):
+        raise ZeroDivisionError
+    response = JsonResponse({"order": len(calls)}, status=201)
+    response.set_cookie("session", "secret")
+    return response
+
+
+def stream(request: Any) -> StreamingHttpResponse:
+    calls.append(b"stream")
+    return StreamingHttpResponse(iter([b"a", b"b"]))
+
+
+def tenant(request: Any) -> str | None:
+    found: str | None = request.headers.get("X-Tenant")
+    return found
+
+
+urlpatterns = [path("pay", pay), path("stream", stream)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _project() -> None:
+    if not settings.configured:
+        settings.configure(
+            ROOT_URLCONF=__name__,
+            ALLOWED_HOSTS=["*"],
+            SECRET_KEY="not one",
+            MIDDLEWARE=["holdfast.web.django.IdempotencyMiddleware"],
+        )
+        django.setup()
+
+
+@pytest.fixture
+def client(monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
+    calls.clear()
+    portal = Portal()
+    portal.start()
+    store = SyncIdempotencyStore(InMemoryIdempotencyStore(), portal)
+    given = {"store": store, "required": ["/pay"], "client": tenant}
+    monkeypatch.setattr(settings, "HOLDFAST_IDEMPOTENCY", given, raising=False)
+    monkeypatch.setattr(settings, "ROOT_URLCONF", __name__)
+    yield Client(raise_request_exception=False)
+    portal.stop()
+
+
+def post(client: Client, url: str = "/pay", body: str = "1", **headers: str) -> Any:
+    return client.post(url, body, content_type="text/plain", headers={**KEY, **headers})
+
+
+def test_retry_gets_the_stored_answer(client: Client) -> None:
+    first, again = post(client), post(client, **{"Idempotency-Key": "k"})
+    assert (first.status_code, again.status_code) == (201, 201)
+    assert first.content == again.content == b'{"order": 1}'
+    assert again.headers["idempotency-replayed"] == "true"
+    assert again.headers["content-type"] == first.headers["content-type"] == "application/json"
+    assert ("session" in first.cookies, "session" in again.cookies) == (True, False)
+    assert calls == [b"1"]
+
+
+def test_refusals_are_problems(client: Client) -> None:
+    assert post(client).status_code == 201
+    refused = [post(client, body="2"), client.post("/pay", "1", content_type="text/plain")]
+    assert [answer.status_code for answer in refused] == [422, 400]
+    assert {answer.headers["content-type"] for answer in refused} == {"application/problem+json"}
+    assert client.get("/pay").status_code == 201
+
+
+def test_view_that_fails_frees_the_key(client: Client) -> None:
+    assert [post(client, "/pay?fail=1").status_code for _ in range(2)] == [500, 500]
+    assert len(calls) == 2
+
+
+def test_keys_of_clients_never_meet(client: Client) -> None:
+    assert post(client, **{"X-Tenant": "a"}).content == b'{"order": 1}'
+    assert post(client, **{"X-Tenant": "b"}).content == b'{"order": 2}'
+    assert post(client, **{"X-Tenant": "a"}).content == b'{"order": 1}'
+
+
+def test_stream_is_carried_out_once(client: Client) -> None:
+    assert post(client, "/stream").getvalue() == b"ab"
+    assert post(client, "/stream").status_code == 409
+    assert calls == [b"stream"]
+
+
+def test_project_without_a_store_is_refused(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settings, "HOLDFAST_IDEMPOTENCY", {})
+    with pytest.raises(ImproperlyConfigured, match="store"):
+        IdempotencyMiddleware(lambda request: HttpResponse())
+    monkeypatch.setattr(settings, "HOLDFAST_IDEMPOTENCY", {"store": "sqlite:///x.db", "client": f"{__name__}.tenant"})
+    assert IdempotencyMiddleware(lambda request: HttpResponse())._client is not None

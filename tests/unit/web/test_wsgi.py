@@ -1,0 +1,158 @@
+"""The WSGI middleware, through a WSGI client and Flask's way of answering."""
+
+from __future__ import annotations
+
+import io
+import os
+import threading
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+from wsgiref.util import setup_testing_defaults
+from wsgiref.validate import validator
+
+import pytest
+
+from holdfast.db.portal import Portal
+from holdfast.stores import InMemoryIdempotencyStore, SyncIdempotencyStore
+from holdfast.web import WSGIIdempotencyMiddleware
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def store() -> Iterator[SyncIdempotencyStore]:
+    portal = Portal()
+    portal.start()
+    yield SyncIdempotencyStore(InMemoryIdempotencyStore(), portal)
+    portal.stop()
+
+
+class Answer:
+    """What a client gets."""
+
+    def __init__(self, app: Any, method: str, path: str, body: bytes, **headers: str) -> None:
+        environ: dict[str, Any] = {"REQUEST_METHOD": method, "SCRIPT_NAME": "", "PATH_INFO": path}
+        setup_testing_defaults(environ)
+        environ["QUERY_STRING"] = ""
+        environ |= {"wsgi.input": io.BytesIO(body), "CONTENT_LENGTH": str(len(body))}
+        environ |= {f"HTTP_{name.upper()}": value for name, value in headers.items()}
+
+        def start(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Callable[[bytes], object]:
+            self.status = int(status.split(maxsplit=1)[0])
+            self.headers = {name.lower(): value for name, value in headers}
+            return lambda data: None
+
+        parts = validator(app)(environ, start)
+        self.body = b"".join(parts)
+        parts.close()  # type: ignore[attr-defined]
+
+
+def post(app: Any, body: bytes = b"1", key: str | None = "k", path: str = "/pay") -> Answer:
+    return Answer(app, "POST", path, body, **({} if key is None else {"idempotency_key": key}))
+
+
+class Shop:
+    """An application that counts its requests."""
+
+    def __init__(self, status: str = "201 Created", parts: int = 1, *, fails: bool = False) -> None:
+        self.requests: list[bytes] = []
+        self.closed = 0
+        self._status, self._parts, self._fails = status, parts, fails
+
+    def __call__(self, environ: Any, start_response: Any) -> Any:
+        body = environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"]))
+        self.requests.append(body)
+        if self._fails:
+            raise ZeroDivisionError
+        start_response(self._status, [("Content-Type", "text/plain"), ("Set-Cookie", "a=b")])
+        return self._body()
+
+    def _body(self) -> Any:
+        try:
+            for _ in range(self._parts):
+                yield b"order %d\n" % len(self.requests)
+        finally:
+            self.closed += 1
+
+
+def test_retry_gets_the_stored_answer(store: SyncIdempotencyStore) -> None:
+    shop = Shop(parts=3)
+    app = WSGIIdempotencyMiddleware(shop, store=store)
+    first, again = post(app, key='"k"'), post(app, key="k")
+    assert (first.status, again.status) == (201, 201)
+    assert first.body == again.body == b"order 1\n" * 3
+    assert (first.headers["set-cookie"], again.headers.get("set-cookie")) == ("a=b", None)
+    assert again.headers["idempotency-replayed"] == "true"
+    assert (shop.requests, shop.closed) == ([b"1"], 1)
+
+
+def test_refusals_are_problems(store: SyncIdempotencyStore) -> None:
+    shop = Shop()
+    app = WSGIIdempotencyMiddleware(shop, store=store, required=["/pay"], max_body_bytes=5)
+    assert post(app).status == 201
+    refused = [post(app, key=None), post(app, b"2"), post(app, key="x" * 256), post(app, b"123456", key="other")]
+    assert [answer.status for answer in refused] == [400, 422, 400, 413]
+    assert {answer.headers["content-type"] for answer in refused} == {"application/problem+json"}
+    assert len(shop.requests) == 1
+    assert post(app, key=None, path="/free").status == 201
+
+
+def test_application_that_raises_frees_the_key(store: SyncIdempotencyStore) -> None:
+    shop = Shop(fails=True)
+    app = WSGIIdempotencyMiddleware(shop, store=store)
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            post(app)
+    assert len(shop.requests) == 2
+
+
+def test_server_errors_are_tried_again(store: SyncIdempotencyStore) -> None:
+    shop = Shop("503 Service Unavailable")
+    app = WSGIIdempotencyMiddleware(shop, store=store)
+    assert [post(app).status for _ in range(2)] == [503, 503]
+    assert len(shop.requests) == 2
+
+
+def test_answer_that_is_too_large_is_sent_and_remembered(store: SyncIdempotencyStore) -> None:
+    shop = Shop(parts=100)
+    app = WSGIIdempotencyMiddleware(shop, store=store, max_response_bytes=50)
+    assert post(app).body == b"order 1\n" * 100
+    assert post(app).status == 409
+    assert (len(shop.requests), shop.closed) == (1, 1)
+
+
+def test_concurrent_duplicates_are_409(store: SyncIdempotencyStore) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+    calls: list[str] = []
+
+    def slow(environ: Any, start_response: Any) -> Any:
+        calls.append("called")
+        environ["wsgi.input"].read(1)
+        begun.set()
+        assert go_on.wait(60)
+        start_response("200 OK", [("Content-Type", "text/plain")])
+        return [b"done"]
+
+    app = WSGIIdempotencyMiddleware(slow, store=store)
+    answers: list[Answer] = []
+    first = threading.Thread(target=lambda: answers.append(post(app)))
+    first.start()
+    assert begun.wait(60)
+    assert post(app).status == 409
+    go_on.set()
+    first.join()
+    assert answers[0].body == post(app).body == b"done"
+    assert calls == ["called"]
+
+
+def test_store_named_by_a_url_is_opened_in_each_forked_process(tmp_path: Path) -> None:
+    shop = Shop()
+    with closing(WSGIIdempotencyMiddleware(shop, store=f"sqlite:///{tmp_path}/keys.db")) as app:
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if post(app).body == b"order 1\n" else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert post(app).body == b"order 1\n"
+        assert shop.requests == []
