@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 _ROWS, _CALLS, _AT_ONCE, _TURNS = 1_000_000, 300, 100, 7
 _DATA = {"x": "y" * 200}
-_PEER = ["baldur-framework==1.17.1", "psycopg[binary]", "redis"]
+_PEER = ["baldur-framework==1.17.1", "psycopg2-binary", "redis"]
 _DOMAINS, _TYPES = 10, 20
 
 
@@ -119,7 +119,8 @@ async def _fill(manager: ConnectionManager, rows: int) -> None:
         DialectName.SQLITE: "strftime('%Y-%m-%dT%H:%M:%f000+00:00', 1800000000 + n, 'unixepoch')",
         DialectName.POSTGRES: "to_char(to_timestamp(1800000000 + n) AT TIME ZONE 'UTC',"
         ' \'YYYY-MM-DD"T"HH24:MI:SS.US"+00:00"\')',
-        DialectName.MYSQL: "DATE_FORMAT(TIMESTAMP'2027-01-15 08:00:00' + INTERVAL n SECOND, '%Y-%m-%dT%H:%i:%s.%f+00:00')",
+        DialectName.MYSQL: "DATE_FORMAT(TIMESTAMP'2027-01-15 08:00:00' + INTERVAL n SECOND,"
+        " '%Y-%m-%dT%H:%i:%s.%f+00:00')",
     }[manager.dialect]
     series = {
         DialectName.SQLITE: "WITH RECURSIVE s(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM s WHERE n < {0} - 1)",

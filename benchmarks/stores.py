@@ -3,8 +3,10 @@
 Promised: each call at least as fast as the peer's and at most 1.5 times the raw statements; a hundred tasks at once at
 least 10 times the peer's rate, where the peer survives it; due dead letters among 100,000 found in under 5 ms; with
 ``--large``: appending to a stream of a million events, and reading its end, is not slower than to an empty one.
+
 Ours and the raw statements take turns. The peer runs in a process of its own afterwards; both are set against a small
-commit on the raw driver that was made at the same moment. ``--no-peer`` leaves the peer out, ``--calls N`` makes it shorter; names of databases may be given.
+commit on the raw driver that was made at the same moment. ``--no-peer`` leaves the peer out, ``--calls N`` makes it
+shorter; names of databases may be given.
 """
 
 from __future__ import annotations

@@ -7,6 +7,8 @@ import logging
 import statistics
 import sys
 import time
+from collections.abc import Callable
+from typing import Any
 
 from idemkit import IdempotencyMiddleware, InMemoryBackend, RedisBackend
 from idempotency_header_middleware import IdempotencyHeaderMiddleware
@@ -19,23 +21,23 @@ body = b'{"sku": "book", "cents": 1900}'
 numbers = itertools.count()
 
 
-async def application(scope, receive, send):
+async def application(scope: Any, receive: Any, send: Any) -> None:  # noqa: ARG001 -- ASGI's signature
     await receive()
     headers = [(b"content-type", b"application/json"), (b"content-length", b"15")]
     await send({"type": "http.response.start", "status": 201, "headers": headers})
     await send({"type": "http.response.body", "body": b'{"order": "17"}'})
 
 
-async def call(app, key):
+async def call(app: Any, key: str) -> None:
     messages = [{"type": "http.request", "body": body, "more_body": False}]
     sent = []
 
-    async def receive():
-        if messages:
-            return messages.pop()
-        await asyncio.sleep(3600)
+    async def receive() -> Any:
+        if not messages:
+            await asyncio.sleep(3600)
+        return messages.pop()
 
-    async def send(message):
+    async def send(message: Any) -> None:
         sent.append(message)
 
     headers = [(b"idempotency-key", key.encode()), (b"content-type", b"application/json")]
@@ -44,7 +46,7 @@ async def call(app, key):
     assert sent[0]["status"] == 201, sent
 
 
-async def median(app, key):
+async def median(app: Any, key: Callable[[], str]) -> float:
     spans = []
     for _ in range(400):
         begun = time.perf_counter()
@@ -53,7 +55,7 @@ async def median(app, key):
     return statistics.median(spans) * 1000
 
 
-async def main():
+async def main() -> None:
     apps = {
         "idemkit, redis": IdempotencyMiddleware(application, backend=RedisBackend(Redis.from_url(url))),
         "idemkit, memory": IdempotencyMiddleware(application, backend=InMemoryBackend()),

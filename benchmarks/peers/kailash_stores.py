@@ -34,8 +34,10 @@ class Anchor:
     async def open(self) -> None:
         table = "CREATE TABLE raw_anchor (id BIGINT PRIMARY KEY, note TEXT NOT NULL)"
         self._number = 0
-        self._sqlite = sqlite3.connect(url.removeprefix("sqlite:///") + ".anchor", isolation_level=None)
-        self._postgres = None if url.startswith("sqlite") else await asyncpg.connect(url)
+        is_sqlite = url.startswith("sqlite")
+        file = url.removeprefix("sqlite:///") + ".anchor" if is_sqlite else ":memory:"
+        self._sqlite = sqlite3.connect(file, isolation_level=None)
+        self._postgres = None if is_sqlite else await asyncpg.connect(url)
         if self._postgres is not None:
             await self._postgres.execute(table)
             return
