@@ -31,6 +31,8 @@ from holdfast.stores.checkpoints.queries import checkpoint_queries
 from holdfast.stores.dead_letters.queries import dead_letter_queries
 from holdfast.stores.events.queries import event_queries
 from holdfast.stores.executions.queries import execution_queries
+from holdfast.stores.flow.queries import flow_queries
+from holdfast.stores.flow.sql_shelf import SQLShelf
 from holdfast.stores.idempotency.queries import idempotency_queries
 from holdfast.stores.locks.queries import lock_queries
 from holdfast.stores.tasks.queries import tasks_queries
@@ -82,6 +84,7 @@ LOADERS: dict[str, Callable[[DialectName, str], Queries]] = {
     "stores/dead_letters/sql": dead_letter_queries,
     "stores/events/sql": event_queries,
     "stores/executions/sql": execution_queries,
+    "stores/flow/sql": lambda dialect, _schema: flow_queries(dialect),
     "stores/idempotency/sql": idempotency_queries,
     "stores/locks/sql": lock_queries,
     "stores/tasks/sql": tasks_queries,
@@ -145,6 +148,7 @@ async def refused(url: DatabaseURL, queries: Sequence[Query]) -> list[str]:
     async with ConnectionManager(url.secret_text()) as manager:
         await Migrator(manager).migrate()
         await prepared(manager)  # the table of outputs, which is in no migration: it belongs to other databases
+        await SQLShelf(manager, manager.world).initialize()  # nor is this one: its name is the user's
     return await prepare[url.dialect](url, queries)
 
 

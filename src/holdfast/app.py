@@ -89,6 +89,7 @@ class Holdfast(Application, Management[Handle[Any]], MessagingMethods, AppStores
         name: str | None = None,
         retry: Retry | None = None,
         max_recovery_attempts: int = DEFAULT_MAX_RECOVERY_ATTEMPTS,
+        dead_letter: bool | str | None = None,
     ) -> WorkflowDecorator: ...
     def workflow(
         self,
@@ -97,14 +98,16 @@ class Holdfast(Application, Management[Handle[Any]], MessagingMethods, AppStores
         name: str | None = None,
         retry: Retry | None = None,
         max_recovery_attempts: int = DEFAULT_MAX_RECOVERY_ATTEMPTS,
+        dead_letter: bool | str | None = None,
     ) -> Any:
         """Make a function a durable workflow; as ``@app.workflow`` or ``@app.workflow(name=..., retry=Retry(...))``.
 
-        A run that fails is tried again as *retry* says, from the operation that failed.
+        A run that fails is tried again as *retry* says, from the operation that failed. With *dead_letter* one that
+        ends as ERROR becomes a dead letter, of the domain ``workflow`` or the one that is given.
         """
 
         def decorate(function: Any) -> Any:
-            return Workflow(self._engine, self._define(function, name, retry, max_recovery_attempts))
+            return Workflow(self._engine, self._define(function, name, retry, max_recovery_attempts, dead_letter))
 
         return decorate if function is None else decorate(function)
 
@@ -252,6 +255,7 @@ class AsyncHoldfast(Application, AsyncManagement[AsyncHandle[Any]], AsyncMessagi
         name: str | None = None,
         retry: Retry | None = None,
         max_recovery_attempts: int = DEFAULT_MAX_RECOVERY_ATTEMPTS,
+        dead_letter: bool | str | None = None,
     ) -> AsyncWorkflowDecorator: ...
     def workflow(
         self,
@@ -260,14 +264,16 @@ class AsyncHoldfast(Application, AsyncManagement[AsyncHandle[Any]], AsyncMessagi
         name: str | None = None,
         retry: Retry | None = None,
         max_recovery_attempts: int = DEFAULT_MAX_RECOVERY_ATTEMPTS,
+        dead_letter: bool | str | None = None,
     ) -> Any:
         """Make a function a durable workflow; as ``@app.workflow`` or ``@app.workflow(name=..., retry=Retry(...))``.
 
-        A run that fails is tried again as *retry* says, from the operation that failed.
+        A run that fails is tried again as *retry* says, from the operation that failed. With *dead_letter* one that
+        ends as ERROR becomes a dead letter, of the domain ``workflow`` or the one that is given.
         """
 
         def decorate(function: Any) -> Any:
-            return AsyncWorkflow(self._engine, self._define(function, name, retry, max_recovery_attempts))
+            return AsyncWorkflow(self._engine, self._define(function, name, retry, max_recovery_attempts, dead_letter))
 
         return decorate if function is None else decorate(function)
 

@@ -57,6 +57,7 @@
     │   ├── KeyInUse                another worker has claimed the idempotency key and has no result yet
     │   ├── KeyConflict             the idempotency key was used for another request
     │   ├── ClaimLost               the claim was over before its result came
+    │   ├── ReplayRefused           a dead letter cannot be replayed with what it keeps, or as its run stands
     │   └── StorageError            a checkpoint could not be stored, read or deleted
     │       ├── NotFoundError       there is no flow checkpoint of this id
     │       ├── StaleCheckpoint     somebody else has stored the flow checkpoint since it was loaded
@@ -334,6 +335,10 @@ class KeyConflict(StoreError, ValueError):
 
 class ClaimLost(StoreError):
     """The claim was over, or somebody else's, before its result came; nothing was changed."""
+
+
+class ReplayRefused(StoreError):
+    """A dead letter cannot be replayed with what it keeps, or as its run stands now; the message says what helps."""
 
 
 class StorageError(StoreError):

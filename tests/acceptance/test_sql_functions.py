@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
 import subprocess
+import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -112,6 +114,32 @@ def test_same_call_again_is_the_same_run_and_another_call_is_refused(url: str) -
             assert "deduplication id d that has not ended: a (ENQUEUED)" in psql(dedup.format("b"), fails=True)
 
     asyncio.run(main())
+
+
+def test_every_parameter_is_stored(url: str) -> None:
+    async def main() -> None:
+        async with AsyncHoldfast(url):
+            pass
+
+    asyncio.run(main())
+    psql = Psql(url)
+    run_id = psql(
+        "SELECT holdfast.enqueue_workflow('w', 'q', class_name => 'C', config_name => 'c', app_version => 'v',"
+        " timeout_ms => 1000, deadline_epoch_ms => 4102444800000, deduplication_id => 'd', priority => 3,"
+        " queue_partition_key => 'p')"
+    )
+    columns = (
+        "status, name, queue_name, inputs, class_name, config_name, application_version, workflow_timeout_ms,"
+        " workflow_deadline_epoch_ms, deduplication_id, priority, queue_partition_key"
+    )
+    row = psql(f"SELECT {columns} FROM holdfast.workflow_status WHERE workflow_uuid = '{run_id}'").split("|")
+    assert row[:3] == ["ENQUEUED", "w", "q"]
+    assert json.loads(row[3]) == {"positionalArgs": [], "namedArgs": {}}
+    assert row[4:] == ["C", "c", "v", "1000", "4102444800000", "d", "3", "p"]
+    assert psql(f"SELECT holdfast.send_message('{run_id}', '[1]')") == ""  # VOID
+    message = psql("SELECT destination_uuid, topic, message, message_uuid FROM holdfast.notifications").split("|")
+    assert message[:3] == [run_id, "__null__topic__", "[1]"]
+    assert str(uuid.UUID(message[3])) == message[3]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 from collections import Counter
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -62,7 +63,9 @@ def until_stats(url: str, condition: Callable[[dict[str, int]], bool]) -> None:
 
     async def ask(queue: Any) -> None:
         async with asyncio.timeout(PATIENCE):
-            while not condition(await queue.get_stats()):
+            while True:
+                if condition(await queue.get_stats()):
+                    return
                 await asyncio.sleep(0.05)
 
     with_queue(url, ask)
@@ -159,6 +162,20 @@ def test_lock_of_a_killed_holder_is_free_after_its_lease(
     assert len(tokens) == 10
     for entered, left in zip(held[::2], held[1::2], strict=True):
         assert (entered[0], left[0], entered[1:]) == ("in", "out", left[1:])  # never two inside
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", KINDS)
+def test_processes_race_for_one_lock(kind: str, fresh_database: Callable[[str], str], tmp_path: Path) -> None:
+    url = fresh_database(kind)
+    with ExitStack() as all_of_them:
+        racers = [all_of_them.enter_context(worker(url, tmp_path, "lock", rounds=50)) for _ in range(4)]
+        for racer in racers:
+            racer.hear("done", patience=600)
+    held = lines(tmp_path / "held")
+    assert [token for what, token, _ in held if what == "in"] == list(range(1, 201))
+    for entered, left in zip(held[::2], held[1::2], strict=True):
+        assert (entered[0], left[0], entered[1:]) == ("in", "out", left[1:])
 
 
 TRIGGERS = {

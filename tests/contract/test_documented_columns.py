@@ -6,6 +6,7 @@ import asyncio
 import importlib.util
 import re
 import time
+import tomllib
 import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,16 +18,15 @@ from holdfast import Holdfast
 from holdfast.db import ConnectionManager, DatabaseURL, DialectName
 from holdfast.db.migration_files import FOLDER
 from holdfast.db.migrations import Migrator
-from holdfast.errors import Conflict
+from holdfast.errors import Conflict, DatabaseError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-    from collections.abc import Set as AbstractSet
+    from collections.abc import Callable, Coroutine, Iterator
 
 T = TypeVar("T")
 
 _TOOL = Path(__file__).parents[2] / "tools" / "schema_snapshot.py"
-_COLUMN = re.compile(r"    (?P<name>\w+) (?P<type>.+?)(?P<required> not null)?(?: default .*)?")
+_COLUMN = re.compile(r"    (?P<name>\w+) (?P<type>.+?)(?P<required> not null)?(?: default (?P<default>.*))?")
 EVERY_KIND = pytest.mark.parametrize("kind", ["sqlite", "postgres", "mariadb"])
 
 # How a catalog names a documented type. MariaDB has no index over TEXT, so its keys and names have a length.
@@ -37,6 +37,11 @@ SAID = {
         "INTEGER": "integer",
         "BIGINT": "bigint",
         "BOOLEAN": "boolean",
+        "DOUBLE PRECISION": "real|double precision",
+        "NUMERIC(38,0)": r"numeric\(38, ?0\)",
+        "NUMERIC(38,15)": r"numeric\(38, ?15\)",
+        "COUNTER": "integer",
+        "BYTES": "blob",
     },
     DialectName.POSTGRES: {
         "TEXT": "text",
@@ -44,6 +49,11 @@ SAID = {
         "INTEGER": "integer",
         "BIGINT": "bigint",
         "BOOLEAN": "boolean",
+        "DOUBLE PRECISION": "double precision",
+        "NUMERIC(38,0)": r"numeric\(38,0\)",
+        "NUMERIC(38,15)": r"numeric\(38,15\)",
+        "COUNTER": "bigint.*",
+        "BYTES": "bytea",
     },
     DialectName.MYSQL: {
         "TEXT": r"longtext|varchar\(\d+\)",
@@ -51,59 +61,18 @@ SAID = {
         "INTEGER": "int",
         "BIGINT": "bigint",
         "BOOLEAN": "tinyint",
+        "DOUBLE PRECISION": "double",
+        "NUMERIC(38,0)": r"decimal\(38,0\)",
+        "NUMERIC(38,15)": r"decimal\(38,15\)",
+        "COUNTER": "bigint.*",
+        "BYTES": "longblob",
     },
 }
 
-WORKFLOW_STATUS = {
-    "workflow_uuid": "TEXT",
-    "status": "TEXT",
-    "name": "TEXT",
-    "inputs": "TEXT",
-    "output": "TEXT",
-    "error": "TEXT",
-    "authenticated_user": "TEXT",
-    "assumed_role": "TEXT",
-    "authenticated_roles": "TEXT",
-    "executor_id": "TEXT",
-    "created_at": "BIGINT",
-    "updated_at": "BIGINT",
-    "started_at_epoch_ms": "BIGINT",
-    "application_version": "TEXT",
-    "application_id": "TEXT",
-    "class_name": "VARCHAR(255)",
-    "config_name": "VARCHAR(255)",
-    "parent_workflow_id": "TEXT",
-    "forked_from": "TEXT",
-    "was_forked_from": "BOOLEAN",
-    "owner_xid": "TEXT",
-    "queue_name": "TEXT",
-    "deduplication_id": "TEXT",
-    "priority": "INTEGER",
-    "queue_partition_key": "TEXT",
-    "recovery_attempts": "BIGINT",
-    "delay_until_epoch_ms": "BIGINT",
-    "workflow_timeout_ms": "BIGINT",
-    "workflow_deadline_epoch_ms": "BIGINT",
-    "serialization": "TEXT",
-}
-OPERATION_OUTPUTS = {
-    "workflow_uuid": "TEXT",
-    "function_id": "INTEGER",
-    "function_name": "TEXT",
-    "output": "TEXT",
-    "error": "TEXT",
-    "child_workflow_id": "TEXT",
-    "started_at_epoch_ms": "BIGINT",
-    "completed_at_epoch_ms": "BIGINT",
-    "serialization": "TEXT",
-}
-APPLICATION_VERSIONS = {
-    "version_id": "TEXT",
-    "version_name": "TEXT",
-    "version_timestamp": "BIGINT",
-    "created_at": "BIGINT",
-}
-TABLES = {"workflow_status", "operation_outputs", "application_versions", "holdfast_meta", "holdfast_migrations"}
+DOCUMENTED: dict[str, Any] = tomllib.loads(
+    (Path(__file__).parent / "documented_tables.toml").read_text(encoding="utf-8")
+)
+TABLES = DOCUMENTED.keys() | {"holdfast_migrations"}
 
 # The documented indexes that are kept: their columns, the rows they are limited to, and their columns on MariaDB,
 # which cannot limit them.
@@ -125,6 +94,7 @@ class Column:
 
     type: str
     required: bool
+    default: str | None = None
 
 
 @dataclass(frozen=True)
@@ -148,9 +118,9 @@ async def tables(manager: ConnectionManager, schema: str = "holdfast") -> dict[s
         if line.startswith("table "):
             table = found[line.split()[1]] = Table()
         elif line.startswith("    - "):
-            table.rules.append(line.removeprefix("    - "))
+            table.rules.append(line.removeprefix("    - ").replace('"', ""))
         elif column := _COLUMN.fullmatch(line):
-            table.columns[column["name"]] = Column(column["type"], column["required"] is not None)
+            table.columns[column["name"]] = Column(column["type"], column["required"] is not None, column["default"])
     return found
 
 
@@ -187,18 +157,40 @@ def primary_key(dialect: DialectName, *columns: str) -> re.Pattern[str]:
     return re.compile(words[dialect])
 
 
-def assert_documented(
-    url: str, name: str, documented: dict[str, str], key: tuple[str, ...], required: AbstractSet[str] = frozenset()
-) -> Table:
-    """Check that a table has its documented columns and key; return it."""
-    table = use(migrated(url), tables)[name]
-    dialect = DatabaseURL.parse(url).dialect
-    assert documented.keys() <= table.columns.keys()
-    for column, type_ in documented.items():
-        assert re.fullmatch(SAID[dialect][type_], table.columns[column].type), column
-    assert {column for column in required if not table.columns[column].required} == set()
-    assert [rule for rule in table.rules if primary_key(dialect, *key).fullmatch(rule)]
-    return table
+def is_default(documented: str, column: Column) -> bool:
+    """Tell whether a catalog's words for a default mean the documented value."""
+    text = (column.default or "").removesuffix("::text").strip("'")
+    words = {"true": "1", "false": "0"} if column.type in {"boolean", "tinyint"} else {}
+    same = text == documented or words.get(text.lower(), text) == words.get(documented, documented)
+    return same or (column.type.startswith(("real", "double")) and float(text) == float(documented))
+
+
+def unlike_columns(dialect: DialectName, name: str, table: Table) -> Iterator[str]:
+    """Say how the columns of a table differ from what is documented."""
+    for column, type_ in DOCUMENTED[name]["columns"].items():
+        found = table.columns.get(column)
+        if found is None:
+            yield f"{name}.{column} is missing"
+        elif re.fullmatch(SAID[dialect][type_], found.type) is None:
+            yield f"{name}.{column} is {found.type}, not {type_}"
+        elif column in DOCUMENTED[name]["required"] and not found.required:
+            yield f"{name}.{column} may be NULL"
+    for column, value in DOCUMENTED[name].get("defaults", {}).items():
+        if not is_default(value, table.columns[column]):
+            yield f"{name}.{column} is {table.columns[column].default} if nothing is said, not {value}"
+
+
+def unlike_rules(dialect: DialectName, name: str, table: Table) -> Iterator[str]:
+    """Say which documented key, constraint or index a table lacks."""
+    twice = DOCUMENTED[name].get("unique", ())
+    indexes = DOCUMENTED[name].get("indexes", {}).items()
+    for rule in (
+        primary_key(dialect, *DOCUMENTED[name]["key"]),
+        *(re.compile(rf"(?i).*\bunique\b.*\({re.escape(', '.join(columns))}\)") for columns in twice),
+        *(re.compile(rf".*\b{index}\b.*?\({column}\b.*") for index, column in indexes),
+    ):
+        if not any(rule.fullmatch(found) for found in table.rules):
+            yield f"{name} has no {rule.pattern} among {table.rules}"
 
 
 async def insert_run(manager: ConnectionManager, run_id: str, **more: str) -> None:
@@ -220,44 +212,21 @@ async def insert_step(manager: ConnectionManager, run_id: str, number: int) -> N
 
 
 @EVERY_KIND
-def test_workflow_status_has_its_documented_columns(kind: str, fresh_database: Callable[[str], str]) -> None:
-    assert_documented(
-        fresh_database(kind),
-        "workflow_status",
-        WORKFLOW_STATUS,
-        ("workflow_uuid",),
-        {"workflow_uuid", "was_forked_from"},
-    )
-
-
-@EVERY_KIND
-def test_operation_outputs_has_its_documented_columns(kind: str, fresh_database: Callable[[str], str]) -> None:
-    assert_documented(fresh_database(kind), "operation_outputs", OPERATION_OUTPUTS, ("workflow_uuid", "function_id"))
-
-
-@EVERY_KIND
-def test_application_versions_has_its_documented_columns(kind: str, fresh_database: Callable[[str], str]) -> None:
-    assert_documented(
-        fresh_database(kind),
-        "application_versions",
-        APPLICATION_VERSIONS,
-        ("version_id",),
-        {"version_name", "version_timestamp", "created_at"},
-    )
-
-
-@EVERY_KIND
-def test_holdfast_meta_has_its_documented_columns(kind: str, fresh_database: Callable[[str], str]) -> None:
-    assert_documented(fresh_database(kind), "holdfast_meta", {"key": "TEXT", "value": "TEXT"}, ("key",))
+def test_tables_have_their_documented_columns_keys_and_indexes(kind: str, fresh_database: Callable[[str], str]) -> None:
+    url = migrated(fresh_database(kind))
+    dialect = DatabaseURL.parse(url).dialect
+    found = use(url, tables)
+    assert DOCUMENTED.keys() <= found.keys()
+    assert [fault for name in DOCUMENTED for fault in unlike_columns(dialect, name, found[name])] == []
+    assert [fault for name in DOCUMENTED for fault in unlike_rules(dialect, name, found[name])] == []
 
 
 @EVERY_KIND
 def test_holdfast_migrations_has_its_documented_column(kind: str, fresh_database: Callable[[str], str]) -> None:
-    type_ = "INTEGER" if kind == "sqlite" else "BIGINT"
-    table = assert_documented(
-        fresh_database(kind), "holdfast_migrations", {"version": type_}, ("version",), {"version"}
-    )
-    assert list(table.columns) == ["version"]
+    url = migrated(fresh_database(kind))
+    table = use(url, tables)["holdfast_migrations"]
+    assert table.columns == {"version": Column("integer" if kind == "sqlite" else "bigint", required=True)}
+    assert any(primary_key(DatabaseURL.parse(url).dialect, "version").fullmatch(rule) for rule in table.rules)
 
 
 @EVERY_KIND
@@ -273,7 +242,8 @@ def test_run_of_which_nothing_is_said_has_the_documented_defaults(
     assert (row["was_forked_from"], row["priority"], row["recovery_attempts"]) == (False, 0, 0)
     said = {"workflow_uuid", "status", "name", "created_at", "updated_at"}
     preset = {"was_forked_from", "priority", "recovery_attempts"}
-    assert {column for column in WORKFLOW_STATUS.keys() - said - preset if row[column] is not None} == set()
+    documented = set(DOCUMENTED["workflow_status"]["columns"])
+    assert {column for column in documented - said - preset if row[column] is not None} == set()
 
 
 @EVERY_KIND
@@ -321,22 +291,16 @@ def test_version_names_are_unique(kind: str, fresh_database: Callable[[str], str
 
 
 @EVERY_KIND
-@pytest.mark.parametrize("name", list(INDEXES))
-def test_documented_index_of_workflow_status_is_kept(
-    kind: str, name: str, fresh_database: Callable[[str], str]
-) -> None:
-    columns, limit, unlimited = INDEXES[name]
-    [rule] = [
-        rule
-        for rule in use(migrated(fresh_database(kind)), tables)["workflow_status"].rules
-        if name in rule.split("(")[0]
-    ]
-    if kind == "mariadb":
-        assert rule == f"{name}: index ({unlimited})"
-    else:
-        _, _, after = rule.partition(f" ({columns})")
-        where = after.replace("(", "").replace(")", "").replace("::text", "")
-        assert where == ("" if limit is None else f" WHERE {limit}")
+def test_documented_indexes_of_workflow_status_are_kept(kind: str, fresh_database: Callable[[str], str]) -> None:
+    rules = use(migrated(fresh_database(kind)), tables)["workflow_status"].rules
+    for name, (columns, limit, unlimited) in INDEXES.items():
+        [rule] = [rule for rule in rules if name in rule.split("(")[0]]
+        if kind == "mariadb":
+            assert rule == f"{name}: index ({unlimited})"
+        else:
+            _, _, after = rule.partition(f" ({columns})")
+            where = after.replace("(", "").replace(")", "").replace("::text", "")
+            assert where == ("" if limit is None else f" WHERE {limit}")
 
 
 @EVERY_KIND
@@ -386,3 +350,23 @@ def test_new_version_has_a_uuid_and_both_times_from_the_clock_of_the_database(
     assert str(uuid.UUID(version.version_id)) == version.version_id
     assert version.version_timestamp == version.created_at
     assert abs(version.created_at - time.time() * 1000 - hour) < hour / 2
+
+
+@EVERY_KIND
+def test_registered_queue_has_a_uuid_and_outlives_the_process(kind: str, fresh_database: Callable[[str], str]) -> None:
+    url = fresh_database(kind)
+    with Holdfast(url, application_version="tested") as app:
+        made = app.register_queue("kept", concurrency=3)
+    assert str(uuid.UUID(made.queue_id)) == made.queue_id
+    with Holdfast(url, application_version="tested") as app:
+        assert app.retrieve_queue("kept") == made
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "mariadb"])
+def test_functions_of_sql_are_there_on_postgres_alone(kind: str, fresh_database: Callable[[str], str]) -> None:
+    async def work(manager: ConnectionManager) -> None:
+        for call in ("enqueue_workflow('w', 'q')", "send_message('r', '1')"):
+            with pytest.raises(DatabaseError, match=call.partition("(")[0]):
+                await manager.fetch(f"SELECT {call}")
+
+    use(migrated(fresh_database(kind)), work)

@@ -6,19 +6,21 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import pkgutil
 import re
 import sys
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 ROOT = Path(__file__).resolve().parents[2]
 INDEX = ROOT / "docs" / "coverage.md"
@@ -41,6 +43,7 @@ _CELL_BORDER = re.compile(r"(?<!\\)\|")
 _CODE = re.compile(r"`([^`]+)`")
 _IMPORTABLE = re.compile(r"holdfast(\.[A-Za-z_]\w*)+")
 _TEST = re.compile(r"(?P<file>(?:tests|src/holdfast/testing)/[\w/]+\.py)::(?P<path>(?:\w+::)?test_\w+)")
+_CALL = re.compile(r"(?P<call>\w+)\((?P<parameter>\w+)(?::[^=]*)?(?:= *(?P<default>.*))?\)")
 _BENCHMARK = re.compile(r"(?P<file>benchmarks/[\w/]+\.py)(?:::(?P<path>\w+))?")
 
 
@@ -128,6 +131,7 @@ def _require(condition: bool, message: str) -> None:
 def faults_of(rows: Sequence[Row], root: Path) -> Iterator[str]:
     """Say of each row what is wrong with it; *root* is where the tests that rows name are looked for."""
     yield from _repeated(rows)
+    yield from _other_parameters(rows)
     for row in rows:
         if not (row.documented and row.ours and row.shown_by):
             yield f"{row.place}: an empty cell; every row has a documented name, ours, and what shows it."
@@ -145,6 +149,33 @@ def _repeated(rows: Sequence[Row]) -> Iterator[str]:
         earlier = first.setdefault((file, row.section, row.name), row)
         if earlier is not row:
             yield f"{row.place}: {row.name!r} stands at {earlier.place} already, in the same section."
+
+
+def _other_parameters(rows: Sequence[Row]) -> Iterator[str]:
+    """Compare the parameters of a call, one a row, with the object that the call's own row of the section names."""
+    calls: dict[tuple[str, str], Any] = {}
+    for row in rows:
+        if row.kind != SHOWN:
+            continue
+        with suppress(ImportError, AttributeError):
+            if code := next(filter(_IMPORTABLE.fullmatch, _CODE.findall(row.ours)), None):
+                calls.setdefault((row.section, row.name.partition("(")[0]), pkgutil.resolve_name(code))
+        documented = _CALL.fullmatch(row.name.replace("\\|", "|"))
+        call = documented and calls.get((row.section, documented["call"]))
+        if documented and callable(call):
+            yield from _other_parameter(row, documented, inspect.signature(call).parameters)
+
+
+def _other_parameter(row: Row, documented: re.Match[str], parameters: Mapping[str, inspect.Parameter]) -> Iterator[str]:
+    ours = next(filter(None, map(_CALL.fullmatch, _CODE.findall(row.ours))), documented)
+    found = parameters.get(ours["parameter"])
+    if found is None:
+        if not any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
+            yield f"{row.place}: {ours['call']} has no parameter {ours['parameter']}, but {list(parameters)}."
+    elif documented["default"] and found.default != ast.literal_eval(documented["default"]):
+        yield f"{row.place}: {ours['parameter']} is {found.default!r} if nothing is said, not {documented['default']}."
+    elif "` required" in row.documented and found.default is not found.empty:
+        yield f"{row.place}: {ours['parameter']} is required there, and may be left out here."
 
 
 def _unreasoned(row: Row) -> Iterator[str]:
@@ -296,6 +327,20 @@ def test_coverage_check_refuses_a_faulty_row(house: Path, row: str, fault: str) 
 def test_coverage_check_refuses_a_name_twice_in_one_section(house: Path) -> None:
     rows = read_part("p.md", _page("| `x()` coroutine | `y` | not yet |", "| `x` | `z` | not yet |")).rows
     assert list(faults_of(rows, house)) == ["p.md:6: 'x' stands at p.md:5 already, in the same section."]
+
+
+@pytest.mark.parametrize(
+    ("row", "fault"),
+    [
+        ("| `reset(service_name: str)` required | `reset(name)` | tests/test_a.py::test_b |", "has no parameter name"),
+        ("| `reset(service_name: str = 'x')` | `reset(service_name)` | tests/test_a.py::test_b |", "not 'x'"),
+        ("| `reset(service_name: str)` required | `reset(service_name)` | tests/test_a.py::test_b |", None),
+    ],
+)
+def test_coverage_check_compares_parameters_with_those_of_the_code(house: Path, row: str, fault: str | None) -> None:
+    call = "| `reset()` | `holdfast.stores.CircuitBreakerStateRepository.reset` | tests/test_a.py::test_b |"
+    found = list(faults_of(read_part("p.md", _page(call, row)).rows, house))
+    assert (found == []) if fault is None else (len(found) == 1 and fault in found[0])
 
 
 def test_coverage_check_allows_a_name_twice_in_two_sections(house: Path) -> None:

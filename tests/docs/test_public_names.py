@@ -10,9 +10,13 @@ import pytest
 
 import holdfast
 import holdfast.db
+import holdfast.integrations.langgraph
+import holdfast.resilience
 import holdfast.serialize
+import holdfast.stores
 import holdfast.testing.contract
 import holdfast.testing.servers
+import holdfast.web
 from holdfast import AsyncHoldfast, Handle, Holdfast, Retry, WorkflowStatus, errors
 from holdfast.model.workflow import StartOptions, WorkflowState
 from holdfast.testing.world import VirtualWorld
@@ -34,7 +38,17 @@ def _python(pages: list[str]) -> str:
 _EXAMPLES = _python(_PAGES)
 _PROSE = "\n".join(_BLOCK.sub("", page) for page in _PAGES)
 
-MODULES = [holdfast, holdfast.db, holdfast.serialize, holdfast.testing.contract, holdfast.testing.servers]
+MODULES = [
+    holdfast,
+    holdfast.db,
+    holdfast.integrations.langgraph,
+    holdfast.resilience,
+    holdfast.serialize,
+    holdfast.stores,
+    holdfast.testing.contract,
+    holdfast.testing.servers,
+    holdfast.web,
+]
 NAMES = [(module.__name__, name) for module in MODULES for name in module.__all__]
 
 

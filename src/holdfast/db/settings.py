@@ -51,7 +51,8 @@ class Settings:
         was never analysed a plan counts as dear, and compiling it takes half a second.
 
         A session for *lookups* never walks a table or builds a hash of it: for a table that was small when the plan
-        was made, and was never analysed, PostgreSQL would go on doing so when it has a million rows.
+        was made, and was never analysed, PostgreSQL would go on doing so when it has a million rows. Its plans are the
+        same whatever the values are, so they are made once: to make one for each batch takes longer than to run it.
         """
         told = {"application_name": self.application_name}
         if self.longest_pause is not None and self.prepared:
@@ -61,6 +62,7 @@ class Settings:
             told |= {"tcp_keepalives_count": "3", "jit": "off"}
         if self.lookups and self.prepared:  # a pooler between us and the server may not pass these on
             told |= {"enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off", "jit": "off"}
+            told |= {"plan_cache_mode": "force_generic_plan"}
         return told
 
     @property

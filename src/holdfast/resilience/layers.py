@@ -6,15 +6,14 @@ Each layer is a function that takes a call and returns a call with the same argu
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import functools
 import logging
-import threading
 import time
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from holdfast.core.retry import wait_before_retry
 from holdfast.errors import CallTimeout, CircuitOpen
+from holdfast.resilience.spare_threads import SpareThreads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -46,34 +45,29 @@ def timed(call: Call, name: str, limit: float, *, is_async: bool) -> Call:
 
         return within
 
+    threads = SpareThreads(f"holdfast-call-{name}")
+
     @functools.wraps(call)
     def within_thread(*args: Any, **kwargs: Any) -> Any:
-        return _on_thread(functools.partial(call, *args, **kwargs), name, limit)
+        ended = False
+
+        def work() -> Any:
+            nonlocal ended
+            try:
+                return call(*args, **kwargs)
+            finally:
+                ended = True
+
+        try:
+            return threads.run(work, limit)
+        except TimeoutError as error:
+            if ended:  # the call's own
+                raise
+            raise CallTimeout(
+                f"A call of {name!r} took longer than its timeout of {limit:g} s; its thread was left behind."
+            ) from error
 
     return within_thread
-
-
-def _on_thread(call: Callable[[], Any], name: str, limit: float) -> Any:
-    outcome: list[tuple[Any, BaseException | None]] = []
-    context = contextvars.copy_context()
-
-    def work() -> None:
-        try:
-            outcome.append((context.run(call), None))
-        except BaseException as error:  # noqa: BLE001 -- raised again in the caller's thread
-            outcome.append((None, error))
-
-    thread = threading.Thread(target=work, name=f"holdfast-call-{name}", daemon=True)
-    thread.start()
-    thread.join(limit)
-    if not outcome:
-        raise CallTimeout(
-            f"A call of {name!r} took longer than its timeout of {limit:g} s; its thread was left behind."
-        )
-    value, error = outcome[0]
-    if error is not None:
-        raise error
-    return value
 
 
 def pause(policy: Retry, attempt: int, error: Exception, draw: float) -> float | None:

@@ -47,18 +47,25 @@ class Protection:
     park: Park | None = None
     once: Once | None = None
     asking: Callable[..., Ask] | None = None
+    replays: Callable[..., None] | None = None
 
     def around(self, function: Call) -> Call:
         """Return *function* with all its layers."""
         is_async = inspect.iscoroutinefunction(function)
-        call = function
+        call = self.attempts(function, is_async=is_async)
+        if self.replays is not None:
+            self.replays(call, is_async=is_async)
+        return functools.wraps(function)(self.around_attempts(call, is_async=is_async))
+
+    def attempts(self, call: Call, *, is_async: bool) -> Call:
+        """Return *call* with the inner layers: it tries, and gives up, by itself."""
         if self.timeout is not None:
             call = layers.timed(call, self.name, seconds(self.timeout), is_async=is_async)
         if self.breaker is not None:
             call = self.breaker(call)
         if self.retry is not None:
             call = layers.retried(call, self.retry, self.world, is_async=is_async)
-        return functools.wraps(function)(self.around_attempts(call, is_async=is_async))
+        return call
 
     def around_attempts(self, call: Call, *, is_async: bool) -> Call:
         """Return *call*, which tries and gives up by itself, with the outer layers."""

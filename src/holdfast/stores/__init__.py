@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from holdfast.errors import NotFoundError, StorageError
     from holdfast.stores.breakers import (
         CircuitBreakerChange,
         CircuitBreakerCloseAttempt,
@@ -58,6 +59,22 @@ if TYPE_CHECKING:
     from holdfast.stores.executions.memory import InMemoryExecutionStore
     from holdfast.stores.executions.store import Execution, ExecutionStatus, ExecutionStore
     from holdfast.stores.factory import StoreFactory
+    from holdfast.stores.flow.asking import WaitingForInput, ask, pause_until
+    from holdfast.stores.flow.backend import CheckpointBackend
+    from holdfast.stores.flow.file import FileCheckpointBackend
+    from holdfast.stores.flow.memory import InMemoryCheckpointBackend
+    from holdfast.stores.flow.model import (
+        CheckpointBehavior,
+        CheckpointStatus,
+        FlowCheckpoint,
+        NodeCheckpointState,
+        PendingInputContext,
+    )
+    from holdfast.stores.flow.opening import from_url
+    from holdfast.stores.flow.redis import RedisCheckpointBackend
+    from holdfast.stores.flow.sql import MySQLCheckpointBackend, PostgresCheckpointBackend, SQLiteCheckpointBackend
+    from holdfast.stores.flow.steps import aresume, arun_steps, resume, run_steps
+    from holdfast.stores.flow.verbs import CheckpointClaim
     from holdfast.stores.idempotency.blocking import SyncIdempotencyStore
     from holdfast.stores.idempotency.database import DBIdempotencyStore
     from holdfast.stores.idempotency.entry import Claim, ClaimState, IdempotencyEntry
@@ -89,6 +106,10 @@ __all__ = [
     "AsyncRedisDLQRepository",
     "AsyncSQLCircuitBreakerStateRepository",
     "AsyncSQLFailedOperationRepository",
+    "CheckpointBackend",
+    "CheckpointBehavior",
+    "CheckpointClaim",
+    "CheckpointStatus",
     "CheckpointStore",
     "CircuitBreakerChange",
     "CircuitBreakerCloseAttempt",
@@ -117,16 +138,25 @@ __all__ = [
     "FailedOperationPage",
     "FailedOperationRepository",
     "FailedOperationStatus",
+    "FileCheckpointBackend",
+    "FlowCheckpoint",
     "IdempotencyEntry",
     "IdempotencyStore",
     "IdempotentExecutor",
+    "InMemoryCheckpointBackend",
     "InMemoryCircuitBreakerStateRepository",
     "InMemoryExecutionStore",
     "InMemoryFailedOperationRepository",
     "InMemoryIdempotencyStore",
     "Lease",
+    "MySQLCheckpointBackend",
+    "NodeCheckpointState",
+    "NotFoundError",
     "OpenTime",
+    "PendingInputContext",
     "PersistentDLQ",
+    "PostgresCheckpointBackend",
+    "RedisCheckpointBackend",
     "RedisCircuitBreakerStateRepository",
     "RedisDLQRepository",
     "RedisIdempotencyStore",
@@ -138,7 +168,9 @@ __all__ = [
     "SQLFailedOperationRepository",
     "SQLLockStore",
     "SQLTaskQueue",
+    "SQLiteCheckpointBackend",
     "SqliteEventStoreBackend",
+    "StorageError",
     "StoreFactory",
     "StoredEvent",
     "SyncCheckpointStore",
@@ -155,6 +187,14 @@ __all__ = [
     "TaskQueue",
     "TaskStatus",
     "TaskWorker",
+    "WaitingForInput",
+    "aresume",
+    "arun_steps",
+    "ask",
+    "from_url",
+    "pause_until",
+    "resume",
+    "run_steps",
 ]
 
 # Where each public name is defined; the type checker reads the imports above instead.
@@ -233,11 +273,37 @@ _HOMES = {
     "ClaimState": "idempotency.entry",
     "Claim": "idempotency.entry",
     "RedisLink": "redis",
+    "CheckpointBackend": "flow.backend",
+    "CheckpointClaim": "flow.verbs",
+    "CheckpointBehavior": "flow.model",
+    "CheckpointStatus": "flow.model",
+    "FlowCheckpoint": "flow.model",
+    "NodeCheckpointState": "flow.model",
+    "PendingInputContext": "flow.model",
+    "FileCheckpointBackend": "flow.file",
+    "InMemoryCheckpointBackend": "flow.memory",
+    "RedisCheckpointBackend": "flow.redis",
+    "SQLiteCheckpointBackend": "flow.sql",
+    "PostgresCheckpointBackend": "flow.sql",
+    "MySQLCheckpointBackend": "flow.sql",
+    "from_url": "flow.opening",
+    "run_steps": "flow.steps",
+    "arun_steps": "flow.steps",
+    "resume": "flow.steps",
+    "aresume": "flow.steps",
+    "ask": "flow.asking",
+    "pause_until": "flow.asking",
+    "WaitingForInput": "flow.asking",
 }
+
+
+_ERRORS = frozenset({"NotFoundError", "StorageError"})  # the document's names, beside the calls that raise them
 
 
 def __getattr__(name: str) -> Any:
     """Load a store when somebody asks for it: a program uses two or three of them."""
+    if name in _ERRORS:
+        return getattr(import_module("holdfast.errors"), name)
     if name in _HOMES:
         return getattr(import_module(f"holdfast.stores.{_HOMES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from holdfast.errors import MisuseError
 from holdfast.stores import tokens
 
 if TYPE_CHECKING:
@@ -22,7 +23,11 @@ class Blocking:
 
     def _call(self, work: Coroutine[Any, Any, T]) -> T:
         """Do *work* on the loop and return its result; a token it has obtained is held by the calling thread."""
-        result, held = self._portal.call(_with_tokens(work))
+        try:
+            result, held = self._portal.call(_with_tokens(work))
+        except MisuseError:
+            work.close()  # the portal may have refused to begin it
+            raise
         if held is not tokens.all_held():
             tokens.take_over(held)
         return result

@@ -156,6 +156,10 @@ class DatabaseStores:
             return sql.MySQLCheckpointBackend(url.secret_text(), **surroundings)
         return sql.SQLiteCheckpointBackend(url.secret_text(), **surroundings)
 
+    def of_class(self, make: Callable[..., S], **more: Any) -> S:
+        """Return the store of a class that this does not name, made with *more* when it is first asked for."""
+        return self._one(make, **more)
+
     def _one(self, make: Callable[..., S], **more: Any) -> S:
         with self._making:
             if make not in self._made:

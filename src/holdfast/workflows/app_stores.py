@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from holdfast.stores.checkpoints.blocking import SyncCheckpointStore
     from holdfast.stores.checkpoints.database import DBCheckpointStore
     from holdfast.stores.database import DatabaseStores
-    from holdfast.stores.dead_letters.queue import DBDeadLetterQueue
-    from holdfast.stores.dead_letters.queue_blocking import SyncDeadLetterQueue
     from holdfast.stores.events.blocking import SyncEventStore
     from holdfast.stores.events.store import DBEventStoreBackend
     from holdfast.stores.executions.blocking import SyncExecutionStore
@@ -24,6 +22,7 @@ if TYPE_CHECKING:
     from holdfast.stores.locks.database import SQLLockStore
     from holdfast.stores.tasks.blocking import SyncTaskQueue
     from holdfast.stores.tasks.database import SQLTaskQueue
+    from holdfast.workflows.dead_letters_face import AsyncDeadLetters, DeadLetters
     from holdfast.workflows.engine import Engine
 
 
@@ -76,11 +75,11 @@ class AppStores:
         return SyncLockStore(_stores(self._engine).locks, self._portal)
 
     @property
-    def dead_letters(self) -> SyncDeadLetterQueue:
-        """Failed work, kept to be tried again."""
-        from holdfast.stores.dead_letters.queue_blocking import SyncDeadLetterQueue  # noqa: PLC0415 -- as above
+    def dead_letters(self) -> DeadLetters:
+        """Failed work, kept to be replayed."""
+        from holdfast.workflows.dead_letters_face import DeadLetters  # noqa: PLC0415 -- as above
 
-        return SyncDeadLetterQueue(_stores(self._engine).dead_letters, self._portal)
+        return DeadLetters(_dead_letters(self._engine), self._portal)
 
     @property
     def breakers(self) -> SQLCircuitBreakerStateRepository:
@@ -131,9 +130,9 @@ class AsyncAppStores:
         return _stores(self._engine).locks
 
     @property
-    def dead_letters(self) -> DBDeadLetterQueue:
-        """Failed work, kept to be tried again."""
-        return _stores(self._engine).dead_letters
+    def dead_letters(self) -> AsyncDeadLetters:
+        """Failed work, kept to be replayed."""
+        return _dead_letters(self._engine)
 
     @property
     def breakers(self) -> AsyncSQLCircuitBreakerStateRepository:
@@ -149,3 +148,8 @@ class AsyncAppStores:
 def _stores(engine: Engine) -> DatabaseStores:
     engine.check_launched()
     return engine.stores
+
+
+def _dead_letters(engine: Engine) -> AsyncDeadLetters:
+    engine.check_launched()
+    return engine.dead_letters

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, overload
 from holdfast.errors import MisuseError
 from holdfast.workflows.cancel_token import CancelToken
 from holdfast.workflows.configuration import Settings, engine_settings, read_configuration
+from holdfast.workflows.dead_letters_handlers import ReplayHandlers, letter_domain
 from holdfast.workflows.engine import Engine
 from holdfast.workflows.functions import Step
-from holdfast.workflows.guarding import Guarded, Guarding, step_protection
+from holdfast.workflows.guarding import Guarded, Guarding, step_letter_domain, step_protection
 from holdfast.workflows.place import StepPlace, here
 from holdfast.workflows.queues.settings import check_name as check_queue_name
 from holdfast.workflows.registry import (
@@ -42,7 +43,7 @@ R = TypeVar("R")
 F = TypeVar("F", bound="Callable[..., Any]")
 
 
-class Application(TransactionDecorator, Guarding, ABC):
+class Application(TransactionDecorator, Guarding, ReplayHandlers, ABC):
     """What both colours have in common: settings, registration, and where the running code stands."""
 
     def __init__(self, url: str | os.PathLike[str] | None = None, **settings: Unpack[Settings]) -> None:
@@ -181,7 +182,14 @@ class Application(TransactionDecorator, Guarding, ABC):
             )
         self._engine.registry.add_instance(type(instance).__qualname__, config_name, instance)
 
-    def _define(self, function: Any, name: str | None, retry: Retry | None, max_recovery_attempts: int) -> Definition:
+    def _define(
+        self,
+        function: Any,
+        name: str | None,
+        retry: Retry | None,
+        max_recovery_attempts: int,
+        dead_letter: bool | str | None,
+    ) -> Definition:
         binds, plain = binds_to(function)
         definition = Definition(
             name=checked_name(name, plain),
@@ -192,6 +200,7 @@ class Application(TransactionDecorator, Guarding, ABC):
             binds=binds,
             max_recovery_attempts=max_recovery_attempts,
             retry=retry,
+            dead_letter=letter_domain(self._engine, dead_letter),
         )
         self._engine.registry.add_workflow(definition)
         return definition
@@ -204,6 +213,7 @@ class Application(TransactionDecorator, Guarding, ABC):
         definition = StepDefinition(
             name=named,
             protection=step_protection(self._engine, named, guarded),
+            dead_letter=step_letter_domain(named, guarded),
             function=plain,
             is_async=is_coroutine_function(plain),
             codec=self._engine.payloads.codec(plain),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict, get_args
 
 from holdfast.errors import ConfigurationError
 from holdfast.model.workflow import Duration, seconds
 from holdfast.model.world import RealWorld, World
+from holdfast.resilience.letters import DEFAULT_BYTES
 from holdfast.serialize import Serialization
-from holdfast.workflows.engine_settings import EngineSettings
+from holdfast.workflows.engine_settings import DeadLetterPolicy, EngineSettings
 from holdfast.workflows.parking import PUT_AWAY_AFTER
 
 if TYPE_CHECKING:
@@ -50,6 +51,9 @@ class Settings(TypedDict, total=False):
     max_runs: int
     put_away_after: Duration
     notify: bool
+    dead_letters: DeadLetterPolicy
+    mask_fields: Sequence[str]
+    dead_letter_bytes: int
     world: World | None
     clock_offset_ms: str | None
 
@@ -74,6 +78,9 @@ def engine_settings(
     max_runs: int = 20_000,
     put_away_after: Duration = PUT_AWAY_AFTER,
     notify: bool = True,
+    dead_letters: DeadLetterPolicy = "exhausted",
+    mask_fields: Sequence[str] = (),
+    dead_letter_bytes: int = DEFAULT_BYTES,
     world: World | None = None,
     clock_offset_ms: str | None = None,
 ) -> EngineSettings:
@@ -84,6 +91,8 @@ def engine_settings(
         raise ConfigurationError("max_workflow_threads and max_runs must be at least 1.")
     if seconds(put_away_after) <= 0:
         raise ConfigurationError(f"put_away_after must be more than 0 seconds, not {put_away_after}.")
+    if dead_letters not in get_args(DeadLetterPolicy):
+        raise ConfigurationError(f'dead_letters is "exhausted" or "errors", not {dead_letters!r}.')
     return EngineSettings(
         url=resolve_url(url, name),
         name=name,
@@ -97,6 +106,9 @@ def engine_settings(
         max_runs=max_runs,
         put_away_after=seconds(put_away_after),
         notify=notify,
+        dead_letters=dead_letters,
+        mask_fields=_fields(mask_fields),
+        dead_letter_bytes=dead_letter_bytes,
         connection={
             "pool_size": pool_size,
             "pool_timeout": seconds(pool_timeout),
@@ -108,6 +120,12 @@ def engine_settings(
         world=world or RealWorld(),
         clock_offset_ms=clock_offset_ms,
     )
+
+
+def _fields(names: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(names, str):
+        raise ConfigurationError(f"mask_fields are several names, not one text: pass [{names!r}].")
+    return tuple(names)
 
 
 def resolve_url(url: str | os.PathLike[str] | None, name: str) -> str:

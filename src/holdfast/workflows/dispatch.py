@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from holdfast.db.queries import Queries
-    from holdfast.db.session import Transaction
+    from holdfast.db.session import Row, Transaction
     from holdfast.model.queue import Queue
     from holdfast.model.world import World
     from holdfast.workflows.beats import Identity
@@ -105,6 +105,7 @@ class Dispatch:
         wakes: Wakes,
         *,
         taken_over: Callable[[Sequence[tuple[str, str]]], Awaitable[None]],
+        give_up: Callable[[Row], Awaitable[None]],
         capacity: int,
         listens: frozenset[str] | None = None,
         hints: Hints | None = None,
@@ -126,7 +127,7 @@ class Dispatch:
         self._claims = Claims(queues, identity, versions, registry, world)
         self._trial = Trial(world, identity.lease)
         self._launching = Launching(
-            queues.manager, queries, registry, runner, own, self._trial, self._wake_from_anywhere, taken_over
+            queues.manager, queries, registry, runner, own, self._trial, self._wake_from_anywhere, taken_over, give_up
         )
         self._timers: set[asyncio.Task[None]] = set()
         self._queues: dict[str, Queue] = {}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from holdfast import faults
+from holdfast.errors import Superseded
 from holdfast.workflows.facts import STARTED, Existing
 from holdfast.workflows.parking import Wait
 from holdfast.workflows.ticket import Call, Ticket
@@ -57,13 +58,18 @@ class Durable:
         attempts = self._engine.attempts
 
         async def produce(operation: Operation) -> Any:
-            if step.protection is None:
+            if step.protection is None and step.dead_letter is None:
                 return await attempts.run(step, operation, lambda: step.function(*arguments, **keywords))
 
             async def tried(*args: Any, **kwargs: Any) -> Any:
-                return await attempts.run(step, operation, lambda: step.function(*args, **kwargs))
+                try:
+                    return await attempts.run(step, operation, lambda: step.function(*args, **kwargs))
+                except Exception as error:
+                    self._keep(step, operation, error, args, kwargs)
+                    raise
 
-            return await step.protection.around_attempts(tried, is_async=True)(*arguments, **keywords)
+            call = tried if step.protection is None else step.protection.around_attempts(tried, is_async=True)
+            return await call(*arguments, **keywords)
 
         return await self._recorder.do(place, step.name, mark, step.codec, produce)
 
@@ -75,15 +81,32 @@ class Durable:
         attempts = self._engine.attempts
 
         def produce(operation: Operation) -> Any:
-            if step.protection is None:
+            if step.protection is None and step.dead_letter is None:
                 return attempts.run_blocking(step, operation, lambda: step.function(*arguments, **keywords))
 
             def tried(*args: Any, **kwargs: Any) -> Any:
-                return attempts.run_blocking(step, operation, lambda: step.function(*args, **kwargs))
+                try:
+                    return attempts.run_blocking(step, operation, lambda: step.function(*args, **kwargs))
+                except Exception as error:
+                    self._keep(step, operation, error, args, kwargs)
+                    raise
 
-            return step.protection.around_attempts(tried, is_async=False)(*arguments, **keywords)
+            call = tried if step.protection is None else step.protection.around_attempts(tried, is_async=False)
+            return call(*arguments, **keywords)
 
         return self._recorder.do_blocking(place, step.name, mark, step.codec, produce)
+
+    def _keep(
+        self,
+        step: StepDefinition,
+        operation: Operation,
+        error: Exception,
+        arguments: tuple[Any, ...],
+        keywords: dict[str, Any],
+    ) -> None:
+        """Have a step that failed for good kept as a dead letter, if it says so, in the commit of its record."""
+        if step.dead_letter is not None and not isinstance(error, Superseded):
+            self._engine.step_letters.note(operation, step.dead_letter, error, arguments, keywords)
 
     async def start_child(self, place: WorkflowPlace, call: Call) -> Ticket:
         """Start a child, or find the one that was started.

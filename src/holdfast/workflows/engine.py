@@ -22,8 +22,10 @@ from holdfast.errors import (
     NotInitialized,
     Superseded,
 )
+from holdfast.resilience.letters import Contents
 from holdfast.stores.database import DatabaseStores
 from holdfast.workflows.beats import Beats, Identity
+from holdfast.workflows.dead_letters_facts import ErrorLetters, GivingUp
 from holdfast.workflows.deadlines import Deadlines
 from holdfast.workflows.dispatch import Dispatch
 from holdfast.workflows.durable import Durable
@@ -57,6 +59,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from holdfast.model.workflow import Duration
+    from holdfast.resilience.handlers import Handlers
+    from holdfast.workflows.dead_letters import RunLetters
+    from holdfast.workflows.dead_letters_face import AsyncDeadLetters
+    from holdfast.workflows.dead_letters_facts import StepLetters
+    from holdfast.workflows.dead_letters_replay import RunReplays
+    from holdfast.workflows.dead_letters_service import ReplayService
     from holdfast.workflows.engine_settings import EngineSettings
     from holdfast.workflows.guards import Guards
     from holdfast.workflows.retention import Retention
@@ -97,6 +105,9 @@ class Engine:
         self.retention_interval: Duration = RETENTION_INTERVAL
         self.declared = Declared(self.registry)
         self.hearers: list[Callable[[], None]] = []  # called for every hint from another process
+        self._run_letters: RunLetters | None = None
+        self._step_letters: StepLetters | None = None
+        self._replays: ReplayService | None = None
 
     @cached_property
     def guards(self) -> Guards:
@@ -104,6 +115,60 @@ class Engine:
         from holdfast.workflows.guards import Guards  # noqa: PLC0415 -- what is not used is not loaded
 
         return Guards(self)
+
+    @cached_property
+    def handlers(self) -> Handlers:
+        """Who replays dead letters of which domain."""
+        from holdfast.resilience.handlers import Handlers  # noqa: PLC0415 -- what is not used is not loaded
+
+        return Handlers()
+
+    @cached_property
+    def run_replays(self) -> RunReplays:
+        """What lets runs go on that dead letters were made of."""
+        from holdfast.workflows.dead_letters_replay import RunReplays  # noqa: PLC0415 -- as above
+
+        return RunReplays(self)
+
+    @property
+    def dead_letters(self) -> AsyncDeadLetters:
+        """The dead letters, from launch to close."""
+        from holdfast.workflows.dead_letters_face import AsyncDeadLetters  # noqa: PLC0415 -- as above
+
+        return self.stores.of_class(AsyncDeadLetters, contents=self._contents(), find=self.run_replays.handler_of)
+
+    @property
+    def run_letters(self) -> RunLetters:
+        """What makes dead letters of runs, in the transactions that end them."""
+        from holdfast.workflows.dead_letters import RunLetters  # noqa: PLC0415 -- as above
+
+        if self._run_letters is None:
+            settings = self.settings
+            self._run_letters = RunLetters(
+                self.manager,
+                schema=settings.schema,
+                clock_offset_ms=settings.clock_offset_ms,
+                world=settings.world,
+                contents=self._contents(),
+                delay_of=self.handlers.delay_of,
+            )
+        return self._run_letters
+
+    @property
+    def step_letters(self) -> StepLetters:
+        """What makes dead letters of steps, beside their records."""
+        from holdfast.workflows.dead_letters_facts import StepLetters  # noqa: PLC0415 -- as above
+
+        if self._step_letters is None:
+            self._step_letters = StepLetters(self.payloads, self.run_letters, self._letter_made)
+        return self._step_letters
+
+    def _contents(self) -> Contents:
+        return Contents.of(self.settings.mask_fields, self.settings.dead_letter_bytes)
+
+    def _letter_made(self) -> None:
+        if self._replays is not None:
+            self.on_loop(self._replays.wake)
 
     @property
     def launched(self) -> bool:
@@ -148,6 +213,17 @@ class Engine:
         self._dispatch.start()
         self._keeper.start()
         await self.wakeups.start()
+        self._start_replays()
+
+    def _start_replays(self) -> None:
+        if "handlers" not in self.__dict__ or not self.handlers.automatic:
+            return
+        from holdfast.workflows.dead_letters_service import ReplayService  # noqa: PLC0415 -- as above
+
+        letters, find = self.dead_letters, self.run_replays.handler_of
+        domains = list(self.handlers.automatic)
+        self._replays = ReplayService(letters, letters.replayer, find, domains, self.settings.world)
+        self._replays.start()
 
     async def _open(self, schema: str) -> None:
         await self._migrate(schema)
@@ -225,6 +301,7 @@ class Engine:
             self._due_in,
             self._told_ended,
             self.on_loop,
+            ErrorLetters(self.queries, self.payloads, lambda: self.run_letters, self._letter_made),
         )
         self.wakes = Wakes(self.manager, parking, self.work_released)
         self.parker = Parker(
@@ -262,10 +339,16 @@ class Engine:
             self.deadlines,
             self.wakes,
             taken_over=self.streams.throw_leftovers,
+            give_up=self._giving_up().give_up,
             capacity=settings.max_runs,
             listens=self.listens,
             hints=self.wakeups,
             slots=self._ticker.heard,
+        )
+
+    def _giving_up(self) -> GivingUp:
+        return GivingUp(
+            self.manager, self.queries, self.payloads, self.registry, lambda: self.run_letters, self._letter_made
         )
 
     def _firing(self) -> Firing:
@@ -308,6 +391,8 @@ class Engine:
             return
         self.closing = True
         await self.wakeups.stop()
+        if self._replays is not None:
+            await self._replays.stop()
         await self._ticker.stop()
         await self._dispatch.stop()
         await self._keeper.stop()
@@ -330,6 +415,9 @@ class Engine:
         self.hearers.clear()
         if "guards" in self.__dict__:
             await self.guards.close()
+        self._run_letters = self._step_letters = self._replays = None
+        if "handlers" in self.__dict__:
+            self.handlers.close()
         await self.stores.close()
         await self.pipeline.close()
         await self.manager.close()

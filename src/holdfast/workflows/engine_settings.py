@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from holdfast.model.world import RealWorld, World
+from holdfast.resilience.letters import DEFAULT_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.serialize import Serialization
+
+DeadLetterPolicy = Literal["exhausted", "errors"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +32,9 @@ class EngineSettings:
     max_runs: int
     put_away_after: float
     notify: bool
+    dead_letters: DeadLetterPolicy = "exhausted"
+    mask_fields: tuple[str, ...] = ()
+    dead_letter_bytes: int = DEFAULT_BYTES
     connection: dict[str, Any] = field(default_factory=dict)
     world: World = field(default_factory=RealWorld)
     clock_offset_ms: str | None = None

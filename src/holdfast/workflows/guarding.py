@@ -60,6 +60,7 @@ class Guarding:
         *,
         retry: Retry | None = None,
         timeout: Duration | None = None,
+        replay_on_close: bool = False,
         **guarded: Unpack[Guarded],
     ) -> Callable[[Callable[P, R]], Callable[P, R]]:
         """Guard every call of a function, sync or async; as ``@app.protect("stripe", retry=Retry(), timeout=10)``.
@@ -68,13 +69,21 @@ class Guarding:
         *idempotency_key*, a text or a function of the arguments, there is one call for each key. With *dead_letter*
         what failed for good is kept with its arguments, under *name* or the domain that is given. *retry* tries again.
         The *breaker* is the one called *name*; another by name or object, or False for none. *timeout* is for each try.
+
+        With *replay_on_close* the dead letters of this function are replayed when the breaker closes.
         """
-        protection = protection_of(self._engine, name, retry, timeout, guarded)
+        protection = protection_of(self._engine, name, retry, timeout, guarded, replay_on_close=replay_on_close)
         return protection.around
 
 
 def protection_of(
-    engine: Engine, name: str, retry: Retry | None, timeout: Duration | None, guarded: Guarded
+    engine: Engine,
+    name: str,
+    retry: Retry | None,
+    timeout: Duration | None,
+    guarded: Guarded,
+    *,
+    replay_on_close: bool = False,
 ) -> Protection:
     """Return the layers that were asked for."""
     from holdfast.resilience.protect import NO_FALLBACK  # noqa: PLC0415 -- what is not used is not loaded
@@ -87,14 +96,24 @@ def protection_of(
         fallback=guarded.get("fallback", NO_FALLBACK),
         dead_letter=guarded.get("dead_letter", False),
         idempotency_key=guarded.get("idempotency_key"),
+        replay_on_close=replay_on_close,
     )
 
 
 def step_protection(engine: Engine, name: str, guarded: Guarded) -> Protection | None:
-    """Return the layers of a step besides its attempts; None if it has none."""
-    if not guarded:
+    """Return the layers of a step besides its attempts; None if it has none.
+
+    Its dead letter is none of them: it is written in the commit of the step's record.
+    """
+    if not guarded.keys() - {"dead_letter"}:
         return None
-    return protection_of(engine, name, None, None, {"breaker": None, **guarded})
+    return protection_of(engine, name, None, None, {"breaker": None, **guarded, "dead_letter": False})
 
 
-__all__ = ["Guarded", "Guarding", "protection_of", "step_protection"]
+def step_letter_domain(name: str, guarded: Guarded) -> str | None:
+    """Return the domain of the dead letters of a step; None if there are to be none."""
+    dead_letter = guarded.get("dead_letter", False)
+    return name if dead_letter is True else dead_letter or None
+
+
+__all__ = ["Guarded", "Guarding", "protection_of", "step_letter_domain", "step_protection"]

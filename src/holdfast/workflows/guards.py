@@ -7,10 +7,12 @@ import inspect
 import threading
 from typing import TYPE_CHECKING, Any, Unpack
 
-from holdfast.errors import CannotSerialize, ConfigurationError, MisuseError
+from holdfast.errors import ConfigurationError, MisuseError
 from holdfast.resilience.breaker import CircuitBreaker
 from holdfast.resilience.keyed import KeyedBreakers
+from holdfast.resilience.letters import make_letter
 from holdfast.resilience.protect import Protection
+from holdfast.resilience.replays import ReplaysOnClose
 from holdfast.resilience.sharing import Later, Place
 
 if TYPE_CHECKING:
@@ -33,11 +35,15 @@ class Guards:
         self._breakers: dict[str, tuple[CircuitBreaker | KeyedBreakers, Mapping[str, Any]]] = {}
         self._lock = threading.Lock()
         self._heard: AsyncSQLCircuitBreakerStateRepository | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
         self._executor: tuple[Any, IdempotentExecutor] | None = None
         self._letters: tuple[Any, AsyncSQLFailedOperationRepository] | None = None
 
     async def close(self) -> None:
         """End what was opened; breakers stand alone until the next launch."""
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         executor, self._executor = self._executor, None
         if executor is not None:
             await executor[1].close()
@@ -105,14 +111,17 @@ class Guards:
         breaker: bool | str | CircuitBreaker | None,
         dead_letter: bool | str,
         idempotency_key: str | Callable[..., str] | None,
+        replay_on_close: bool,
         **layers: Any,
     ) -> Protection:
         """Return the layers that the options of ``protect`` describe."""
         domain = name if dead_letter is True else dead_letter
+        guard = self._named(name, breaker)
         return Protection(
             name=name,
             world=self._engine.settings.world,
-            breaker=self._named(name, breaker),
+            breaker=guard,
+            replays=self._replays(name, domain, guard) if replay_on_close else None,
             park=self._park(name, domain) if domain else None,
             once=self._once(name, idempotency_key) if idempotency_key is not None else None,
             asking=self.asking,
@@ -125,6 +134,36 @@ class Guards:
         if breaker is True:
             return self.breaker(name)
         return self.breaker(breaker) if isinstance(breaker, str) else breaker
+
+    def _replays(self, name: str, domain: str | bool, breaker: CircuitBreaker | None) -> Callable[..., None]:
+        if breaker is None or not isinstance(domain, str):
+            raise ConfigurationError(f"replay_on_close of {name!r} needs a breaker that closes, and dead_letter.")
+
+        def listen(call: Call, *, is_async: bool) -> None:
+            replays = ReplaysOnClose(
+                name,
+                domain,
+                breaker,
+                call,
+                self._dead_letters,
+                self._start,
+                self._engine.settings.world,
+                is_async=is_async,
+            )
+            breaker.listen(replays.heard)
+
+        return listen
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do *work* on the loop of the application, while it is launched."""
+
+        def start() -> None:
+            task = asyncio.ensure_future(work)
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+        if not self._engine.launched or not self._engine.on_loop(start):
+            work.close()
 
     def asking(self, *, is_async: bool) -> Ask:
         """Return how a protected function reaches the loop of the application."""
@@ -146,13 +185,8 @@ class Guards:
 
     def _park(self, name: str, domain: str) -> Park:
         async def park(error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            call = {"positionalArgs": list(args), "namedArgs": kwargs}
-            letters, kind, message = self._dead_letters(), type(error).__name__, str(error)
-            try:
-                await letters.create(domain, kind, message, request_data=call, metadata={"protect": name})
-            except CannotSerialize as misfit:
-                told = {"protect": name, "arguments_not_kept": str(misfit)}
-                await letters.create(domain, kind, message, metadata=told)
+            letters: Any = self._dead_letters()  # its create has more parameters than a protocol can say
+            await make_letter(letters, domain, error, args, kwargs, metadata={"protect": name})
 
         return park
 

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from holdfast import faults
 from holdfast.errors import SerializationError
-from holdfast.model.workflow import History, Recorded, WorkflowStatus
+from holdfast.model.workflow import History, Recorded
 from holdfast.workflows.release import Releases
-from holdfast.workflows.results import exhausted
 from holdfast.workflows.run import Run
 from holdfast.workflows.trial import is_suspect
 
@@ -29,7 +28,8 @@ logger = logging.getLogger("holdfast.dispatch")
 class Launching:
     """Begins what was claimed. *own* makes a run one of the engine's; *over* is called when the one on trial ends.
 
-    *taken_over* is called with the ids and tokens of runs that were executed before, ere they go on.
+    *taken_over* is called with the ids and tokens of runs that were executed before, ere they go on; *give_up* with the
+    rows of those that are over their cap, and are not begun.
     """
 
     def __init__(
@@ -42,6 +42,7 @@ class Launching:
         trial: Trial,
         over: Callable[[], None],
         taken_over: Callable[[Sequence[tuple[str, str]]], Awaitable[None]],
+        give_up: Callable[[Row], Awaitable[None]],
     ) -> None:
         self._manager = manager
         self._queries = queries
@@ -51,12 +52,14 @@ class Launching:
         self._trial = trial
         self._over = over
         self._taken_over = taken_over
+        self._give_up = give_up
         self._releases = Releases(manager, queries)
 
     async def begin(self, claimed: Sequence[Row], caps: Mapping[str, int], *, idle: bool) -> list[Run]:
         """Begin what was claimed, in this order, one suspect at most; return the runs that are under way."""
         faults.point("run.claimed")
-        rows, back = self._trial.sort(claimed, caps, idle=idle)
+        over = [row for row in claimed if row["recovery_attempts"] > caps[row["name"]]]
+        rows, back = self._trial.sort([row for row in claimed if row not in over], caps, idle=idle)
         if back:
             await self._releases.hand_back([(row["workflow_uuid"], row["owner_xid"]) for row in back])
         before = [(row["workflow_uuid"], row["owner_xid"]) for row in rows if row["executions"] > 1]
@@ -65,6 +68,8 @@ class Launching:
             await self._taken_over(before)
         faults.point("run.loaded")
         begun = [await self._launch(row, histories.get(row["workflow_uuid"]), caps[row["name"]]) for row in rows]
+        for row in over:
+            await self._give_up(row)
         return [run for run in begun if run is not None]
 
     async def _histories(self, ids: list[str]) -> dict[str, History]:
@@ -88,23 +93,7 @@ class Launching:
             history.next_position = max(history.next_position, row["function_id"] + 1)
         return histories
 
-    async def _give_up(self, row: Row) -> None:
-        """Write the cause beside the status, for whoever looks at the run later."""
-        error = exhausted(row["workflow_uuid"], row["recovery_attempts"], row["executor_id"])
-        logger.error("%s", error)
-        text, format_ = self._runner.payloads.dump_error(error)
-        await self._manager.execute(
-            self._queries["run_exhausted"],
-            id=row["workflow_uuid"],
-            token=row["owner_xid"],
-            error=text,
-            serialization=format_,
-        )
-
     async def _launch(self, row: Row, history: History | None, cap: int) -> Run | None:
-        if row["status"] == WorkflowStatus.MAX_RECOVERY_ATTEMPTS_EXCEEDED:
-            await self._give_up(row)
-            return None
         definition = self._registry.workflows[row["name"]]
         run = Run(
             definition,

@@ -5,7 +5,6 @@ They are written as ``text()`` with named parameters, which SQLAlchemy spells fo
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ from sqlalchemy import Connection, text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
 from sqlalchemy.orm import Session, scoped_session
 
-from holdfast.db.placeholders import Part, pieces
+from holdfast.db.foreign import adaptable, named
 from holdfast.db.session import run_sync
 from holdfast.db.url import DialectName
 from holdfast.errors import MisuseError
@@ -33,11 +32,6 @@ _DIALECTS = {
     "mysql": DialectName.MYSQL,
     "mariadb": DialectName.MYSQL,
     "sqlite": DialectName.SQLITE,
-}
-_PLACEHOLDERS = {
-    DialectName.POSTGRES: re.compile(r"\$(?P<place>\d+)(?:::(?P<type>\w+(?:\[\])?))?"),
-    DialectName.MYSQL: re.compile(r"%s|%%"),
-    DialectName.SQLITE: re.compile(r"\?"),
 }
 
 
@@ -89,30 +83,11 @@ class _Statements:
 
     def _execute(self, sql: str, values: Sequence[Any]) -> CursorResult[Any]:
         statement, places = _named(sql, self._dialect)
-        return self._connection.execute(statement, {f"p{place}": _adaptable(values[place]) for place in places})
-
-
-def _adaptable(value: Any) -> Any:
-    """Return what every driver of PostgreSQL takes for an array, if it is one: a list."""
-    return list(value) if isinstance(value, tuple | range) else value
+        return self._connection.execute(statement, {f"p{place}": adaptable(values[place]) for place in places})
 
 
 @lru_cache(maxsize=256)
 def _named(sql: str, dialect: DialectName) -> tuple[TextClause, tuple[int, ...]]:
     """Return a statement in its driver's placeholders as ``text()``, and which values it takes, as p0, p1 ..."""
-    places: list[int] = []
-
-    def name(match: re.Match[str]) -> str:
-        if match[0] == "%%":
-            return "%"
-        place = int(match["place"]) - 1 if dialect is DialectName.POSTGRES else len(places)
-        places.append(place)
-        type_ = match["type"] if dialect is DialectName.POSTGRES else None
-        return f":p{place}" if type_ is None else f"CAST(:p{place} AS {type_})"
-
-    placeholder = _PLACEHOLDERS[dialect]
-    spelled = [
-        placeholder.sub(name, piece) if part is Part.CODE else piece.replace(":", "\\:")
-        for part, piece in pieces(sql, dialect)
-    ]
-    return text("".join(spelled)), tuple(places)
+    spelled, places = named(sql, dialect)
+    return text(spelled), places

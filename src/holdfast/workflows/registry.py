@@ -36,6 +36,7 @@ class Definition:
     binds: Binds = "nothing"
     max_recovery_attempts: int = DEFAULT_MAX_RECOVERY_ATTEMPTS
     retry: Retry | None = None
+    dead_letter: str | None = None  # the domain of the letters of runs that end as ERROR, if there are to be any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -50,6 +51,7 @@ class StepDefinition:
     retry: Retry | None = None
     timeout: Duration | None = None
     protection: Protection | None = None
+    dead_letter: str | None = None  # the domain of the letters of calls that failed for good
 
     @property
     def breaker(self) -> CircuitBreaker | None:

@@ -119,7 +119,7 @@ class Run:
         self.suspect = attempts > 0
         self.generation = generation
         self.retries = retries
-        self.cut_at = CutAt() if definition.retry is not None else None
+        self.cut_at = CutAt() if definition.retry is not None or definition.dead_letter is not None else None
         self.parent_id = parent_id
         self.deadline_ms = deadline_ms
         self.queue_name = queue_name

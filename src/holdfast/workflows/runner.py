@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from holdfast.db.pipeline import Pipeline
     from holdfast.db.queries import Queries
     from holdfast.model.world import World
+    from holdfast.workflows.dead_letters_facts import ErrorLetters
     from holdfast.workflows.deadlines import Deadlines
     from holdfast.workflows.payloads import Payloads
     from holdfast.workflows.permit import Permit
@@ -65,8 +66,10 @@ class Runner:
         due_in: Callable[[float], None],
         told_ended: Callable[[str], None],
         on_loop: Callable[[Callable[[], None]], bool],
+        letters: ErrorLetters,
     ) -> None:
         self._on_loop = on_loop
+        self._letters = letters
         self._pipeline = pipeline
         self.payloads = payloads
         self._threads = threads
@@ -231,7 +234,11 @@ class Runner:
     def _failure(self, run: Run, error: BaseException) -> _End:
         text, format_ = self.payloads.dump_error(error)
         row = (run.id, run.token, WorkflowStatus.ERROR.value, None, text, format_)
-        return _End(self._finish, row, Outcome(error=self.payloads.as_recorded(error, text, format_)))
+        outcome = Outcome(error=self.payloads.as_recorded(error, text, format_))
+        domain = run.definition.dead_letter
+        if domain is None:
+            return _End(self._finish, row, outcome)
+        return _End(*self._letters.ending(run, domain, error, row), outcome)
 
     def _again(self, run: Run, error: BaseException) -> _End | None:
         """Return how the run is tried again as a whole, or None if that was its last try.
@@ -258,6 +265,9 @@ class Runner:
         self._told_ended(run.id)
         if end.wait is not None:
             self._due_in(end.wait)
+        if end.outcome.error is not None and run.definition.dead_letter is not None:
+            faults.point("dead_letter.made")
+            self._letters.made()
         faults.point("run.told")
 
     def _lost(self, run: Run) -> None:

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holdfast.model.workflow import WorkflowStatus
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -63,11 +61,7 @@ class Trial:
 
     def sort(self, rows: Sequence[Row], caps: Mapping[str, int], *, idle: bool) -> tuple[list[Row], list[Row]]:
         """Part what was claimed into runs to begin, with one suspect at most, and runs to give back."""
-        suspects = [
-            row
-            for row in rows
-            if row["status"] == WorkflowStatus.PENDING and is_suspect(row["recovery_attempts"], caps[row["name"]])
-        ]
+        suspects = [row for row in rows if is_suspect(row["recovery_attempts"], caps[row["name"]])]
         others = [row for row in rows if row not in suspects]
         kept = 0 if others and idle else 1  # whoever had nothing to do begins the others and waits for a lease
         return others + suspects[:kept], suspects[kept:]

@@ -19,7 +19,7 @@ SYNC: dict[str, type[Blocking]] = {
 def _pair(sync: type[Blocking]) -> type:
     """Return the async class that the sync class is made from: the annotation of its first parameter."""
     module = inspect.getmodule(sync)
-    store = inspect.signature(sync).parameters["store"].annotation
+    store = next(iter(inspect.signature(sync).parameters.values())).annotation
     found = getattr(holdfast.stores, store, None)
     assert found is not None, f"{module}: {store} is not among the names of holdfast.stores"
     return found  # type: ignore[no-any-return]

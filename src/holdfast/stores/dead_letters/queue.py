@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.core.dead_letters import Claim, transition
+from holdfast.core.dead_letters import Claim, GiveBack, transition
 from holdfast.db.manager import ConnectionManager
 from holdfast.db.migrations import SCHEMA
 from holdfast.model.dead_letter import DeadLetterItem, DeadLetterStats, FailedOperationData
@@ -103,7 +103,7 @@ class DeadLetterQueue:
             held = record.status == "replaying" and record.replay_token in {mine, token} - {None}
             return None if held else transition(record, Claim(token, self._lease), now)
 
-        claimed = await self._shelf.change(item_id, decide)
+        claimed = await self._records._change(item_id, decide, GiveBack(token))  # noqa: SLF001
         if claimed is not None and claimed.status == "replaying":
             held = True
             tokens.hold(item, token)

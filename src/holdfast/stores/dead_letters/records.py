@@ -74,7 +74,7 @@ class Records(Room):
 
     async def delete(self, entry_id: str) -> bool:
         """Delete one operation, whatever its status; False if there is none."""
-        return await self._shelf.change(entry_id, lambda _record, _now: GONE) is not None
+        return await self._change(entry_id, lambda _record, _now: GONE) is not None
 
 
 __all__ = ["Records"]

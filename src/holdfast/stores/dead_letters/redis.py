@@ -6,8 +6,10 @@ the same when it is run again under the same key, so that a lost reply costs a s
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import replace
 
@@ -20,12 +22,14 @@ from holdfast.stores.dead_letters.repository import DEFAULT_LEASE, AsyncFailedOp
 from holdfast.stores.dead_letters.shelf import Gone, Wanted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Coroutine, Mapping, Sequence
     from datetime import datetime
 
     from holdfast.model.workflow import Duration
     from holdfast.stores.dead_letters.shelf import Decide, Summarise, Tally
     from holdfast.stores.redis import RedisLink
+
+T = TypeVar("T")
 
 _LUA = Path(__file__).with_name("lua")
 _CHUNK = 200
@@ -61,7 +65,7 @@ class RedisShelf:
         return found[0] if found else None
 
     async def change(self, id: str, decide: Decide) -> FailedOperationData | None:  # noqa: A002
-        changed = await self.change_all([id], decide)
+        changed = await _to_the_end(self.change_all([id], decide))
         return changed[0] if changed else None
 
     async def change_all(self, ids: Sequence[str], decide: Decide) -> list[FailedOperationData]:
@@ -170,6 +174,15 @@ class RedisShelf:
             passed += some
             if len(replies) <= 4 * some - 3 or len(found) >= wanted.limit + skipped:
                 return now, found[skipped : skipped + wanted.limit]
+
+
+async def _to_the_end(work: Coroutine[Any, Any, T]) -> T:
+    """Wait for *work* until it is done, even if this task is cancelled meanwhile: it may have been carried out."""
+    task = asyncio.ensure_future(work)
+    while not task.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.shield(task)
+    return task.result()
 
 
 def _is_exact(wanted: Wanted) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -56,11 +55,8 @@ class Replaying(Room):
             mine[:] = [record] if record.replay_token == event.token and record.status == "replaying" else []
             return None if mine else transition(record, event, now)
 
-        before = _cancellings()
-        taken = await self._shelf.change(id, decide) or (mine[0] if mine else None)
-        if taken is not None and _cancellings() > before:  # nobody is left to replay it
-            await self._happen(id, GiveBack(event.token))
-            raise asyncio.CancelledError
+        changed = await self._change(id, decide, GiveBack(event.token))  # if nobody is left to replay it
+        taken = changed or (mine[0] if mine else None)
         if taken is not None:
             tokens.hold(self._item(id), event.token)
         return taken
@@ -154,7 +150,7 @@ class Replaying(Room):
             done = was_completed(record, event)
             return None if done else transition(record, event, now)
 
-        changed = await self._shelf.change(id, decide)
+        changed = await self._change(id, decide)
         if token is None:
             tokens.let_go(self._item(id))
         return done or changed is not None
@@ -168,15 +164,6 @@ class Replaying(Room):
 
     def _lease_of(self, lease: Duration | None) -> float:
         return self._lease if lease is None else seconds(lease)
-
-
-def _cancellings() -> int:
-    task = asyncio.current_task() if _on_a_loop() else None
-    return 0 if task is None else task.cancelling()
-
-
-def _on_a_loop() -> bool:
-    return asyncio._get_running_loop() is not None  # noqa: SLF001 -- a store in memory is driven without a loop
 
 
 __all__ = ["Replaying"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from holdfast.core.dead_letters import Event, transition
@@ -51,9 +52,22 @@ class Room(Making):
     def _item(self, id: str) -> tokens.Item:  # noqa: A002 -- the documented word
         return ("dead letter", self._shelf.place, id)
 
+    async def _change(self, id: str, decide: Decide, undo: Event | None = None) -> FailedOperationData | None:  # noqa: A002
+        """Change one record; None if there is none, or it is left as it is.
+
+        If this task was cancelled meanwhile, *undo* happens to it, if it is given, and then the cancellation goes on.
+        """
+        before = _cancellings()
+        changed = await self._shelf.change(id, decide)
+        if _cancellings() > before:
+            if undo is not None:
+                await self._shelf.change(id, happening(undo))
+            raise asyncio.CancelledError
+        return changed
+
     async def _happen(self, id: str, event: Event) -> FailedOperationData | None:  # noqa: A002
         """Let *event* happen to one record; None if there is none, or it is refused."""
-        return await self._shelf.change(id, happening(event))
+        return await self._change(id, happening(event))
 
     async def _sweep(self, wanted: Wanted, decide: Decide) -> int:
         """Change everything that is wanted, some at a time; return how many that were."""
@@ -70,6 +84,15 @@ def happening(event: Event) -> Decide:
         return transition(record, event, now)
 
     return decide
+
+
+def _cancellings() -> int:
+    """Return how often the running task has been cancelled; a store in memory is also driven without any."""
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        return 0
+    return 0 if task is None else task.cancelling()
 
 
 __all__ = ["ALL", "AT_ONCE", "Room", "happening"]

@@ -88,7 +88,8 @@ class Shelf(Protocol):
     async def change(self, id: str, decide: Decide) -> FailedOperationData | None:  # noqa: A002
         """Read, decide, write if the version is still the one that was read; from the start if it is not.
 
-        Return what was written, or what was deleted; None if there is no such record or it was left as it is.
+        Return what was written, or what was deleted; None if there is no such record or it was left as it is. Once
+        begun it is carried out and told, even if the task is cancelled meanwhile: ``Task.cancelling()`` says so.
         """
 
     async def change_all(self, ids: Sequence[str], decide: Decide) -> list[FailedOperationData]:

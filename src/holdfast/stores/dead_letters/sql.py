@@ -102,9 +102,11 @@ class SqlShelf:
 
     async def change_all(self, ids: Sequence[str], decide: Decide) -> list[FailedOperationData]:
         keys = [(id,) for id in ids if _may_be_there(id)]  # noqa: A001
-        read = self._queries["dlq_read"]
+        read, planned = self._queries["dlq_read"], "dlq_planned" in self._queries.sources
 
         async def found(transaction: Transaction) -> list[Row]:
+            if planned:
+                await transaction.fetch(self._queries["dlq_planned"])
             return await transaction.fetch_batch(read, keys)
 
         return await _Step(self, found, decide, None).done()

@@ -98,7 +98,7 @@ class CheckpointBackend:
     ) -> list[FlowCheckpoint]:
         """Return the checkpoints of a flow, newest first; only those created before *before*, if given."""
         wanted = _wanted(flow_id, None, status, before, limit)
-        return self._way.call(lambda shelf: self._verbs.list(shelf, wanted))
+        return self._way.call(lambda shelf: self._verbs.find(shelf, wanted))
 
     def list_by_run(
         self,
@@ -110,12 +110,12 @@ class CheckpointBackend:
     ) -> list[FlowCheckpoint]:
         """Return the checkpoints of a run, by the id of the attempt or of the whole run, newest first."""
         wanted = _wanted(None, run_id, status, before, limit)
-        return self._way.call(lambda shelf: self._verbs.list(shelf, wanted))
+        return self._way.call(lambda shelf: self._verbs.find(shelf, wanted))
 
     def get_latest(self, flow_id: str, *, status: CheckpointStatus | None = None) -> FlowCheckpoint | None:
         """Return the newest checkpoint of a flow, or None."""
         wanted = _wanted(flow_id, None, status, None, 1)
-        return next(iter(self._way.call(lambda shelf: self._verbs.list(shelf, wanted))), None)
+        return next(iter(self._way.call(lambda shelf: self._verbs.find(shelf, wanted))), None)
 
     def get_chain(self, checkpoint_id: str) -> list[FlowCheckpoint]:
         """Return a checkpoint and those it came from, newest first."""
@@ -124,12 +124,12 @@ class CheckpointBackend:
     def pending_inputs(self, flow_id: str | None = None, *, limit: int | None = 100) -> list[FlowCheckpoint]:
         """Return the checkpoints that wait, of one flow or of all, newest first."""
         wanted = Wanted(flow_id, status=WAITING, limit=limit)
-        return self._way.call(lambda shelf: self._verbs.list(shelf, wanted))
+        return self._way.call(lambda shelf: self._verbs.find(shelf, wanted))
 
     def due(self, *, limit: int | None = 100) -> list[FlowCheckpoint]:
         """Return the checkpoints that wait for a moment which has come."""
         wanted = Wanted(status=WAITING, due_at=iso(self._verbs.now()), limit=limit)
-        return self._way.call(lambda shelf: self._verbs.list(shelf, wanted))
+        return self._way.call(lambda shelf: self._verbs.find(shelf, wanted))
 
     def cleanup(self, flow_id: str, *, keep_count: int | None = 10, older_than_days: float | None = None) -> int:
         """Delete checkpoints of a flow beyond the newest *keep_count*, or older; return how many.
@@ -151,9 +151,7 @@ class CheckpointBackend:
         """
         return self._way.call(lambda shelf: self._verbs.claim(shelf, checkpoint_id, seconds(lease)))
 
-    def follow(
-        self, claim: CheckpointClaim, checkpoint: FlowCheckpoint, *, lease: Duration = LEASE
-    ) -> CheckpointClaim:
+    def follow(self, claim: CheckpointClaim, checkpoint: FlowCheckpoint, *, lease: Duration = LEASE) -> CheckpointClaim:
         """Store a new checkpoint that comes after the claimed one, and pass the claim on to it, in one.
 
         Raises ``StaleCheckpoint`` if the claim is over, and then stores nothing: whoever was late changes nothing.
@@ -198,7 +196,7 @@ class CheckpointBackend:
     ) -> list[FlowCheckpoint]:
         """Do as ``list_by_flow``, for a task."""
         wanted = _wanted(flow_id, None, status, before, limit)
-        return await self._way.acall(lambda shelf: self._verbs.list(shelf, wanted))
+        return await self._way.acall(lambda shelf: self._verbs.find(shelf, wanted))
 
     async def alist_by_run(
         self,
@@ -210,12 +208,12 @@ class CheckpointBackend:
     ) -> list[FlowCheckpoint]:
         """Do as ``list_by_run``, for a task."""
         wanted = _wanted(None, run_id, status, before, limit)
-        return await self._way.acall(lambda shelf: self._verbs.list(shelf, wanted))
+        return await self._way.acall(lambda shelf: self._verbs.find(shelf, wanted))
 
     async def aget_latest(self, flow_id: str, *, status: CheckpointStatus | None = None) -> FlowCheckpoint | None:
         """Do as ``get_latest``, for a task."""
         wanted = _wanted(flow_id, None, status, None, 1)
-        return next(iter(await self._way.acall(lambda shelf: self._verbs.list(shelf, wanted))), None)
+        return next(iter(await self._way.acall(lambda shelf: self._verbs.find(shelf, wanted))), None)
 
     async def aget_chain(self, checkpoint_id: str) -> list[FlowCheckpoint]:
         """Do as ``get_chain``, for a task."""
@@ -224,12 +222,12 @@ class CheckpointBackend:
     async def apending_inputs(self, flow_id: str | None = None, *, limit: int | None = 100) -> list[FlowCheckpoint]:
         """Do as ``pending_inputs``, for a task."""
         wanted = Wanted(flow_id, status=WAITING, limit=limit)
-        return await self._way.acall(lambda shelf: self._verbs.list(shelf, wanted))
+        return await self._way.acall(lambda shelf: self._verbs.find(shelf, wanted))
 
     async def adue(self, *, limit: int | None = 100) -> list[FlowCheckpoint]:
         """Do as ``due``, for a task."""
         wanted = Wanted(status=WAITING, due_at=iso(self._verbs.now()), limit=limit)
-        return await self._way.acall(lambda shelf: self._verbs.list(shelf, wanted))
+        return await self._way.acall(lambda shelf: self._verbs.find(shelf, wanted))
 
     async def acleanup(self, flow_id: str, *, keep_count: int | None = 10, older_than_days: float | None = None) -> int:
         """Do as ``cleanup``, for a task."""

@@ -6,11 +6,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.model.world import RealWorld, World
-from holdfast.stores.flow.backend import CheckpointBackend
+from holdfast.stores.flow.backend import MAX_BYTES, CheckpointBackend
 from holdfast.stores.flow.file_shelf import FileShelf
+from holdfast.stores.flow.verbs import as_storage_error
+from holdfast.stores.sides import Sides
 
 if TYPE_CHECKING:
     import os
+
+    from holdfast.model.workflow import Duration
 
 FOLDER = ".holdfast_flow_checkpoints"
 
@@ -18,13 +22,26 @@ FOLDER = ".holdfast_flow_checkpoints"
 class FileCheckpointBackend(CheckpointBackend):
     """Flow checkpoints in a folder, one JSON file each, safe for any number of processes on one machine."""
 
-    def __init__(self, directory: str | os.PathLike[str] = FOLDER, *, world: World | None = None) -> None:
+    def __init__(
+        self,
+        directory: str | os.PathLike[str] = FOLDER,
+        *,
+        max_bytes: int = MAX_BYTES,
+        max_checkpoints: int | None = None,
+        ttl: Duration | None = None,
+        world: World | None = None,
+    ) -> None:
         surroundings = world or RealWorld()
-        folder = Path(directory)
+        self.base_dir = Path(directory)
+        self.checkpoints_dir = self.base_dir / "checkpoints"
+        self.indexes_dir = self.base_dir / "indexes"
 
         async def opened() -> FileShelf:
-            shelf = FileShelf(folder, surroundings)
-            await shelf.initialize()
+            shelf = FileShelf(self.base_dir, surroundings)
+            with as_storage_error("The checkpoints could not be opened"):
+                await shelf.initialize()
             return shelf
 
-        super().__init__(opened, world=surroundings)
+        super().__init__(
+            Sides(opened), max_bytes=max_bytes, max_checkpoints=max_checkpoints, ttl=ttl, world=surroundings
+        )

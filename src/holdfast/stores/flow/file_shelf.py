@@ -1,13 +1,14 @@
 """Flow checkpoints in a folder: a JSON file each, for people to read, and a list a flow.
 
-The list is written before the checkpoint and after its removal, so it may name one that is not there, which is passed
-over, and never misses one that is. Writers of all processes take turns under a lock; readers need none.
+A checkpoint stands in the list before its file is written and until after it is removed, so the list may name one that
+is not there, which is passed over, and never misses one that is. Writers of all processes take turns under a lock;
+readers need none.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
+import hashlib
 import logging
 import os
 from contextlib import contextmanager, suppress
@@ -16,8 +17,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import msgspec
 
 from holdfast.errors import DamagedCheckpoint
+from holdfast.faults import point
 from holdfast.stores.files import file_name, make_folder, write_whole
-from holdfast.stores.flow.memory import DONE, fits
+from holdfast.stores.flow.file_index import (
+    DamagedIndex,
+    Entry,
+    add_to_index,
+    last_sequence,
+    read_index,
+    write_index,
+)
+from holdfast.stores.flow.memory import DONE, fits, in_order
 from holdfast.stores.flow.shelf import Card, Put, Wanted
 
 try:
@@ -35,8 +45,7 @@ T = TypeVar("T")
 
 logger = logging.getLogger("holdfast.flow")
 
-_SUFFIX = ".json"
-_TAIL = 8192  # bytes, more than a line of a list has
+SUFFIX = ".json"
 
 
 class _Document(msgspec.Struct):
@@ -51,8 +60,8 @@ class Stored(NamedTuple):
     """What a file holds: the card, and who holds it until when."""
 
     card: Card
-    token: str | None
-    until: float
+    token: str | None = None
+    until: float = 0.0
 
 
 class FileShelf:
@@ -73,7 +82,24 @@ class FileShelf:
 
     async def put(self, card: Card, expected: int) -> Put:
         """Store a card; see ``Shelf``."""
-        return await asyncio.to_thread(self._in_turn, lambda: self._put(card, expected))
+        return await self._in_turn(lambda: self._put(Stored(card), expected))
+
+    async def follow(self, card: Card, before: str, token: str, seconds: float) -> Put:
+        """Store a card and pass the claim on to it; see ``Shelf``.
+
+        The new one is written first: a crash in between leaves both held by whoever is gone, until the lease ends.
+        """
+
+        def followed() -> Put:
+            parent = self._held(before, token)
+            if parent is None:
+                return Put.LOST
+            outcome = self._put(Stored(card, token, self._world.now() + seconds), 0)
+            if outcome is Put.STORED:
+                self._write(Stored(parent.card))
+            return outcome
+
+        return await self._in_turn(followed)
 
     async def get(self, checkpoint_id: str) -> Card | None:
         """Return a card, or None."""
@@ -82,7 +108,7 @@ class FileShelf:
 
     async def delete(self, checkpoint_id: str) -> bool:
         """Remove a card; return whether there was one."""
-        return await asyncio.to_thread(self._in_turn, lambda: self._delete([checkpoint_id]) > 0)
+        return await self._in_turn(lambda: self._delete([checkpoint_id]) > 0)
 
     async def query(self, wanted: Wanted) -> list[Card]:
         """Return cards, newest first. One that is damaged is left out, and said so."""
@@ -99,7 +125,7 @@ class FileShelf:
             found = ((card, self._read(card.id)) for card in cards)
             return self._delete([card.id for card, stored in found if stored and stored.card.revision == card.revision])
 
-        return await asyncio.to_thread(self._in_turn, still)
+        return await self._in_turn(still)
 
     async def claim(self, checkpoint_id: str, token: str, seconds: float) -> bool:
         """Let *token* hold a card; see ``Shelf``."""
@@ -111,25 +137,27 @@ class FileShelf:
                 return False
             card = stored.card._replace(revision=stored.card.revision + 1)
             self._write(Stored(card, token, now + seconds))
+            point("flow.claimed")
             return True
 
-        return await asyncio.to_thread(self._in_turn, taken)
+        return await self._in_turn(taken)
 
     async def extend(self, checkpoint_id: str, token: str, seconds: float) -> bool:
         """Hold a card for *seconds* from now."""
-        return await asyncio.to_thread(
-            self._in_turn, lambda: self._hold(checkpoint_id, token, token, self._world.now() + seconds)
-        )
+        return await self._in_turn(lambda: self._hold(checkpoint_id, token, token, self._world.now() + seconds))
 
     async def release(self, checkpoint_id: str, token: str) -> bool:
         """Let a card go."""
-        return await asyncio.to_thread(self._in_turn, lambda: self._hold(checkpoint_id, token, None, 0.0))
+        return await self._in_turn(lambda: self._hold(checkpoint_id, token, None, 0.0))
 
     def _make(self) -> None:
         for folder in (self._folder, self._checkpoints, self._indexes):
             make_folder(folder)
 
-    def _in_turn(self, work: Callable[[], T]) -> T:
+    async def _in_turn(self, work: Callable[[], T]) -> T:
+        return await asyncio.to_thread(self._alone, work)
+
+    def _alone(self, work: Callable[[], T]) -> T:
         with self._turn():
             return work()
 
@@ -143,23 +171,34 @@ class FileShelf:
         finally:
             os.close(descriptor)
 
-    def _put(self, card: Card, expected: int) -> Put:
+    def _put(self, new: Stored, expected: int) -> Put:
+        card = new.card
         there = self._read(card.id)
         if there is None:
             if expected:
                 return Put.MISSING
-            card = card._replace(sequence=self._note(card))
-            self._write(Stored(card, None, 0.0))
-            return Put.STORED
-        if there.card.revision != expected or there.card.flow_id != card.flow_id:
+            path = self._index_path(card.flow_id)
+            sequence = max(int(self._world.now() * 1_000_000), last_sequence(path) + 1)
+            add_to_index(path, Entry(card.id, card.created_at, sequence, card.flow_id))
+            point("flow.listed")
+            self._write(new._replace(card=card._replace(sequence=sequence)))
+        elif there.card.revision != expected or there.card.flow_id != card.flow_id:
             return Put.STALE
-        kept = card._replace(sequence=there.card.sequence, created_at=there.card.created_at)
-        self._write(there._replace(card=kept))
+        else:
+            kept = card._replace(sequence=there.card.sequence, created_at=there.card.created_at)
+            self._write(there._replace(card=kept))
+        point("flow.stored")
         return Put.STORED
 
-    def _hold(self, checkpoint_id: str, token: str, then: str | None, until: float) -> bool:
+    def _held(self, checkpoint_id: str, token: str) -> Stored | None:
+        """Return what *token* holds; None if it does not hold it."""
         stored = self._read(checkpoint_id)
-        if stored is None or stored.token != token or stored.until <= self._world.now():
+        held = stored is not None and stored.token == token and stored.until > self._world.now()
+        return stored if held else None
+
+    def _hold(self, checkpoint_id: str, token: str, then: str | None, until: float) -> bool:
+        stored = self._held(checkpoint_id, token)
+        if stored is None:
             return False
         self._write(Stored(stored.card, then, until))
         return True
@@ -169,61 +208,39 @@ class FileShelf:
         gone: dict[str, set[str]] = {}
         count = 0
         for checkpoint_id in ids:
-            path = self._path(checkpoint_id)
-            with suppress(FileNotFoundError, DamagedCheckpoint):
+            with suppress(DamagedCheckpoint):  # its list goes on naming it, and passes it over
                 stored = self._read(checkpoint_id)
                 if stored is not None:
                     gone.setdefault(stored.card.flow_id, set()).add(checkpoint_id)
             with suppress(FileNotFoundError):
-                path.unlink()
+                self._path(checkpoint_id).unlink()
                 count += 1
+        point("flow.removed")
         for flow_id, removed in gone.items():
-            lines = [line for line in self._index(self._index_path(flow_id)) if line[2] not in removed]
-            text = "".join(json.dumps(line) + "\n" for line in lines)
-            write_whole(self._index_path(flow_id), [text.encode()], self._world.new_id())
+            path = self._index_path(flow_id)
+            try:
+                entries = read_index(path)
+            except DamagedIndex:
+                entries = self._found(path)
+            write_index(path, (entry for entry in entries if entry.id not in removed), self._world.new_id())
         return count
-
-    def _note(self, card: Card) -> int:
-        """Add a card to the list of its flow; return its place in the order of all cards there."""
-        path = self._index_path(card.flow_id)
-        sequence = max(int(self._world.now() * 1_000_000), self._last_sequence(path) + 1)
-        line = json.dumps([sequence, card.created_at, card.id, card.flow_id]) + "\n"
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        try:
-            os.write(descriptor, line.encode())
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        return sequence
-
-    def _last_sequence(self, path: Path) -> int:
-        """Return the number in the last line; a line that a crash has cut short is ended, so that none joins it."""
-        with suppress(FileNotFoundError), path.open("rb+") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
-            tail = file.read()
-            if tail and not tail.endswith(b"\n"):
-                file.write(b"\n")
-            for line in reversed(tail.split(b"\n")):
-                with suppress(ValueError, IndexError, TypeError):
-                    return int(json.loads(line)[0])
-        return 0
 
     def _query(self, wanted: Wanted) -> list[Card]:
         if wanted.flow_id is not None:
-            lines = list(self._index(self._index_path(wanted.flow_id)))
+            entries = self._entries(self._index_path(wanted.flow_id))
         else:
-            lines = [line for path in self._indexes.glob(f"flow_*{_SUFFIX}") for line in self._index(path)]
-        lines.sort(key=lambda line: (line[1], line[0]), reverse=True)
+            entries = [entry for path in self._indexes.glob(f"flow_*{SUFFIX}") for entry in self._entries(path)]
+        entries.sort(key=lambda entry: (entry.created_at, entry.sequence), reverse=True)
         found: list[Card] = []
-        for line in lines:
-            if wanted.limit is not None and len(found) >= wanted.limit:
+        for entry in entries:
+            if wanted.limit is not None and wanted.due_at is None and len(found) >= wanted.limit:
                 break
-            if wanted.before is not None and line[1] >= wanted.before:
+            if wanted.before is not None and entry.created_at >= wanted.before:
                 continue
-            stored = self._readable(line[2])
+            stored = self._readable(entry.id)
             if stored is not None and fits(stored.card, wanted):
                 found.append(stored.card)
-        return found
+        return in_order(found, wanted)
 
     def _readable(self, checkpoint_id: str) -> Stored | None:
         try:
@@ -232,38 +249,32 @@ class FileShelf:
             logger.warning("%s It is left out of the list.", damaged)
             return None
 
-    def _index(self, path: Path) -> list[list[Any]]:
-        """Return the lines of a list, made anew if it is damaged; a cut last line names what was never written."""
+    def _entries(self, path: Path) -> list[Entry]:
+        """Return a list, made anew if it is damaged."""
         try:
-            lines = path.read_text("utf-8").splitlines()
-        except FileNotFoundError:
-            return []
-        except UnicodeDecodeError:
-            return self._made_anew(path)
-        entries: dict[str, list[Any]] = {}
-        for place, line in enumerate(lines, 1):
-            try:
-                sequence, created_at, checkpoint_id, flow_id = json.loads(line)
-                entries[checkpoint_id] = [int(sequence), str(created_at), checkpoint_id, flow_id]
-            except (ValueError, TypeError):
-                if line.strip() and place < len(lines):
-                    return self._made_anew(path)
-        return list(entries.values())
+            return read_index(path)
+        except DamagedIndex:
+            logger.warning("The list %s is damaged; it is made anew from the checkpoints themselves.", path)
+        with self._turn():
+            found = self._found(path)
+            write_index(path, found, self._world.new_id())
+        return found
 
-    def _made_anew(self, path: Path) -> list[list[Any]]:
-        logger.warning("The list %s is damaged; it is made anew from the checkpoints themselves.", path)
+    def _found(self, path: Path) -> list[Entry]:
+        """Return what the list at *path* should hold, from the checkpoints themselves."""
         entries = []
-        for file in self._checkpoints.glob(f"*{_SUFFIX}"):
+        for file in self._checkpoints.glob(f"*{SUFFIX}"):
             with suppress(FileNotFoundError, DamagedCheckpoint):
                 card = self._read_file(file).card
                 if self._index_path(card.flow_id) == path:
-                    entries.append([card.sequence, card.created_at, card.id, card.flow_id])
-        return entries
+                    entries.append(Entry(card.id, card.created_at, card.sequence, card.flow_id))
+        return sorted(entries, key=lambda entry: entry.sequence)
 
     def _write(self, stored: Stored) -> None:
+        data = stored.card.data
         head = {**stored.card._asdict(), "claim_token": stored.token, "claim_until": stored.until}
-        del head["data"]
-        document = msgspec.json.encode({"card": head, "checkpoint": msgspec.Raw(stored.card.data)})
+        head["data"] = hashlib.sha256(data).hexdigest()
+        document = msgspec.json.encode({"card": head, "checkpoint": msgspec.Raw(data)})
         write_whole(self._path(stored.card.id), [msgspec.json.format(document, indent=2)], self._world.new_id())
 
     def _read(self, checkpoint_id: str) -> Stored | None:
@@ -281,13 +292,20 @@ class FileShelf:
         try:
             document = _decode(content)
             head = dict(document.card)
-            token, until = head.pop("claim_token"), head.pop("claim_until")
-            return Stored(Card(**head, data=bytes(document.checkpoint)), token, until)
+            token, until, checksum = head.pop("claim_token"), head.pop("claim_until"), head.pop("data")
+            data = msgspec.json.format(bytes(document.checkpoint), indent=-1)
+            card = Card(**head, data=data)
         except (msgspec.MsgspecError, KeyError, TypeError) as error:
             raise DamagedCheckpoint(f"The file {path} is not what was written: {error}") from error
+        if hashlib.sha256(data).hexdigest() != checksum:
+            raise DamagedCheckpoint(f"The file {path} is not what was written: its checksum does not fit.")
+        return Stored(card, token, until)
 
     def _path(self, checkpoint_id: str) -> Path:
-        return self._checkpoints / file_name(checkpoint_id, _SUFFIX)
+        return self._checkpoints / file_name(checkpoint_id, SUFFIX)
 
     def _index_path(self, flow_id: str) -> Path:
-        return self._indexes / f"flow_{file_name(flow_id, _SUFFIX)}"
+        return self._indexes / f"flow_{file_name(flow_id, SUFFIX)}"
+
+
+__all__ = ["SUFFIX", "FileShelf"]

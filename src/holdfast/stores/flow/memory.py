@@ -65,8 +65,7 @@ class MemoryShelf:
         """Return cards, newest first."""
         with self._turn:
             found = [card for card in self._cards.values() if fits(card, wanted)]
-        found.sort(key=lambda card: (card.created_at, card.sequence), reverse=True)
-        return found[: wanted.limit]
+        return in_order(found, wanted)
 
     async def skeleton(self, wanted: Wanted) -> list[Card]:
         """Return cards without their data."""
@@ -132,6 +131,15 @@ def fits(card: Card, wanted: Wanted) -> bool:
         and (wanted.before is None or card.created_at < wanted.before)
         and (wanted.due_at is None or (card.resume_at is not None and card.resume_at <= wanted.due_at))
     )
+
+
+def in_order(cards: Sequence[Card], wanted: Wanted) -> list[Card]:
+    """Return as many of *cards* as are wanted: newest first, or if due ones are wanted the earliest first."""
+    if wanted.due_at is not None:
+        ordered = sorted(cards, key=lambda card: (card.resume_at or "", card.sequence))
+    else:
+        ordered = sorted(cards, key=lambda card: (card.created_at, card.sequence), reverse=True)
+    return ordered[: wanted.limit]
 
 
 class InMemoryCheckpointBackend(CheckpointBackend):

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
+from holdfast.errors import ConfigurationError
 from holdfast.model.world import RealWorld, World
-from holdfast.stores.flow.backend import CheckpointBackend
+from holdfast.stores.flow.backend import MAX_BYTES, CheckpointBackend
 from holdfast.stores.flow.redis_shelf import RedisShelf
+from holdfast.stores.flow.verbs import as_storage_error
 from holdfast.stores.redis import RedisLink
+from holdfast.stores.sides import Sides
 
 if TYPE_CHECKING:
-    from typing import Self
+    from typing import Any, Self
 
 PREFIX = "{holdfast:flow_checkpoint}:"
-_WEEK = 86400 * 7
+WEEK = 86400 * 7
 
 
 class RedisCheckpointBackend(CheckpointBackend):
-    """Flow checkpoints in Redis. A checkpoint of a run that has ended goes after *default_ttl* seconds.
+    """Flow checkpoints in Redis. Those of a run that has ended go after *default_ttl* seconds; None keeps them.
 
+    Further arguments go to the client as options of its URL (``socket_timeout=5``, ``username="app"``, ``ssl=True``).
     Redis is as durable as it is set up to be: with ``appendfsync always`` what was saved survives a crash.
     """
 
@@ -30,25 +34,49 @@ class RedisCheckpointBackend(CheckpointBackend):
         db: int = 0,
         password: str | None = None,
         prefix: str = PREFIX,
-        default_ttl: int | None = _WEEK,
+        default_ttl: int | None = WEEK,
         *,
         url: str | None = None,
+        max_bytes: int = MAX_BYTES,
+        max_checkpoints: int | None = None,
         clock_offset_key: str | None = None,
         world: World | None = None,
+        **kwargs: Any,
     ) -> None:
         surroundings = world or RealWorld()
-        secret = "" if password is None else f":{quote(password, safe='')}@"
-        address = url or f"redis://{secret}{host}:{port}/{db}"
+        address = url or _address(host, port, db, password, kwargs)
+        _refuse_unless_it_fits(address, prefix, default_ttl)
 
         async def opened() -> RedisShelf:
             link = RedisLink(address, clock_offset_key=clock_offset_key)
             shelf = RedisShelf(link, surroundings, prefix=prefix, ttl=default_ttl)
-            await shelf.initialize()
+            with as_storage_error("The checkpoints could not be opened"):
+                await shelf.initialize()
             return shelf
 
-        super().__init__(opened, world=surroundings)
+        super().__init__(Sides(opened), max_bytes=max_bytes, max_checkpoints=max_checkpoints, world=surroundings)
 
     @classmethod
-    def from_url(cls, url: str, *, prefix: str = PREFIX, default_ttl: int | None = _WEEK) -> Self:
+    def from_url(cls, url: str, *, prefix: str = PREFIX, default_ttl: int | None = WEEK) -> Self:
         """Return a backend for the Redis at *url*, ``redis://`` or ``redis+cluster://``."""
         return cls(prefix=prefix, default_ttl=default_ttl, url=url)
+
+
+def _address(host: str, port: int, db: int, password: str | None, options: dict[str, Any]) -> str:
+    scheme = "rediss" if options.pop("ssl", False) else "redis"
+    for name, value in options.items():
+        if not isinstance(value, str | int | float):
+            raise ConfigurationError(f"The option {name} of Redis is text or a number; a URL cannot say anything else.")
+    secret = "" if password is None else f":{quote(password, safe='')}@"
+    query = f"?{urlencode(options)}" if options else ""
+    return f"{scheme}://{secret}{host}:{port}/{db}{query}"
+
+
+def _refuse_unless_it_fits(address: str, prefix: str, default_ttl: int | None) -> None:
+    if default_ttl is not None and default_ttl < 1:
+        raise ConfigurationError(f"default_ttl is a number of seconds from 1 on, or None, not {default_ttl}.")
+    begin = prefix.find("{")
+    if "+cluster://" in address and not 0 <= begin < prefix.find("}", begin) - 1:
+        raise ConfigurationError(
+            f"On a Redis Cluster the prefix has a hash tag, so that all keys lie on one node: '{{{prefix}}}:', for one."
+        )

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
+from holdfast.errors import UnknownCommit
+from holdfast.faults import point
 from holdfast.stores.flow.model import CheckpointStatus
 from holdfast.stores.flow.shelf import Card, Put, Wanted
 
@@ -17,14 +19,15 @@ if TYPE_CHECKING:
     from holdfast.stores.redis import RedisLink
 
 _LUA = Path(__file__).with_name("lua")
-_PUT, _DELETE, _QUERY, _CLAIM = (_LUA / f"{name}.lua" for name in ("put", "delete", "query", "claim"))
+_PUT, _GET, _DELETE, _QUERY, _CLAIM = (_LUA / f"{name}.lua" for name in ("put", "get", "delete", "query", "claim"))
 _AT_ONCE = 500
 
 
 class RedisShelf:
     """Cards under keys that begin with *prefix*, whose hash tag keeps all of them in one place of a cluster.
 
-    A checkpoint of a run that has ended goes after *ttl* seconds; one that is active or waits never goes by itself.
+    The checkpoints of a run that has ended go after *ttl* seconds, all together; none goes that waits, and none of a
+    run that goes on.
     """
 
     def __init__(self, link: RedisLink, world: World, *, prefix: str, ttl: int | None) -> None:
@@ -43,25 +46,25 @@ class RedisShelf:
 
     async def put(self, card: Card, expected: int) -> Put:
         """Store a card; see ``Shelf``. The script knows its own write again, so that a lost reply is asked for."""
-        status = CheckpointStatus(card.status)
-        args = (
-            *(self._prefix, expected, card.id, _named(card.flow_id), _named(card.run_id), _named(card.wf_run_id)),
-            *(card.status, card.parent_id or "", card.created_at, _microseconds(card.created_at), card.updated_at),
-            *(card.resume_at or "", "" if card.resume_at is None else _microseconds(card.resume_at), card.revision),
-            *(card.data, self._world.new_id(), self._ttl or 0, int(status.has_ended), int(status.waits)),
-        )
-        keys = [self._key(card.id), f"{self._prefix}sequence"]
-        return Put[(await self._link.run(_PUT, keys, args, again=True)).decode().upper()]
+        return await self._put(card, expected, card.id, "", 0)
+
+    async def follow(self, card: Card, before: str, token: str, seconds: float) -> Put:
+        """Store a card and pass the claim on to it; see ``Shelf``."""
+        return await self._put(card, 0, before, token, seconds)
 
     async def get(self, checkpoint_id: str) -> Card | None:
         """Return a card, or None."""
-        names = [*_FIELDS, "data"]
-        values = await self._link.client.hmget(self._key(checkpoint_id), names)
+        values = await self._link.run(_GET, [self._key(checkpoint_id)], [*_FIELDS, "data"], again=True)
         return None if values[0] is None else _card(values)
 
     async def delete(self, checkpoint_id: str) -> bool:
-        """Remove a card; return whether there was one."""
-        return bool(await self._link.run(_DELETE, [self._key(checkpoint_id)], [self._prefix, ""]))
+        """Remove a card; see ``Shelf``."""
+        keys, args = [self._key(checkpoint_id)], [self._prefix, ""]
+        try:
+            return bool(await self._link.run(_DELETE, keys, args))
+        except UnknownCommit:
+            await self._link.run(_DELETE, keys, args, again=True)
+            return True
 
     async def query(self, wanted: Wanted) -> list[Card]:
         """Return cards, newest first."""
@@ -92,9 +95,30 @@ class RedisShelf:
         """Let a card go."""
         return await self._hold("release", checkpoint_id, token, 0)
 
+    async def _put(self, card: Card, expected: int, before: str, token: str, seconds: float) -> Put:
+        status = CheckpointStatus(card.status)
+        args = (
+            *(self._prefix, expected, card.id, _named(card.flow_id), _named(card.run_id), _named(card.wf_run_id)),
+            *(card.status, card.parent_id or "", card.created_at, _microseconds(card.created_at), card.updated_at),
+            *(card.resume_at or "", "" if card.resume_at is None else _microseconds(card.resume_at), card.revision),
+            *(card.data, self._world.new_id(), self._ttl or 0, int(status.has_ended), int(status.waits)),
+            *(token, round(seconds * 1000)),
+        )
+        keys = [self._key(card.id), f"{self._prefix}sequence", self._key(before)]
+        outcome = Put[(await self._link.run(_PUT, keys, args, again=True)).decode().upper()]
+        point("flow.stored")
+        return outcome
+
     async def _hold(self, verb: str, checkpoint_id: str, token: str, seconds: float) -> bool:
         args = [verb, token, round(seconds * 1000)]
-        return bool(await self._link.run(_CLAIM, [self._key(checkpoint_id)], args, again=verb != "release"))
+        try:
+            done = bool(await self._link.run(_CLAIM, [self._key(checkpoint_id)], args, again=verb != "release"))
+        except UnknownCommit:  # of a release: done twice it is done
+            await self._link.run(_CLAIM, [self._key(checkpoint_id)], args, again=True)
+            return True
+        if verb == "claim":
+            point("flow.claimed")
+        return done
 
     async def _find(self, wanted: Wanted, *, whole: bool) -> list[Card]:
         due = wanted.due_at is not None

@@ -79,7 +79,7 @@ class Shelf(Protocol):
         """Remove a card; return whether there was one. True also if a reply was lost and it is gone now."""
 
     async def query(self, wanted: Wanted) -> list[Card]:
-        """Return cards, newest first. ``due_at`` finds those that wait for a moment not after it."""
+        """Return cards, newest first. ``due_at`` finds those that wait for a moment not after it, earliest first."""
 
     async def skeleton(self, wanted: Wanted) -> list[Card]:
         """Return cards as ``query`` does, without their data."""

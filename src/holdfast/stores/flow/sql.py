@@ -2,46 +2,86 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holdfast.db.manager import ConnectionManager
+from holdfast.db.url import DialectName
 from holdfast.errors import ConfigurationError
 from holdfast.model.world import RealWorld, World
 from holdfast.stores.flow.backend import CheckpointBackend
 from holdfast.stores.flow.queries import TABLE, flow_queries
 from holdfast.stores.flow.sql_shelf import SQLShelf
+from holdfast.stores.flow.verbs import as_storage_error
+from holdfast.stores.sides import Sides
 
 if TYPE_CHECKING:
     import os
+    from typing import Self
+
+    from holdfast.stores.flow.backend import Way
 
 FILE = ".holdfast_flow_checkpoints.db"
+_POOL_SIZE = 5
 
 
 class _SQLCheckpointBackend(CheckpointBackend):
-    def __init__(
-        self,
-        url: str | os.PathLike[str],
-        *,
-        table_name: str,
-        pool_size: int,
-        clock_offset_ms: str | None,
-        world: World | None,
-    ) -> None:
-        surroundings = world or RealWorld()
-        template = ConnectionManager(url)
-        flow_queries(template.dialect, table_name)  # a name that is not allowed is refused here, not at the first save
+    _dialect: DialectName
 
-        async def opened() -> SQLShelf:
-            manager = ConnectionManager(url, pool_size=pool_size)
-            shelf = SQLShelf(manager, surroundings, table_name=table_name, clock_offset_ms=clock_offset_ms)
-            await shelf.initialize()
-            return shelf
+    @classmethod
+    def _over(cls, way: Way, options: dict[str, Any]) -> Self:
+        """Return a backend over what somebody else has opened."""
+        made = cls.__new__(cls)
+        CheckpointBackend.__init__(made, way, **options)
+        return made
 
-        super().__init__(opened, one=template.url.in_memory, world=surroundings)
+    @classmethod
+    def from_session(cls, session: Any, *, table_name: str = TABLE, **options: Any) -> Self:
+        """Return a backend that writes in the transaction of *session*, which commits it or does not.
+
+        A ``Session`` of SQLAlchemy is for the sync calls, an ``AsyncSession`` for the others, used as the session
+        itself: by one thread or task at a time. Nothing is committed or closed here. A call that fails leaves the
+        session to be rolled back. The table is made if it is not there, in the same transaction; on MariaDB it has to
+        be there, because making it would commit. Options are those of ``CheckpointBackend``.
+        """
+        from holdfast.stores.flow.sessions import SessionWay  # noqa: PLC0415 -- SQLAlchemy is an extra
+
+        return cls._over(SessionWay(session, cls._dialect, table_name, options.get("world")), options)
+
+
+def _sides(
+    url: str | os.PathLike[str],
+    dialect: DialectName,
+    table_name: str,
+    pool_size: int,
+    clock_offset_ms: str | None,
+    world: World,
+) -> Sides[SQLShelf]:
+    template = ConnectionManager(url)
+    if template.dialect is not dialect:
+        raise ConfigurationError(f"This backend is for {dialect}, and the URL is one of {template.dialect}.")
+    flow_queries(dialect, table_name)  # a name that is not allowed is refused here, not at the first save
+
+    async def opened() -> SQLShelf:
+        manager = ConnectionManager(url, pool_size=pool_size)
+        shelf = SQLShelf(manager, world, table_name=table_name, clock_offset_ms=clock_offset_ms)
+        try:
+            with as_storage_error("The checkpoints could not be opened"):
+                await shelf.initialize()
+        except BaseException:
+            await shelf.close()
+            raise
+        return shelf
+
+    return Sides(opened, one=template.url.in_memory)
 
 
 class SQLiteCheckpointBackend(_SQLCheckpointBackend):
-    """Flow checkpoints in a SQLite file, shared by any number of processes; ``:memory:`` keeps them in this one."""
+    """Flow checkpoints in a SQLite file, shared by any number of processes; ``:memory:`` keeps them in this one.
+
+    Options are those of ``CheckpointBackend``: *max_bytes*, *max_checkpoints*, *ttl*.
+    """
+
+    _dialect = DialectName.SQLITE
 
     def __init__(
         self,
@@ -50,49 +90,67 @@ class SQLiteCheckpointBackend(_SQLCheckpointBackend):
         table_name: str = TABLE,
         clock_offset_ms: str | None = None,
         world: World | None = None,
+        **options: Any,
     ) -> None:
-        super().__init__(db_path, table_name=table_name, pool_size=5, clock_offset_ms=clock_offset_ms, world=world)
+        self.db_path = db_path
+        surroundings = world or RealWorld()
+        way = _sides(db_path, self._dialect, table_name, _POOL_SIZE, clock_offset_ms, surroundings)
+        super().__init__(way, world=surroundings, **options)
 
 
 class PostgresCheckpointBackend(_SQLCheckpointBackend):
-    """Flow checkpoints in PostgreSQL. *table_name* may have a schema before a dot."""
+    """Flow checkpoints in PostgreSQL. *table_name* may have a schema before a dot.
+
+    *pool* is a pool of somebody else's in place of a *connection_string*: anything with ``getconn()`` and ``putconn()``
+    whose connections are those of psycopg. It stays open. Options are those of ``CheckpointBackend``: *max_bytes*,
+    *max_checkpoints*, *ttl*.
+    """
+
+    _dialect = DialectName.POSTGRES
 
     def __init__(
         self,
         connection_string: str | None = None,
         table_name: str = TABLE,
-        pool_size: int = 5,
+        pool_size: int = _POOL_SIZE,
+        pool: Any = None,
         *,
         clock_offset_ms: str | None = None,
         world: World | None = None,
+        **options: Any,
     ) -> None:
+        surroundings = world or RealWorld()
+        if (connection_string is None) == (pool is None):
+            raise ConfigurationError(
+                "Say where the database is, and once: PostgresCheckpointBackend('postgresql://...') or pool=."
+            )
         if connection_string is None:
-            raise ConfigurationError("Say where the database is: PostgresCheckpointBackend('postgresql://...').")
-        super().__init__(
-            connection_string,
-            table_name=table_name,
-            pool_size=pool_size,
-            clock_offset_ms=clock_offset_ms,
-            world=world,
-        )
+            from holdfast.stores.flow.pools import PoolWay  # noqa: PLC0415 -- few have a pool of their own
+
+            super().__init__(PoolWay(pool, table_name, surroundings), world=surroundings, **options)
+            return
+        way = _sides(connection_string, self._dialect, table_name, pool_size, clock_offset_ms, surroundings)
+        super().__init__(way, world=surroundings, **options)
 
 
 class MySQLCheckpointBackend(_SQLCheckpointBackend):
-    """Flow checkpoints in MariaDB or MySQL."""
+    """Flow checkpoints in MariaDB or MySQL.
+
+    Options are those of ``CheckpointBackend``: *max_bytes*, *max_checkpoints*, *ttl*.
+    """
+
+    _dialect = DialectName.MYSQL
 
     def __init__(
         self,
         connection_string: str,
         table_name: str = TABLE,
-        pool_size: int = 5,
+        pool_size: int = _POOL_SIZE,
         *,
         clock_offset_ms: str | None = None,
         world: World | None = None,
+        **options: Any,
     ) -> None:
-        super().__init__(
-            connection_string,
-            table_name=table_name,
-            pool_size=pool_size,
-            clock_offset_ms=clock_offset_ms,
-            world=world,
-        )
+        surroundings = world or RealWorld()
+        way = _sides(connection_string, self._dialect, table_name, pool_size, clock_offset_ms, surroundings)
+        super().__init__(way, world=surroundings, **options)

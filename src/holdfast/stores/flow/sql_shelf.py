@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from holdfast.db.url import DialectName
-from holdfast.errors import ClaimLost, Conflict, DatabaseError, UnknownCommit
+from holdfast.errors import ClaimLost, Conflict, DatabaseError, StorageError, UnknownCommit
 from holdfast.faults import point
 from holdfast.stores.flow.queries import TABLE, flow_queries, split_name
 from holdfast.stores.flow.shelf import Card, Put, Wanted
@@ -67,17 +67,26 @@ class SQLShelf:
     async def initialize(self) -> None:
         """Connect, and make the table if it is not there; another process may be at it at the same moment."""
         await self._database.initialize()
+        await self.prepare()
+
+    async def prepare(self, *, may_create: bool = True) -> None:
+        """Learn what the server is, and make the table if it is not there and that is allowed."""
         if self._database.dialect is DialectName.MYSQL:
             [row] = await self._database.fetch(self._queries["flow_server_version"])
             self._queries = flow_queries(
                 DialectName.MYSQL, self._table, clock_offset_ms=self._offset, server_version=row["version"]
             )
-        if not await self._is_present():
-            try:
+        if await self._is_present():
+            return
+        if not may_create:
+            raise StorageError(
+                f"There is no table {self._table}, and making it would commit; save() once without a session."
+            )
+        try:
+            await self._create()
+        except DatabaseError:  # on PostgreSQL two who create one thing at once may collide, IF NOT EXISTS or not
+            if not await self._is_present():
                 await self._create()
-            except DatabaseError:  # on PostgreSQL two who create one thing at once may collide, IF NOT EXISTS or not
-                if not await self._is_present():
-                    await self._create()
 
     async def close(self) -> None:
         """End the connections, unless they are somebody else's."""
@@ -125,7 +134,7 @@ class SQLShelf:
                     continue
             point("flow.stored")
             return Put.STORED
-        raise UnknownCommit(f"Nobody can say whether the checkpoint {card.id} was stored: the database does not answer.")
+        raise UnknownCommit(f"The database did not say whether the checkpoint {card.id} was stored.")
 
     async def get(self, checkpoint_id: str) -> Card | None:
         """Return a card, or None."""
@@ -190,9 +199,9 @@ class SQLShelf:
 
     async def _create(self) -> None:
         schema, _ = split_name(self._table, self._database.dialect)
-        if schema is not None and self._database.dialect is DialectName.POSTGRES:
-            if not await self._database.fetch(self._queries["flow_schema_present"]):
-                await self._database.execute(self._queries["flow_schema_create"])
+        in_schema = schema is not None and self._database.dialect is DialectName.POSTGRES
+        if in_schema and not await self._database.fetch(self._queries["flow_schema_present"]):
+            await self._database.execute(self._queries["flow_schema_create"])
         create = self._queries["flow_create"]
 
         async def work(transaction: Transaction) -> None:
@@ -225,7 +234,8 @@ class SQLShelf:
             [given["status"]] = statuses
         given["waiting"] = len(statuses) > 1
         most = given.pop("limit", _ALL)
-        rows = await self._database.fetch(self._queries["flow_query"], **given, whole=whole, most=most)
+        query = self._queries["flow_query" if wanted.due_at is None else "flow_due"]
+        rows = await self._database.fetch(query, **given, whole=whole, most=most)
         return [_card(row) for row in rows]
 
 

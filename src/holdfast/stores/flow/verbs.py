@@ -107,7 +107,7 @@ class Verbs:
         with as_storage_error(f"The checkpoint {checkpoint_id} was not deleted"):
             return await shelf.delete(checkpoint_id)
 
-    async def list(self, shelf: Shelf, wanted: Wanted) -> list[FlowCheckpoint]:
+    async def find(self, shelf: Shelf, wanted: Wanted) -> list[FlowCheckpoint]:
         """Return the wanted checkpoints; one that is damaged is left out, and said so."""
         if wanted.limit is not None and wanted.limit < 0:
             raise ConfigurationError(f"A limit is 0 or more, not {wanted.limit}.")
@@ -128,7 +128,7 @@ class Verbs:
         first = await self.load(shelf, checkpoint_id)
         if first is None:
             return []
-        run = await self.list(shelf, Wanted(run_id=first.wf_run_id or first.run_id))
+        run = await self.find(shelf, Wanted(run_id=first.wf_run_id or first.run_id))
         known = {each.id: each for each in run}
         chain = {first.id: first}
         next_id = first.parent_checkpoint_id
@@ -140,9 +140,7 @@ class Verbs:
             next_id = found.parent_checkpoint_id
         return list(chain.values())
 
-    async def cleanup(
-        self, shelf: Shelf, wanted: Wanted, keep_count: int | None, older_than_days: float | None
-    ) -> int:
+    async def cleanup(self, shelf: Shelf, wanted: Wanted, keep_count: int | None, older_than_days: float | None) -> int:
         """Delete those of the wanted checkpoints that may go."""
         if keep_count is not None and keep_count < 0:
             raise ConfigurationError(f"keep_count is 0 or more, not {keep_count}.")

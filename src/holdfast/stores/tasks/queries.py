@@ -22,7 +22,9 @@ def tasks_queries(
     indexes = {f"{kind}_index": f"idx_{table_name}_{kind}" for kind in ("ready", "due", "ended")}
     for name in (table_name, *indexes.values()):
         check_identifier(name, dialect)
-    fragments = {"tasks": f"@{table_name}", **indexes}
+    # The table of all queues is made by a migration, never by a query; but every query must be one that can be run.
+    own_table = table_name if table_name != TABLE else f"{TABLE}_of_its_own"
+    fragments = {"tasks": f"@{table_name}", "own_table": f"@{own_table}", **indexes}
     return Queries.load(dialect, schema, folder=FOLDER, fragments=fragments, clock_offset_ms=clock_offset_ms)
 
 

@@ -43,18 +43,19 @@ def to_delete(bones: Iterable[Bone]) -> list[Place]:
     return [place for place in all_bones if place not in kept]
 
 
-def orphans(
-    values: Iterable[tuple[str, str, str, str]], bones: Iterable[Bone], gone: Iterable[Place]
-) -> list[tuple[str, str, str, str]]:
-    """Return the values (thread, namespace, channel, version) that no checkpoint besides those *gone* has."""
+def orphans(bones: Iterable[Bone], gone: Iterable[Place]) -> list[tuple[str, str, str, str]]:
+    """Return the values (thread, namespace, channel, version) of those *gone* that no other checkpoint has.
+
+    A value that none of the *bones* has is left alone: it may belong to a checkpoint that was put after they were read.
+    """
     deleted = set(gone)
-    wanted = {
-        (bone.place.thread_id, bone.place.checkpoint_ns, channel, version)
-        for bone in bones
-        if bone.place not in deleted
-        for channel, version in bone.large.items()
-    }
-    return [value for value in values if value not in wanted]
+    theirs: set[tuple[str, str, str, str]] = set()
+    others: set[tuple[str, str, str, str]] = set()
+    for each in bones:
+        thread_id, checkpoint_ns, _ = each.place
+        into = theirs if each.place in deleted else others
+        into.update((thread_id, checkpoint_ns, *item) for item in each.large.items())
+    return sorted(theirs - others)
 
 
 def _needed(bone: Bone, all_bones: Mapping[Place, Bone]) -> Iterable[Place]:

@@ -117,14 +117,13 @@ class RedisThreads:
         looked = [self._prefix, len(threads), *(quote(each, safe="") for each in (*threads, *runs))]
         for _ in range(_TRIES):
             skeleton = await self._link.run(_SKELETON, [self._changes], looked, again=True)
-            bones = [_bone(row) for _, _, rows, _ in skeleton for row in rows]
-            values = [_value_name(thread, field) for thread, _, _, fields in skeleton for field in fields]
+            bones = [_bone(row) for _, _, rows in skeleton for row in rows]
             gone = choose(bones)
-            alone = orphans(values, (each for each, _ in bones), gone)
-            if not gone and not alone:
+            alone = orphans((each for each, _ in bones), gone)
+            if not gone:
                 return
             args = [
-                *(self._prefix, len(skeleton), *(part for thread, count, _, _ in skeleton for part in (thread, count))),
+                *(self._prefix, len(skeleton), *(part for thread, count, _ in skeleton for part in (thread, count))),
                 *(len(gone), *map(_name, gone)),
                 *(part for thread, *names in alone for part in (quote(thread, safe=""), _field(*names))),
             ]

@@ -124,9 +124,7 @@ class SQLThreads:
         gone = choose(bones)
         if gone:
             await transaction.execute_batch(self._queries["checkpoints_delete"], gone)
-        known = await transaction.fetch_batch(self._queries["values_known"], threads)
-        values = [(row["thread_id"], row["checkpoint_ns"], row["channel"], row["version"]) for row in known]
-        if alone := orphans(values, bones, gone):
+        if alone := orphans(bones, gone):
             await transaction.execute_batch(self._queries["values_delete"], alone)
 
 

@@ -291,7 +291,12 @@ class IdempotencyContract:
     def test_cleanup_removes_what_has_expired_and_counts_it(self, store_venue: StoreVenue) -> None:
         async def scene(ground: Ground) -> None:
             store = await open_store(ground)
-            await asyncio.gather(*(store.set(f"k{number}", "f", number, ttl_seconds=10) for number in range(1200)))
+
+            async def fill(part: int) -> None:
+                for number in range(100):
+                    await store.set(f"k{part}-{number}", "f", number, ttl_seconds=10)
+
+            await asyncio.gather(*(fill(part) for part in range(12)))
             await store.set("stays", "f", 1, ttl_seconds=1000)
             await store.try_claim("claimed", "f", lease_seconds=10)
             assert await store.cleanup() == 0

@@ -72,6 +72,23 @@ class ControlContract:
 
         Stage(venue).play(scene)
 
+    def test_many_are_cancelled_and_go_on_in_the_queue_they_are_resumed_into(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            app, gate, ran = stage.app(), stage.gate(), list[str]()
+            flow = two_steps(app, gate, ran)
+            async with app:
+                handles = [await flow.start() for _ in range(2)]
+                ids = tuple(handle.workflow_id for handle in handles)
+                assert (await app.do("cancel_workflows", ids)).changed == ids
+                gate.open()
+                queue = f"resumed-{stage.version}"
+                assert (await app.do("resume_workflows", ids, queue_name=queue)).changed == ids
+                assert [stage.run(each)["queue_name"] for each in ids] == [queue] * 2
+                await app.do("register_queue", queue)
+                assert [await handle.result() for handle in handles] == ["first second"] * 2
+
+        Stage(venue).play(scene)
+
     def test_cancel_from_another_application_reaches_the_run_and_its_children(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:
             app, other, gate = stage.app(), stage.app(), stage.gate()

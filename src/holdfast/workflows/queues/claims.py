@@ -14,7 +14,6 @@ import msgspec
 from holdfast import faults
 from holdfast.core.limits import Limits, Room, room, soonest
 from holdfast.db.url import DialectName
-from holdfast.model.workflow import WorkflowStatus
 from holdfast.workflows.queues.claimed import Claimed, claim_query, in_order, seconds_of, use_of
 from holdfast.workflows.queues.partitions import Partitions
 from holdfast.workflows.queues.store import queue_of
@@ -52,7 +51,7 @@ class Claims:
         """Take up to *most* runs from *queue*; *caps* are the functions there are here, and their recovery caps."""
         who = self._who(queue, caps, suspects=suspects)
         if queue.is_shared:
-            return await self._claim_shared(queue.name, most, who)
+            return await self._claim_shared(queue.name, most, who, caps)
         name = claim_query("queue_claim", queue)
         rows = await self._store.manager.fetch(self._store.queries[name], unlimited=True, most=most, **who)
         return Claimed(in_order(rows, queue), more=len(rows) == most)
@@ -70,7 +69,7 @@ class Claims:
             "suspects": int(suspects),
         }
 
-    async def _claim_shared(self, name: str, most: int, who: dict[str, Any]) -> Claimed:
+    async def _claim_shared(self, name: str, most: int, who: dict[str, Any], caps: Mapping[str, int]) -> Claimed:
         queries = self._store.queries
 
         async def work(transaction: Transaction) -> Claimed:
@@ -89,7 +88,8 @@ class Claims:
                 query = queries[claim_query("queue_claim", queue)]
                 rows = in_order(await transaction.fetch(query, most=left.free, **who), queue)
                 found = Claimed(rows, more=len(rows) == left.free)
-            await self._note(transaction, queue, found.rows)
+            begun = [row for row in found.rows if row["recovery_attempts"] <= caps[row["name"]]]
+            await self._note(transaction, queue, begun)
             faults.point("claim.before_commit")
             again = soonest(found.again, seconds_of(left))
             # Where the limit was what ended it, a further look at once would find no room.
@@ -113,11 +113,7 @@ class Claims:
         """Write what was started into the ledger, and let go of what no period reaches back to."""
         periods = queue.rate_limit_period_sec, queue.partition_rate_limit_period_sec
         keep = max((each for each in periods if each is not None), default=None)
-        started = [
-            (row["owner_xid"], row["queue_partition_key"] or "", row["workflow_uuid"])
-            for row in rows
-            if row["status"] == WorkflowStatus.PENDING
-        ]
+        started = [(row["owner_xid"], row["queue_partition_key"] or "", row["workflow_uuid"]) for row in rows]
         if keep is None or not started:
             return
         queries = self._store.queries

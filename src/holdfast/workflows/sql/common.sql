@@ -148,10 +148,11 @@ FROM {rows} AS r
 WHERE w.workflow_uuid = r.id AND w.owner_xid = r.token AND w.status || '' = 'PENDING';
 
 -- name: run_exhausted
--- The cause beside the status that the claim has written.
+-- PENDING -> MAX_RECOVERY_ATTEMPTS_EXCEEDED, by whoever has claimed a run over its cap, with the cause.
 UPDATE @workflow_status
-SET error = :error, output_serialization = :serialization, completed_at = {now_ms}, deduplication_id = NULL
-WHERE workflow_uuid = :id AND owner_xid = :token;
+SET status = 'MAX_RECOVERY_ATTEMPTS_EXCEEDED', error = :error, output_serialization = :serialization,
+    completed_at = {now_ms}, updated_at = {now_ms}, deduplication_id = NULL
+WHERE workflow_uuid = :id AND owner_xid = :token AND status || '' = 'PENDING';
 
 -- name: run_hand_over
 -- rows: id text, token text

@@ -109,6 +109,12 @@ WHERE w.status = 'PENDING';
 SELECT w.workflow_uuid FROM {rows} AS r
 JOIN @workflow_status AS w ON w.workflow_uuid = r.id AND w.owner_xid = r.token AND w.status = r.outcome;
 
+-- name: run_exhausted
+UPDATE @workflow_status
+SET status = 'MAX_RECOVERY_ATTEMPTS_EXCEEDED', error = :error, output_serialization = :serialization,
+    completed_at = {now_ms}, updated_at = {now_ms}, deduplication_id = NULL
+WHERE workflow_uuid = :id AND owner_xid = :token AND status = 'PENDING';
+
 -- name: run_hand_over
 -- rows: id text, token text
 UPDATE {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY)

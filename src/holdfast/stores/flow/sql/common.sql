@@ -66,8 +66,19 @@ WHERE true
     [[ AND status = :status ]]
     [[ waiting? AND status IN ('paused', 'pending_input') ]]
     [[ AND created_at < :before ]]
-    [[ AND resume_at <= :due_at ]]
 ORDER BY created_at DESC, sequence DESC
+LIMIT :most;
+
+-- name: flow_due
+-- What waits for a moment that has come, the earliest first.
+SELECT
+    id, flow_id, run_id, wf_run_id, status, parent_checkpoint_id, created_at, updated_at, resume_at, revision, sequence
+    [[ whole? , {data} AS data ]]
+FROM {cards}
+WHERE resume_at <= :due_at
+    [[ AND flow_id = :flow_id ]]
+    [[ waiting? AND status IN ('paused', 'pending_input') ]]
+ORDER BY resume_at, sequence
 LIMIT :most;
 
 -- name: flow_delete_all

@@ -10,7 +10,7 @@ FOR UPDATE SKIP LOCKED
 FORCE INDEX (idx_holdfast_task_queue_due)
 
 -- name: task_table_create
-CREATE TABLE IF NOT EXISTS {tasks} LIKE @holdfast_task_queue;
+CREATE TABLE IF NOT EXISTS {own_table} LIKE @holdfast_task_queue;
 
 -- name: tasks_put
 -- rows: id text, queue_name text, payload text, max_attempts int, visibility_timeout int, priority int

@@ -8,4 +8,4 @@ FOR UPDATE SKIP LOCKED
 -- fragment: by_due_t
 
 -- name: task_table_create
-CREATE TABLE IF NOT EXISTS {tasks} (LIKE @holdfast_task_queue INCLUDING ALL);
+CREATE TABLE IF NOT EXISTS {own_table} (LIKE @holdfast_task_queue INCLUDING ALL);

@@ -1,6 +1,6 @@
 -- What must be known of threads to decide what may go. KEYS: counters of changes.
 -- ARGV: prefix, number of threads, the threads, then runs whose threads are wanted too.
--- Returns for each thread {thread, its counter, {name, parent, metadata, large, run, ...}, {names of its values}}.
+-- Returns for each thread {thread, its counter, {name, parent, metadata, large, run, ...}}.
 local threads, seen = {}, {}
 local function want(thread)
     if not seen[thread] then
@@ -28,7 +28,6 @@ for _, thread in ipairs(threads) do
         table.insert(bone, 1, name)
         bones[#bones + 1] = bone
     end
-    answer[#answer + 1] = {thread, redis.call('HGET', KEYS[1], thread) or '0', bones,
-        redis.call('HKEYS', ARGV[1] .. 'values:' .. thread)}
+    answer[#answer + 1] = {thread, redis.call('HGET', KEYS[1], thread) or '0', bones}
 end
 return answer

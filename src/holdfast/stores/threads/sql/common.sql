@@ -81,11 +81,6 @@ DELETE FROM @holdfast_thread_checkpoints WHERE (thread_id, checkpoint_ns, checkp
     SELECT r.thread_id, r.checkpoint_ns, r.checkpoint_id FROM {rows} AS r
 );
 
--- name: values_known
--- rows: thread_id text
-SELECT v.thread_id, v.checkpoint_ns, v.channel, v.version
-FROM {rows} AS r JOIN @holdfast_thread_values AS v ON v.thread_id = r.thread_id;
-
 -- name: values_delete
 -- rows: thread_id text, checkpoint_ns text, channel text, version text
 DELETE FROM @holdfast_thread_values WHERE (thread_id, checkpoint_ns, channel, version) IN (

@@ -58,9 +58,7 @@ UPDATE (
     LIMIT :most
     FOR UPDATE SKIP LOCKED
 ) AS c STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY) ON w.workflow_uuid = c.workflow_uuid
-SET w.status = CASE WHEN w.recovery_attempts > CAST(JSON_EXTRACT(:caps, CONCAT('$."', w.name, '"')) AS SIGNED)
-                    THEN 'MAX_RECOVERY_ATTEMPTS_EXCEEDED' ELSE 'PENDING' END,
-    w.owner_xid = CONCAT(:claim, '.', w.workflow_uuid), w.incarnation = :incarnation,
+SET w.status = 'PENDING', w.owner_xid = CONCAT(:claim, '.', w.workflow_uuid), w.incarnation = :incarnation,
     w.executor_id = CASE WHEN w.recovery_attempts > CAST(JSON_EXTRACT(:caps, CONCAT('$."', w.name, '"')) AS SIGNED)
                          THEN w.executor_id ELSE :executor_id END,
     w.application_version = COALESCE(w.application_version, :application_version),
@@ -76,7 +74,7 @@ SELECT
     w.recovery_attempts, w.generation, w.retries, w.workflow_deadline_epoch_ms, w.parent_workflow_id, w.executions,
     w.executor_id, w.queue_name, w.queue_partition_key, w.priority, w.created_at
 FROM @workflow_status AS w FORCE INDEX (idx_workflow_status_owner)
-WHERE w.incarnation = :incarnation AND w.status IN ('PENDING', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED')
+WHERE w.incarnation = :incarnation AND w.status = 'PENDING'
   AND w.owner_xid LIKE CONCAT(:claim, '.%')
 
 -- name: queue_register

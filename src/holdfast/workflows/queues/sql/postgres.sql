@@ -31,7 +31,7 @@ FOR UPDATE OF w SKIP LOCKED
 
 -- fragment: by_partition_priority
 
--- The claims: ENQUEUED -> PENDING (or over the cap) for an executor that has the function and a fitting version. :caps is
+-- The claims: ENQUEUED -> PENDING for an executor that has the function and a fitting version. :caps is
 -- a JSON object of function names and their caps on recovery attempts, and of the objects whose methods can be run
 -- (class/configuration), :versions a JSON array. With :suspects = 0 runs from half their cap on are left for an executor
 -- that can try them alone; those over it are taken, to be ended. What others can run and this executor cannot is passed
@@ -42,9 +42,7 @@ q.created_at, q.workflow_uuid
 
 -- fragment: claim
 UPDATE @workflow_status AS w
-SET status = CASE WHEN w.recovery_attempts > CAST(CAST(:caps AS jsonb) ->> w.name AS bigint)
-                  THEN 'MAX_RECOVERY_ATTEMPTS_EXCEEDED' ELSE 'PENDING' END,
-    owner_xid = :claim || '.' || w.workflow_uuid, incarnation = :incarnation,
+SET status = 'PENDING', owner_xid = :claim || '.' || w.workflow_uuid, incarnation = :incarnation,
     executor_id = CASE WHEN w.recovery_attempts > CAST(CAST(:caps AS jsonb) ->> w.name AS bigint)
                        THEN w.executor_id ELSE :executor_id END,
     application_version = COALESCE(w.application_version, :application_version),

@@ -39,9 +39,7 @@ q.created_at, q.workflow_uuid
 
 -- fragment: claim
 UPDATE @workflow_status AS w
-SET status = CASE WHEN w.recovery_attempts > json_extract(:caps, '$."' || w.name || '"')
-                  THEN 'MAX_RECOVERY_ATTEMPTS_EXCEEDED' ELSE 'PENDING' END,
-    owner_xid = :claim || '.' || w.workflow_uuid, incarnation = :incarnation,
+SET status = 'PENDING', owner_xid = :claim || '.' || w.workflow_uuid, incarnation = :incarnation,
     executor_id = CASE WHEN w.recovery_attempts > json_extract(:caps, '$."' || w.name || '"')
                        THEN w.executor_id ELSE :executor_id END,
     application_version = COALESCE(w.application_version, :application_version),

@@ -1,0 +1,231 @@
+"""Durable agents: an agent of Pydantic AI whose model requests and tool calls are steps of a workflow.
+
+    agent = Agent("openai:gpt-5", name="travel", capabilities=[HoldfastDurability()])
+
+    @app.workflow
+    async def plan(question: str) -> str:
+        return (await agent.run(question)).output
+
+After a crash the run goes on where it stopped: what the model has answered and what tools have returned is in the
+record. Outside of a workflow the agent is an ordinary agent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict
+
+try:
+    from pydantic.errors import PydanticUserError
+    from pydantic_ai.durable_exec import (
+        JSON_CODEC,
+        BaseDurabilityCapability,
+        DurabilityEngineSpec,
+        JournalCallableOperationBackend,
+        ToolsetCallToolId,
+        conversation_id_from_run_id,
+    )
+    from pydantic_ai.exceptions import UnexpectedModelBehavior, UserError
+    from pydantic_ai.tools import AgentDepsT, RunContext
+    from pydantic_ai.toolsets import ToolsetTool
+except ImportError as error:
+    from holdfast.errors import DriverMissing
+
+    raise DriverMissing("Durable agents need Pydantic AI: pip install 'holdfast[pydantic-ai]'.") from error
+
+from holdfast.errors import CannotSerialize, ConfigurationError, MisuseError, Superseded, WorkflowCancelled
+from holdfast.workflows.place import WorkflowPlace, here, task_place
+from holdfast.workflows.registry import StepDefinition, checked_name
+from holdfast.workflows.steps import run_step
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+    from datetime import datetime
+
+    from pydantic_ai.agent import EventStreamHandler
+    from pydantic_ai.capabilities.abstract import WrapRunHandler
+    from pydantic_ai.durable_exec import DurableOperationBackend, DurableOperationId, OperationConfigRole
+    from pydantic_ai.models import Model
+    from pydantic_ai.run import AgentRunResult
+
+    from holdfast.model.workflow import Duration, Retry
+
+_METADATA = "holdfast"
+_FINAL = (UserError, PydanticUserError, UnexpectedModelBehavior, CannotSerialize)  # another attempt ends the same way
+
+
+class StepOptions(TypedDict, total=False):
+    """How steps of an agent are tried again and how long an attempt may take. By default there is one attempt."""
+
+    retry: Retry | None
+    timeout: Duration | None
+
+
+@dataclass(init=False, kw_only=True)
+class HoldfastDurability(BaseDurabilityCapability[AgentDepsT]):
+    """Makes the runs of an agent durable where they are awaited in an async workflow, of whichever application.
+
+    The agent, or *name*, gives the steps their names, which are in the records: do not change it while runs are under
+    way. Parallel tool calls are branches of the workflow and are found again in the order in which they were begun.
+    A step may be done twice if the process dies before its record, so tools should bear that. A model that is chosen
+    for a single run must be one of *models*, or given by its name. Inside a tool nothing else is recorded.
+    """
+
+    engine_spec: ClassVar[DurabilityEngineSpec] = DurabilityEngineSpec(
+        engine_name="Holdfast",
+        durable_unit_noun="step",
+        durable_container_noun="workflow",
+        codec=JSON_CODEC,
+        serialization_failure=lambda error: CannotSerialize(
+            f"What a step of an agent has returned has no JSON form, so it cannot be recorded: {error}"
+        ),
+        unsupported_runtime_toolset_kinds=frozenset({"function", "mcp", "dynamic"}),
+        wrapped_toolset_kinds=frozenset({"function", "mcp", "dynamic"}),
+        toolset_lifecycles={"function": "enter-always", "mcp": "enter-in-durable-unit", "dynamic": "enter-never"},
+        tool_config_key=_METADATA,
+        cancellation_error_types=(WorkflowCancelled, Superseded),
+    )
+
+    def __init__(
+        self,
+        *,
+        models: Mapping[str, Model] | None = None,
+        event_stream_handler: EventStreamHandler[AgentDepsT] | None = None,
+        name: str | None = None,
+        model_step: StepOptions | None = None,
+        tool_step: StepOptions | None = None,
+        event_step: StepOptions | None = None,
+    ) -> None:
+        """Take how steps of each kind are tried again; a tool's ``metadata={"holdfast": {...}}`` says it for that tool.
+
+        A tool whose metadata has ``"holdfast": False`` is called in the workflow itself, and may do there what
+        workflows do: sleep durably, wait for a message, start a child.
+        """
+        super().__init__(models=models, event_stream_handler=event_stream_handler, name=name)
+        model, tool, event = model_step or {}, tool_step or {}, event_step or {}
+        self._steps = _Steps({"model": model, "tool": tool, "event": event, "capability": {}})
+
+    @property
+    def in_durable_context(self) -> bool:
+        """Whether this is code of a workflow; refused in a sync one, whose thread has no loop to run an agent on."""
+        return _workflow() is not None
+
+    def get_durable_operation_backend(self) -> DurableOperationBackend[StepOptions]:
+        """Return what carries out the operations of the agent."""
+        return _Backend(agent_name=self.name or "", default_model_id=self.default_model_id, config=self._steps)
+
+    def get_default_run_id(self) -> str | None:
+        """Return an id of this run of the agent that is the same on replay."""
+        place = _place()
+        return None if place is None else f"{place.run.id}:{place.branch.peek_identity()}"
+
+    def get_default_conversation_id(self, run_id: str) -> str | None:
+        """Return an id of the conversation that is the same on replay."""
+        return conversation_id_from_run_id(run_id) if self.in_durable_context else None
+
+    async def get_run_start_time(self, run_id: str) -> datetime | None:  # noqa: ARG002 -- Pydantic AI's signature
+        """Return when this run of the agent began, recorded: its timeout counts from there, whatever happens."""
+        place = _place()
+        return None if place is None else await place.run.engine.durable.now(place)
+
+    async def wrap_run(self, ctx: RunContext[AgentDepsT], *, handler: WrapRunHandler) -> AgentRunResult[Any]:
+        """Let tools run side by side, with their events in the order of the calls, which is the same on replay."""
+        if self.agent is None or not self.in_durable_context:
+            return await super().wrap_run(ctx, handler=handler)
+        with self.agent.parallel_tool_call_execution_mode("parallel_ordered_events"):
+            return await handler()
+
+
+class _Steps:
+    """Which options a step has: those of its kind, and what the metadata of its tool says."""
+
+    def __init__(self, kinds: Mapping[OperationConfigRole, StepOptions]) -> None:
+        self._kinds = kinds
+
+    def base(self, role: OperationConfigRole, *, operation_id: DurableOperationId) -> StepOptions:  # noqa: ARG002
+        return self._kinds[role]
+
+    def for_tool(
+        self,
+        role: OperationConfigRole,
+        *,
+        operation_id: DurableOperationId,
+        tool: object | None,
+        tool_name: str,
+    ) -> StepOptions | Literal[False]:
+        own: Any = None
+        if isinstance(tool, ToolsetTool):
+            own = (tool.tool_def.metadata or {}).get(_METADATA)
+        base = self.base(role, operation_id=operation_id)
+        if own is None or own is False:
+            return base if own is None else False
+        if not isinstance(own, dict) or not own.keys() <= StepOptions.__annotations__.keys():
+            raise ConfigurationError(
+                f'The metadata "{_METADATA}" of the tool {tool_name!r} is a dict with retry and timeout, or False.'
+            )
+        return StepOptions(**{**base, **own})
+
+
+class _Backend(JournalCallableOperationBackend[StepOptions]):
+    """Operations of an agent as steps that need no declaration."""
+
+    async def execute(
+        self,
+        *,
+        operation_id: DurableOperationId,
+        name: str,
+        body: Callable[[], Awaitable[object]],
+        cache_key: tuple[object, ...],
+        config: StepOptions,
+    ) -> object:
+        """Do *body* once; a replay delivers what it returned. In a step, and outside of workflows, a plain call."""
+        place = _place()
+        if place is None:
+            return await body()
+
+        async def step(_call: str | None) -> Any:
+            return await body()
+
+        engine, retry = place.run.engine, config.get("retry")
+        definition = StepDefinition(
+            name=checked_name(name, step),
+            function=step,
+            is_async=True,
+            codec=engine.payloads.codec(_anything),
+            retry=None if retry is None else replace(retry, never=(*retry.never, *_FINAL)),
+            timeout=config.get("timeout"),
+        )
+        return await run_step(engine, place, definition, (_call_id(operation_id, cache_key),), {})
+
+
+def _workflow() -> WorkflowPlace | None:
+    """Return where in a workflow this code stands, or its parent if the task is new to it; None elsewhere."""
+    place = here.get()
+    if not isinstance(place, WorkflowPlace):
+        return None
+    if isinstance(place.owner, int):
+        raise MisuseError(
+            "A durable agent was run in a sync workflow, whose thread has no event loop: make the workflow async def, "
+            "and await agent.run()."
+        )
+    return place
+
+
+def _place() -> WorkflowPlace | None:
+    """Return the place of an operation that begins now; a task that has none gets its own branch."""
+    place = _workflow()
+    return None if place is None else task_place(place.run.engine)
+
+
+def _call_id(operation_id: DurableOperationId, cache_key: tuple[object, ...]) -> str | None:
+    """Return the id the model gave to a call, so that no result is ever delivered to another call of the same tool."""
+    if not isinstance(operation_id, ToolsetCallToolId):
+        return None
+    return next((each.tool_call_id for each in cache_key if isinstance(each, RunContext)), None)
+
+
+def _anything() -> Any:
+    """Stand for a function that may return anything: what a step returns is JSON already."""
+
+
+__all__ = ["HoldfastDurability", "StepOptions"]

@@ -1,0 +1,50 @@
+"""A backend of flow checkpoints by the URL of where they are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from holdfast.db.url import DatabaseURL, DialectName
+
+if TYPE_CHECKING:
+    import os
+
+    from holdfast.stores.flow.backend import CheckpointBackend
+
+_FILE, _MEMORY = "file://", "memory://"
+_REDIS = ("redis://", "rediss://", "redis+cluster://", "rediss+cluster://")
+
+
+def from_url(url: str | os.PathLike[str], **options: Any) -> CheckpointBackend:
+    """Return the backend that *url* names; nothing is opened before the first call.
+
+    ``sqlite:///file.db``, ``postgresql://``, ``mysql://``, ``redis://``, ``redis+cluster://``, ``file:///folder``,
+    ``memory://``; a path without a scheme is a SQLite file. Options are those of the backend's class. Raises
+    ``InvalidURL``.
+    """
+    text = str(url)
+    if text.startswith(_MEMORY):
+        from holdfast.stores.flow.memory import InMemoryCheckpointBackend  # noqa: PLC0415 -- what is not used stays out
+
+        return InMemoryCheckpointBackend(**options)
+    if text.startswith(_FILE):
+        from holdfast.stores.flow.file import FileCheckpointBackend  # noqa: PLC0415 -- as above
+
+        return FileCheckpointBackend(unquote(text.removeprefix(_FILE)), **options)
+    if text.startswith(_REDIS):
+        from holdfast.stores.flow.redis import RedisCheckpointBackend  # noqa: PLC0415 -- as above
+
+        return RedisCheckpointBackend(url=text, **options)
+    return _in_a_database(url, options)
+
+
+def _in_a_database(url: str | os.PathLike[str], options: dict[str, Any]) -> CheckpointBackend:
+    from holdfast.stores.flow import sql  # noqa: PLC0415 -- as above
+
+    parsed = DatabaseURL.parse(url)
+    if parsed.dialect is DialectName.POSTGRES:
+        return sql.PostgresCheckpointBackend(parsed.secret_text(), **options)
+    if parsed.dialect is DialectName.MYSQL:
+        return sql.MySQLCheckpointBackend(parsed.secret_text(), **options)
+    return sql.SQLiteCheckpointBackend(url, **options)

@@ -1,0 +1,153 @@
+"""One turn at a flow of steps, by whoever holds its newest checkpoint."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import logging
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import StorageError
+from holdfast.stores.flow.asking import Conversation, WaitingForInput, enter
+from holdfast.stores.flow.model import (
+    CheckpointBehavior,
+    CheckpointStatus,
+    FlowCheckpoint,
+    NodeCheckpointState,
+    in_utc,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from holdfast.stores.flow.backend import CheckpointBackend, CheckpointClaim
+
+logger = logging.getLogger("holdfast.flow")
+
+ANSWERS = "answers"
+_BEATS = 3  # in a lease
+
+
+class Walk:
+    """Goes through *steps* under *claim*, which it passes on to each checkpoint and gives back in the end."""
+
+    def __init__(
+        self,
+        backend: CheckpointBackend,
+        steps: Mapping[str, Callable[[Any], Any]],
+        behavior: CheckpointBehavior,
+        claim: CheckpointClaim,
+        lease: float,
+    ) -> None:
+        self._backend = backend
+        self._steps = steps
+        self._behavior = CheckpointBehavior(behavior)
+        self._claim = claim
+        self._lease = lease
+
+    async def go_on(self, checkpoint: FlowCheckpoint) -> FlowCheckpoint:
+        """Do what is left to do from *checkpoint* on; return the last checkpoint."""
+        beating = asyncio.ensure_future(self._beat())
+        try:
+            return await self._through(checkpoint)
+        finally:
+            beating.cancel()
+            with suppress(asyncio.CancelledError):
+                await beating
+            try:
+                await self._backend.arelease_claim(self._claim)
+            except StorageError as error:
+                logger.warning("The claim ends by itself in %s s, it was not given back: %s", self._lease, error)
+
+    async def _through(self, checkpoint: FlowCheckpoint) -> FlowCheckpoint:
+        value = checkpoint.original_input
+        for name, function in self._steps.items():
+            if not checkpoint.is_node_completed(name):
+                checkpoint = await self._one(checkpoint, name, function, value)
+                if checkpoint.has_pending_inputs():
+                    return checkpoint
+            value = checkpoint.get_node_output(name)
+        if checkpoint.status is not CheckpointStatus.COMPLETED:  # there was nothing left to do
+            done = self._next(checkpoint)
+            done.status = CheckpointStatus.COMPLETED
+            return await self._stored(done)
+        return checkpoint
+
+    async def _one(
+        self, checkpoint: FlowCheckpoint, name: str, function: Callable[[Any], Any], value: Any
+    ) -> FlowCheckpoint:
+        """Do one step, and store what came of it."""
+        state = checkpoint.node_states.get(name) or NodeCheckpointState(name, getattr(function, "__qualname__", ""))
+        state = replace(state, input_data=value, started_at=_now(), status="active", error=None)
+        after = self._next(checkpoint)
+        after.node_states[name] = state
+        try:
+            output = await _called(function, value, state.internal_state.get(ANSWERS, []))
+        except WaitingForInput as waits:
+            after.mark_pending_input(name, waits.prompt, waits.metadata, resume_at=waits.resume_at)
+            return await self._stored(after)
+        except Exception as error:
+            after.node_states[name] = replace(state, status="failure", error=error, completed_at=_now())
+            after.status = CheckpointStatus.FAILED
+            await self._stored(after)
+            raise
+        after.mark_node_complete(name, replace(state, status="success", output_data=output, completed_at=_now()))
+        if all(after.is_node_completed(each) for each in self._steps):
+            after.status = CheckpointStatus.COMPLETED
+        return await self._stored(after)
+
+    def _next(self, checkpoint: FlowCheckpoint) -> FlowCheckpoint:
+        """Return the checkpoint that comes after: a new one that knows its parent, or the same once more."""
+        after = replace(
+            checkpoint,
+            status=CheckpointStatus.ACTIVE,
+            node_states=dict(checkpoint.node_states),
+            completed_node_ids=list(checkpoint.completed_node_ids),
+            pending_node_ids=list(checkpoint.pending_node_ids),
+            pending_inputs={},
+        )
+        if self._behavior is CheckpointBehavior.APPEND:
+            fresh = FlowCheckpoint(checkpoint.flow_id, checkpoint.run_id)
+            after.id, after.parent_checkpoint_id, after.revision = fresh.id, checkpoint.id, 0
+        return after
+
+    async def _stored(self, checkpoint: FlowCheckpoint) -> FlowCheckpoint:
+        if self._behavior is CheckpointBehavior.APPEND:
+            checkpoint.created_at = max(_now(), in_utc(self._claim.checkpoint.created_at))  # a clock may be set back
+            self._claim = await self._backend.afollow(self._claim, checkpoint, lease=self._lease)
+        else:
+            await self._backend.aupdate(checkpoint)
+        return checkpoint
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(self._lease / _BEATS)
+            try:
+                await self._backend.aextend_claim(self._claim, lease=self._lease)
+            except StorageError as error:
+                logger.warning("A claim was not extended, tried again: %s", error)
+
+
+async def _called(function: Callable[[Any], Any], value: Any, answers: list[Any]) -> Any:
+    """Call a step, a sync one on a thread; what it asks is answered from *answers*."""
+    context = contextvars.copy_context()
+    context.run(enter, Conversation(list(answers), _now()))
+    loop = asyncio.get_running_loop()
+    if inspect.iscoroutinefunction(function):
+        return await loop.create_task(function(value), context=context)
+    output = await loop.run_in_executor(None, context.run, function, value)
+    if inspect.isawaitable(output):  # an object whose call is a coroutine, a partial of one
+        return await loop.create_task(_awaited(output), context=context)
+    return output
+
+
+async def _awaited(output: Awaitable[Any]) -> Any:
+    return await output
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

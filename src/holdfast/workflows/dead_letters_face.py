@@ -1,0 +1,141 @@
+"""``app.dead_letters``: the small queue and the full repository over one table, and replay."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from holdfast.model.world import RealWorld
+from holdfast.resilience.replay import CONCURRENCY, LEASE, Manner, Replayer, Selection
+from holdfast.stores.dead_letters.blocking import BlockingFailedOperations
+from holdfast.stores.dead_letters.queue import BASE_DELAY, DBDeadLetterQueue, DeadLetterQueue
+from holdfast.stores.dead_letters.queue_blocking import SyncDeadLetterQueue
+from holdfast.stores.dead_letters.repository import AsyncFailedOperationRepository
+from holdfast.stores.dead_letters.sql import AsyncSQLFailedOperationRepository, SqlShelf
+
+if TYPE_CHECKING:
+    from holdfast.db.manager import ConnectionManager
+    from holdfast.db.portal import Portal
+    from holdfast.db.session import Transaction
+    from holdfast.model.dead_letter import FailedOperationData
+    from holdfast.model.world import World
+    from holdfast.resilience.letters import Contents
+    from holdfast.resilience.replay import Find, Progress
+    from holdfast.resilience.replay_report import ReplayReport
+
+
+class _MaskedShelf(SqlShelf):
+    """The tables, into which nothing goes with a field that is to be masked."""
+
+    contents: Contents
+
+    async def add(self, fresh: FailedOperationData) -> FailedOperationData:
+        return await super().add(self._masked(fresh))
+
+    async def add_in(self, transaction: Transaction, fresh: FailedOperationData) -> FailedOperationData:
+        return await super().add_in(transaction, self._masked(fresh))
+
+    def _masked(self, fresh: FailedOperationData) -> FailedOperationData:
+        if not self.contents.mask_fields:
+            return fresh
+        return replace(fresh, **{name: self.contents.masked(getattr(fresh, name)) for name in _OPEN})
+
+
+_OPEN = ("request_data", "response_data", "snapshot_data", "metadata", "entity_refs", "payload")
+
+
+class AsyncDeadLetters(DBDeadLetterQueue, AsyncSQLFailedOperationRepository):
+    """The dead letters of an application: every call of the queue and of the repository, and ``replay``."""
+
+    def __init__(
+        self,
+        manager: ConnectionManager,
+        *,
+        contents: Contents,
+        find: Find,
+        world: World | None = None,
+        lease: float = LEASE,
+        **options: Any,
+    ) -> None:
+        world = world or RealWorld()
+        shelf = _MaskedShelf(manager, world=world, **options)
+        shelf.contents = contents
+        self.manager = manager
+        self._tables = shelf
+        AsyncFailedOperationRepository.__init__(self, shelf, lease=lease, world=world)
+        DeadLetterQueue.__init__(self, shelf, base_delay=BASE_DELAY, lease=lease, domain="workflow", world=world)
+        self.replayer = Replayer(self, find, world, lease=lease)
+
+    async def close(self) -> None:
+        """Finish what is being written. What was given to it stays open."""
+        await self.replayer.close()
+        await super().close()
+
+    async def replay(
+        self,
+        id: str | None = None,  # noqa: A002 -- the documented word
+        *,
+        domain: str | None = None,
+        status: str | None = None,
+        failure_type: str | None = None,
+        limit: int | None = None,
+        dry_run: bool = False,
+        force: bool = False,
+        rate: float | None = None,
+        concurrency: int = CONCURRENCY,
+        progress: Progress | None = None,
+        resolved_by_id: int | None = None,
+    ) -> ReplayReport:
+        """Replay one letter, or the pending ones that fit, the oldest first; return what became of them.
+
+        Each is held while its handler runs, so that of several who replay one has it. One that has been replayed as
+        often as it may be is left; with *force* it is not, nor is one that requires review. At most *rate* are begun in
+        a second, and *concurrency* run at once. With *dry_run* nothing is changed. *progress* is called with how many
+        are done and the outcome of the last, on the application's loop: it must not wait. ``ConfigurationError`` for
+        choices that exclude each other; an error of the database ends the replay.
+        """
+        selection = Selection(id, domain, status, failure_type, limit)
+        manner = Manner(dry_run, force, rate, concurrency, resolved_by_id)
+        return await self.replayer.replay(selection, manner, progress)
+
+
+class DeadLetters(SyncDeadLetterQueue, BlockingFailedOperations):
+    """The same for code without an event loop."""
+
+    def __init__(self, store: AsyncDeadLetters, portal: Portal) -> None:
+        BlockingFailedOperations.__init__(self, store, portal)
+        self._store: AsyncDeadLetters = store
+
+    def replay(
+        self,
+        id: str | None = None,  # noqa: A002 -- the documented word
+        *,
+        domain: str | None = None,
+        status: str | None = None,
+        failure_type: str | None = None,
+        limit: int | None = None,
+        dry_run: bool = False,
+        force: bool = False,
+        rate: float | None = None,
+        concurrency: int = CONCURRENCY,
+        progress: Progress | None = None,
+        resolved_by_id: int | None = None,
+    ) -> ReplayReport:
+        """Replay one letter, or the pending ones that fit, the oldest first; return what became of them.
+
+        Each is held while its handler runs, so that of several who replay one has it. One that has been replayed as
+        often as it may be is left; with *force* it is not, nor is one that requires review. At most *rate* are begun in
+        a second, and *concurrency* run at once. With *dry_run* nothing is changed. *progress* is called with how many
+        are done and the outcome of the last, on the application's loop: it must not wait. ``ConfigurationError`` for
+        choices that exclude each other; an error of the database ends the replay.
+        """
+        return self._call(
+            self._store.replay(
+                id, domain=domain, status=status, failure_type=failure_type, limit=limit, dry_run=dry_run, force=force,
+                rate=rate, concurrency=concurrency, progress=progress, resolved_by_id=resolved_by_id,
+            )
+        )  # fmt: skip
+
+
+__all__ = ["AsyncDeadLetters", "DeadLetters"]

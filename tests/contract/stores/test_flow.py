@@ -1,0 +1,26 @@
+"""Flow checkpoints, held to their contract on every backend and in both colours."""
+
+from __future__ import annotations
+
+from holdfast.testing.contract import store_flow_stage
+from holdfast.testing.contract.store_flow import FlowContract
+from holdfast.testing.contract.store_flow_claims import FlowClaimContract, FlowRetentionContract
+from holdfast.testing.contract.store_flow_steps import FlowStepsContract
+
+BACKENDS = store_flow_stage.BACKENDS
+
+
+class TestFlowCheckpoints(FlowContract):
+    """One suite, every column."""
+
+
+class TestFlowClaims(FlowClaimContract):
+    """One winner."""
+
+
+class TestFlowRetention(FlowRetentionContract):
+    """What goes and what stays."""
+
+
+class TestFlowSteps(FlowStepsContract):
+    """Lists of callables."""

@@ -1,0 +1,138 @@
+"""What only Redis does with flow checkpoints: it lets them go in time, and leaves no name behind. On a cluster too."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from holdfast.errors import ConfigurationError, StorageError
+from holdfast.stores import CheckpointStatus, RedisCheckpointBackend
+from holdfast.testing.contract.store_flow_stage import checkpoint, ended
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.conftest import FreshDatabase
+
+PREFIX = "{flow}:"
+
+
+@pytest.fixture
+def url(fresh_database: FreshDatabase) -> str:
+    return fresh_database("redis")
+
+
+@pytest.fixture
+def raw(url: str) -> Iterator[Any]:
+    """A client of the tests' own, to look at the keys."""
+    import redis  # noqa: PLC0415 -- an extra
+
+    with redis.Redis.from_url(url, decode_responses=True) as client:
+        yield client
+
+
+def members(raw: Any) -> dict[str, list[str]]:
+    """Return what stands in each sorted set, by ids."""
+    names = [name for name in raw.keys(f"{PREFIX}*") if raw.type(name) == "zset"]
+    return {name.removeprefix(PREFIX): [each[21:] for each in raw.zrange(name, 0, -1)] for name in names}
+
+
+def wait_until_gone(raw: Any, key: str) -> None:
+    deadline = time.monotonic() + 60
+    while raw.exists(key):
+        assert time.monotonic() < deadline, f"{key} does not expire"
+        time.sleep(0.05)
+
+
+def test_keys_are_the_documented_ones(url: str, raw: Any) -> None:
+    with RedisCheckpointBackend.from_url(url, prefix=PREFIX) as backend:
+        backend.save(checkpoint("a:b", "r", id="1"))
+        assert raw.hget(f"{PREFIX}checkpoint:1", "id") == "1"
+        assert '"flow_id":"a:b"' in raw.hget(f"{PREFIX}checkpoint:1", "data")
+        assert members(raw) == {"flow:a%3Ab:checkpoints": ["1"], "flow:a%3Ab:status:active": ["1"], "run:r": ["1"]}
+        backend.delete("1")
+        assert members(raw) == {}
+        assert raw.keys(f"{PREFIX}checkpoint*") == []
+
+
+def test_run_goes_in_time_once_it_has_ended_and_not_before(url: str, raw: Any) -> None:
+    with RedisCheckpointBackend.from_url(url, prefix=PREFIX, default_ttl=1000) as backend:
+        first, second = checkpoint(id="1"), checkpoint(id="2", minute=1)
+        waits = checkpoint("flow", "other", id="3")
+        waits.mark_pending_input("node")
+        for each in (first, second, waits):
+            backend.save(each)
+        assert [raw.ttl(f"{PREFIX}checkpoint:{n}") for n in "123"] == [-1, -1, -1]
+        second.status = CheckpointStatus.FAILED
+        backend.update(second)
+        assert all(0 < raw.ttl(f"{PREFIX}{name}") <= 1000 for name in ("checkpoint:1", "checkpoint:2", "run:run"))
+        assert [raw.ttl(f"{PREFIX}{name}") for name in ("checkpoint:3", "run:other", "flow:flow:checkpoints")] == [-1] * 3
+        backend.save(checkpoint(id="4", minute=2))  # somebody has gone on from the failure
+        assert [raw.ttl(f"{PREFIX}{name}") for name in ("checkpoint:1", "checkpoint:2", "run:run")] == [-1] * 3
+
+
+def test_waiting_checkpoint_of_an_ended_run_stays(url: str, raw: Any) -> None:
+    with RedisCheckpointBackend.from_url(url, prefix=PREFIX, default_ttl=1000) as backend:
+        waits = checkpoint(id="1")
+        waits.mark_pending_input("node")
+        backend.save(waits)
+        backend.save(ended(1, id="2"))
+        assert raw.ttl(f"{PREFIX}checkpoint:1") == -1
+        assert raw.ttl(f"{PREFIX}checkpoint:2") > 0
+
+
+def test_what_has_expired_leaves_no_name_behind_and_hides_nothing(url: str, raw: Any) -> None:
+    with RedisCheckpointBackend.from_url(url, prefix=PREFIX, default_ttl=1) as backend:
+        backend.save(checkpoint(run_id="live", id="old"))
+        for number in range(3):
+            backend.save(ended(number + 1, run_id=f"r{number}", id=f"new{number}"))
+        for number in range(3):
+            wait_until_gone(raw, f"{PREFIX}checkpoint:new{number}")
+        latest = backend.get_latest("flow")
+        assert latest is not None
+        assert latest.id == "old"
+        assert members(raw)["flow:flow:checkpoints"] == ["old"]
+        backend.save(checkpoint("elsewhere", "x", id="x"))  # a write takes away what reads have not come across
+        left = members(raw)
+        assert left.pop("flow:flow:status:active") == ["old"]
+        assert not any("new" in member for names in left.values() for member in names)
+        assert backend.cleanup("flow", keep_count=0) == 0
+
+
+def test_without_a_ttl_nothing_goes(url: str, raw: Any) -> None:
+    with RedisCheckpointBackend.from_url(url, prefix=PREFIX, default_ttl=None) as backend:
+        backend.save(ended(0, id="1"))
+        assert raw.ttl(f"{PREFIX}checkpoint:1") == -1
+
+
+def test_password_and_options_reach_the_server(url: str) -> None:
+    from redis.connection import parse_url  # noqa: PLC0415 -- an extra
+
+    parts = parse_url(url)
+    made = RedisCheckpointBackend(
+        parts["host"], parts["port"], parts["db"], parts["password"], prefix=PREFIX, socket_timeout=5, client_name="flows"
+    )
+    with made as backend:
+        assert backend.load(backend.save(checkpoint())) is not None
+    wrong = RedisCheckpointBackend(parts["host"], parts["port"], parts["db"], "wrong p@ss")
+    with wrong, pytest.raises(StorageError) as refused:
+        wrong.load("1")
+    assert "p@ss" not in str(refused.value)
+    assert "p%40ss" not in str(refused.value)
+
+
+def test_options_that_cannot_be_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match="hash tag"):
+        RedisCheckpointBackend.from_url("redis+cluster://localhost:7000", prefix="plain:")
+    with pytest.raises(ConfigurationError, match="default_ttl"):
+        RedisCheckpointBackend(default_ttl=0)
+    with pytest.raises(ConfigurationError, match="retry"):
+        RedisCheckpointBackend(retry=object())
+
+
+def test_server_that_is_not_there_is_a_storage_error() -> None:
+    backend = RedisCheckpointBackend("127.0.0.1", 1)
+    with pytest.raises(StorageError, match="cannot be reached"):
+        backend.load("1")

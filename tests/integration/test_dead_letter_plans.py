@@ -1,0 +1,104 @@
+"""The plans of dead letters: every listing follows the index that is in its order, whatever is known of the table."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from holdfast.db import ConnectionManager, DialectName
+from holdfast.db.migrations import Migrator
+from holdfast.stores.dead_letters.queries import dead_letter_queries
+from holdfast.stores.dead_letters.shelf import Wanted
+from holdfast.stores.dead_letters.sql import _query, _values
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holdfast.db.queries import Query
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+# What is asked for, and the index that leads to it.
+LISTINGS: dict[str, Wanted] = {
+    "created": Wanted(newest=True),
+    "status": Wanted(status="pending"),
+    "domain": Wanted(domain="d1", newest=True),
+    "domain_status": Wanted(domain="d1", status="pending", newest=True),
+    "type": Wanted(failure_type="t1", newest=True),
+    "type_status": Wanted(failure_type="t1", status="pending"),
+    "all_three": Wanted(domain="d1", failure_type="t1", status="pending", newest=True),
+    "next_retry": Wanted(due=True),
+    "expires": Wanted(expires_before=NOW),
+    "resolved": Wanted(status="resolved", resolved_for=timedelta(days=30)),
+    "archived": Wanted(status="archived", untouched_for=timedelta(days=90)),
+}
+SIZES = ("empty", "full and never analysed", "full and analysed")
+
+
+async def _fill(manager: ConnectionManager, table: str) -> None:
+    numbers = "(WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 20000) SELECT i FROM c) AS n"
+    name, domain, kind = ("'x' || n.i", "'d' || (n.i % 5)", "'t' || (n.i % 50)")
+    if manager.dialect is DialectName.MYSQL:
+        numbers = "(SELECT seq AS i FROM seq_1_to_20000) AS n"
+        name, domain, kind = ("CONCAT('x', n.i)", "CONCAT('d', n.i % 5)", "CONCAT('t', n.i % 50)")
+    moment = f"CAST({NOW.year} + n.i AS CHAR(40))"
+    await manager.execute(
+        f"INSERT INTO {table} (id, error, payload, created_at, updated_at, resolved_at, expires_at, next_retry_at, "
+        f"status, domain, failure_type, change_key) SELECT {name}, '', 'null', {moment}, {moment}, "
+        f"CASE WHEN n.i % 50 > 1 THEN {moment} END, CASE WHEN n.i % 50 = 2 THEN {moment} END, "
+        f"CASE WHEN n.i % 50 = 0 THEN {moment} END, CASE n.i % 50 WHEN 0 THEN 'pending' WHEN 1 THEN 'archived' "
+        f"ELSE 'resolved' END, {domain}, {kind}, '' FROM {numbers}"
+    )
+
+
+async def _plans(url: str, size: str) -> dict[str, str]:
+    async with ConnectionManager(url) as manager:
+        await Migrator(manager).migrate()
+        table = "holdfast.holdfast_dlq" if manager.dialect is DialectName.POSTGRES else "holdfast_dlq"
+        if size != "empty":
+            await _fill(manager, table)
+        if size == "full and analysed":
+            await manager.execute(f"ANALYZE {'TABLE ' if manager.dialect is DialectName.MYSQL else ''}{table}")
+        queries = dead_letter_queries(manager.dialect, "holdfast")
+        return {name: await _explain(manager, queries[_query(wanted)], wanted) for name, wanted in LISTINGS.items()}
+
+
+async def _explain(manager: ConnectionManager, query: Query, wanted: Wanted) -> str:
+    *before, (text, values) = query.bind(_values(wanted))
+    explain = "EXPLAIN QUERY PLAN" if manager.dialect is DialectName.SQLITE else "EXPLAIN"
+    async with manager.backend().exclusive() as session:
+        await session.begin()
+        for statement, given in before:
+            await session.fetch(statement, given)
+        rows = await session.fetch(f"{explain} {text}", values)
+        await session.rollback()
+    return "\n".join(str(row.get("detail") or row.get("QUERY PLAN") or row) for row in rows)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_postgres_follows_the_index_that_is_in_the_order_of_the_listing(
+    fresh_database: Callable[[str], str], size: str
+) -> None:
+    for name, plan in asyncio.run(_plans(fresh_database("postgres"), size)).items():
+        assert f"idx_holdfast_dlq_{name} " in plan or size == "empty", plan
+        assert not {"Sort", "Seq Scan", "Bitmap"} & set(plan.replace("->", "").split()), plan
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_sqlite_follows_the_index_that_is_in_the_order_of_the_listing(
+    fresh_database: Callable[[str], str], size: str
+) -> None:
+    for name, plan in asyncio.run(_plans(fresh_database("sqlite"), size)).items():
+        assert f"idx_holdfast_dlq_{name}" in plan, plan
+        assert "TEMP B-TREE" not in plan, plan
+
+
+@pytest.mark.parametrize("size", SIZES[1:])
+def test_mariadb_follows_the_index_that_is_in_the_order_of_the_listing(
+    fresh_database: Callable[[str], str], size: str
+) -> None:
+    for name, plan in asyncio.run(_plans(fresh_database("mariadb"), size)).items():
+        assert f"idx_holdfast_dlq_{name}'" in plan, plan
+        assert "filesort" not in plan, plan

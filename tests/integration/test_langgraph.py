@@ -1,0 +1,285 @@
+"""The LangGraph saver: LangGraph's own suite over every backend, and what that suite leaves out."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, cast
+from uuid import uuid4
+
+import pytest
+from langgraph.checkpoint.base import ChannelVersions, CheckpointMetadata, empty_checkpoint
+from langgraph.checkpoint.conformance import checkpointer_test, validate
+from langgraph.checkpoint.conformance.capabilities import Capability
+from langgraph.checkpoint.conformance.report import ProgressCallbacks
+
+from holdfast.errors import ConfigurationError, InvalidURL
+from holdfast.integrations.langgraph import HoldfastSaver
+from holdfast.testing.servers import databases_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Iterator
+
+    from langchain_core.runnables import RunnableConfig
+    from langgraph.checkpoint.base import BaseCheckpointSaver, Checkpoint
+
+BACKENDS = ("sqlite", "memory", "postgres", "mariadb", "redis")
+LONG = "x" * 3000  # kept beside the checkpoint, once a version
+
+
+@pytest.fixture(scope="module", params=BACKENDS)
+def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A database of each kind, for all tests of this module: each has threads of its own."""
+    if request.param == "memory":
+        yield "sqlite://"
+    elif request.param == "sqlite":
+        yield f"sqlite:///{tmp_path_factory.mktemp('saver')}/agents.db"
+    else:
+        server = request.getfixturevalue(f"{request.param}_url")
+        database = databases_of(server).create(server)
+        yield database
+        databases_of(server).drop(database)
+
+
+@pytest.fixture
+def saver(url: str) -> Iterator[HoldfastSaver]:
+    """A saver on that database."""
+    with HoldfastSaver.from_url(url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def thread() -> str:
+    """The name of a thread that no other test has."""
+    return uuid4().hex
+
+
+def at(thread_id: str, checkpoint_id: str | None = None, ns: str = "") -> RunnableConfig:
+    named = {"thread_id": thread_id, "checkpoint_ns": ns}
+    return {"configurable": named if checkpoint_id is None else {**named, "checkpoint_id": checkpoint_id}}
+
+
+def made(version: int, **values: Any) -> tuple[Checkpoint, ChannelVersions]:
+    """Return a checkpoint and the versions of its values, all of which are new."""
+    versions: ChannelVersions = dict.fromkeys(values, f"{version:08}")
+    checkpoint = empty_checkpoint()
+    checkpoint["channel_values"] = values
+    checkpoint["channel_versions"] = versions
+    return checkpoint, versions
+
+
+def about(step: int, **more: Any) -> CheckpointMetadata:
+    return cast("CheckpointMetadata", {"source": "loop", "step": step, "parents": {}, **more})
+
+
+def put(saver: HoldfastSaver, where: RunnableConfig, step: int, **metadata: Any) -> RunnableConfig:
+    checkpoint, versions = made(step, text=f"{LONG}{step}", number=step)
+    return saver.put(where, checkpoint, about(step, **metadata), versions)
+
+
+def steps(saver: HoldfastSaver, config: RunnableConfig | None, **wanted: Any) -> list[int]:
+    return [found.metadata["step"] for found in saver.list(config, **wanted)]
+
+
+def newest(saver: HoldfastSaver, thread_id: str) -> dict[str, Any]:
+    found = saver.get_tuple(at(thread_id))
+    assert found is not None
+    return found.checkpoint["channel_values"]
+
+
+def test_saver_passes_every_capability_of_langgraphs_suite(url: str) -> None:
+    saver = HoldfastSaver.from_url(url)
+
+    @checkpointer_test(name="HoldfastSaver")
+    async def factory() -> AsyncGenerator[BaseCheckpointSaver[str], None]:
+        yield saver
+
+    async def judged() -> dict[str, tuple[bool, bool | None, list[str]]]:
+        async with saver:
+            report = await validate(factory, progress=ProgressCallbacks.quiet())
+        return {name: (each.detected, each.passed, each.failures) for name, each in report.results.items()}
+
+    assert asyncio.run(judged()) == {each.value: (True, True, []) for each in Capability}
+
+
+def test_sync_calls_store_and_find_checkpoints(saver: HoldfastSaver, thread: str) -> None:
+    first = put(saver, at(thread), 1)
+    second = put(saver, first, 2)
+    other = put(saver, at(thread, ns="inner"), 3)
+
+    found = saver.get_tuple(at(thread))
+    assert found is not None
+    assert found.config == second
+    assert found.parent_config == first
+    assert found.checkpoint["channel_values"] == {"text": f"{LONG}2", "number": 2}
+    assert saver.get_tuple(at(thread, ns="inner")) == saver.get_tuple(other)
+    assert saver.get_tuple(at("unknown")) is None
+    named = saver.get_tuple(first)
+    assert named is not None
+    assert named.checkpoint["channel_values"]["number"] == 1
+
+
+def test_sync_list_filters_and_pages_newest_first(saver: HoldfastSaver, thread: str) -> None:
+    where = at(thread)
+    for step in range(130):  # more than a page
+        where = put(saver, where, step, parity=step % 2)
+    put(saver, at(thread, ns="inner"), 1000, of=thread)
+
+    assert steps(saver, at(thread)) == list(range(129, -1, -1))
+    assert steps(saver, {"configurable": {"thread_id": thread}}, limit=2) == [1000, 129]
+    assert steps(saver, at(thread), limit=3) == [129, 128, 127]
+    assert steps(saver, at(thread), filter={"parity": 1}, limit=2) == [129, 127]
+    assert steps(saver, at(thread), filter={"parity": 1}) == list(range(129, -1, -2))
+    assert steps(saver, at(thread), before=where, limit=1) == [128]
+    assert steps(saver, where) == [129]
+    assert steps(saver, at(thread), limit=0) == []
+    assert steps(saver, None, filter={"step": 1000, "of": thread}) == [1000]
+
+
+def test_value_that_did_not_change_is_found_in_later_checkpoints(saver: HoldfastSaver, thread: str) -> None:
+    first = put(saver, at(thread), 1)
+    checkpoint, versions = made(1, text=f"{LONG}1", number=1)
+    saver.put(first, checkpoint, about(2), {"number": versions["number"]})
+    assert newest(saver, thread) == {"text": f"{LONG}1", "number": 1}
+
+
+def test_sync_writes_stay_and_interrupts_are_replaced(saver: HoldfastSaver, thread: str) -> None:
+    where = put(saver, at(thread), 1)
+    saver.put_writes(where, [("a", 1), ("b", LONG)], "task-2", "~2")
+    saver.put_writes(where, [("a", 99), ("b", 99)], "task-2", "~2")
+    saver.put_writes(where, [("__interrupt__", "old")], "task-1", "~1")
+    saver.put_writes(where, [("__interrupt__", "new")], "task-1", "~1")
+    found = saver.get_tuple(where)
+    assert found is not None
+    assert found.pending_writes == [
+        ("task-1", "__interrupt__", "new"),
+        ("task-2", "a", 1),
+        ("task-2", "b", LONG),
+    ]
+
+
+def test_sync_delete_copy_and_prune(saver: HoldfastSaver, thread: str) -> None:
+    early, late, copy = (f"{thread}-{name}" for name in ("early", "late", "copy"))
+    where = at(thread)
+    for step, run in enumerate((early, early, late, late)):
+        where = put(saver, where, step, run_id=run)
+        saver.put_writes(where, [("a", step)], f"task-{step}")
+    put(saver, at(thread, ns="inner"), 10)
+
+    saver.copy_thread(thread, copy)
+    assert [each._replace(config=at(""), parent_config=None) for each in saver.list(at(copy))] == [
+        each._replace(config=at(""), parent_config=None) for each in saver.list(at(thread))
+    ]
+    saver.delete_for_runs([late, f"{thread}-unknown"])
+    assert (steps(saver, at(thread)), steps(saver, at(copy))) == ([1, 0], [1, 0])
+    saver.prune([copy])
+    assert (steps(saver, at(thread)), steps(saver, at(copy))) == ([1, 0], [1])
+    assert newest(saver, copy) == {"text": f"{LONG}1", "number": 1}
+    assert steps(saver, at(copy, ns="inner")) == [10]
+    saver.prune([copy], strategy="delete")
+    assert steps(saver, {"configurable": {"thread_id": copy}}) == []
+    saver.delete_thread(thread)
+    assert steps(saver, {"configurable": {"thread_id": thread}}) == []
+    with pytest.raises(ConfigurationError, match="keep_latest"):
+        saver.prune([thread], strategy="some")
+
+
+def test_names_with_any_characters_are_kept_apart(saver: HoldfastSaver, thread: str) -> None:
+    threads = [thread + name for name in (":b", "%3Ab", "", "ä {}\n", "a", "A")]
+    for step, (thread_id, ns) in enumerate((each, ns) for each in threads for ns in ("", "b:c|d")):
+        checkpoint, versions = made(1, **{"a:b c": f"{LONG}{step}"})
+        saver.put(at(thread_id, ns=ns), checkpoint, about(step), versions)
+    for number, thread_id in enumerate(threads):
+        for ns in ("", "b:c|d"):
+            found = saver.get_tuple(at(thread_id, ns=ns))
+            assert found is not None
+            assert found.config["configurable"]["thread_id"] == thread_id
+            assert found.checkpoint["channel_values"] == {"a:b c": f"{LONG}{2 * number + bool(ns)}"}
+    saver.delete_thread(thread)
+    left = [len(steps(saver, {"configurable": {"thread_id": thread_id}})) for thread_id in threads]
+    assert left == [2, 2, 0, 2, 2, 2]
+
+
+def test_threads_and_tasks_use_one_saver_at_once(url: str, thread: str) -> None:
+    saver = HoldfastSaver.from_url(url)
+
+    def work(number: int) -> list[int]:
+        where = at(f"{thread}-sync-{number}")
+        for step in range(5):
+            where = put(saver, where, step)
+        return steps(saver, at(f"{thread}-sync-{number}"))
+
+    async def work_async(number: int) -> list[int]:
+        where = at(f"{thread}-async-{number}")
+        for step in range(5):
+            checkpoint, versions = made(step, text=f"{LONG}{step}")
+            where = await saver.aput(where, checkpoint, about(step), versions)
+            await saver.aput_writes(where, [("text", step)], "task")
+        found = await saver.aget_tuple(at(f"{thread}-async-{number}"))
+        assert found is not None
+        assert found.pending_writes == [("task", "text", 4)]
+        return [each.metadata["step"] async for each in saver.alist(at(f"{thread}-async-{number}"))]
+
+    async def together() -> list[list[int]]:
+        loop = asyncio.get_running_loop()
+        with ThreadPoolExecutor(4) as pool:
+            blocking = [loop.run_in_executor(pool, work, number) for number in range(8)]
+            done = await asyncio.gather(*blocking, *(work_async(number) for number in range(100)))
+        await saver.aclose()
+        return done
+
+    assert asyncio.run(together()) == [[4, 3, 2, 1, 0]] * 108
+
+
+def test_prune_leaves_what_is_put_at_the_same_moment(saver: HoldfastSaver, thread: str) -> None:
+    """Every checkpoint that a run stores while its thread is pruned can be read whole."""
+    with ThreadPoolExecutor(1) as pool:
+        where = put(saver, at(thread), 0)
+        ended = False
+
+        def prune() -> None:
+            while not ended:
+                saver.prune([thread])
+
+        pruning = pool.submit(prune)
+        try:
+            for step in range(1, 30):
+                where = put(saver, where, step)
+                assert newest(saver, thread) == {"text": f"{LONG}{step}", "number": step}
+        finally:
+            ended = True
+        pruning.result(60)
+        saver.prune([thread])
+        assert steps(saver, at(thread)) == [29]
+
+
+def test_saver_with_an_allowlist_uses_the_same_database(fresh_database: Callable[[str], str]) -> None:
+    with HoldfastSaver.from_url(fresh_database("sqlite")) as saver:
+        put(saver, at("t"), 1)
+        stricter = saver.with_allowlist([("decimal", "Decimal")])
+        assert stricter is not saver
+        assert isinstance(stricter, HoldfastSaver)
+        assert newest(stricter, "t") == {"text": f"{LONG}1", "number": 1}
+
+
+def test_saver_opens_again_after_it_was_closed(fresh_database: Callable[[str], str]) -> None:
+    saver = HoldfastSaver.from_url(fresh_database("sqlite"))
+    put(saver, at("t"), 1)
+    saver.close()
+    assert newest(saver, "t")["number"] == 1
+    saver.close()
+
+
+def test_file_url_is_refused_with_the_reason() -> None:
+    with pytest.raises(InvalidURL, match=r"sqlite:///path\.db"):
+        HoldfastSaver.from_url("file:///tmp/agents")
+
+
+def test_config_without_a_thread_is_refused(fresh_database: Callable[[str], str]) -> None:
+    with HoldfastSaver.from_url(fresh_database("sqlite")) as saver:
+        with pytest.raises(ConfigurationError, match="thread_id"):
+            saver.get_tuple({"configurable": {}})
+        with pytest.raises(ConfigurationError, match="thread_id"):
+            list(saver.list({"configurable": {}}))
+        with pytest.raises(ConfigurationError, match="checkpoint_id"):
+            saver.put_writes(at("t"), [("a", 1)], "task")

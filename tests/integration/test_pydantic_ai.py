@@ -1,0 +1,327 @@
+"""Durable agents: model requests and tool calls are recorded once, and a killed agent goes on without repeating them."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pydantic import BaseModel
+from pydantic_ai import Agent, ModelRetry, RunContext
+from pydantic_ai.exceptions import ModelHTTPError, UserError
+from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.models.test import TestModel
+
+from holdfast import AsyncHoldfast, Holdfast, Retry
+from holdfast.errors import ConfigurationError, MisuseError, WorkflowCancelled
+from holdfast.integrations.pydantic_ai import HoldfastDurability
+from holdfast.testing.workers import Worker
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterable, Callable
+
+    from pydantic_ai.messages import AgentStreamEvent
+
+PROGRAM = Path(__file__).parent / "programs" / "agent.py"
+
+
+@pytest.fixture
+def app(fresh_database: Callable[[str], str]) -> AsyncHoldfast:
+    """An application on an empty database."""
+    return AsyncHoldfast(fresh_database("sqlite"))
+
+
+@dataclass
+class Model:
+    """A model that says what it is told to, and counts what it is asked."""
+
+    replies: list[ModelResponse | Exception]
+    asked: int = 0
+
+    def agent(self, **options: Any) -> Agent[None, str]:
+        return Agent(FunctionModel(self._answer), name="agent", capabilities=[HoldfastDurability(**options)])
+
+    def _answer(self, _: list[ModelMessage], __: AgentInfo) -> ModelResponse:
+        self.asked += 1
+        reply = self.replies[self.asked - 1]
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
+
+
+def calls(*named: tuple[str, dict[str, Any]]) -> ModelResponse:
+    return ModelResponse(parts=[ToolCallPart(name, arguments) for name, arguments in named])
+
+
+def says(text: str) -> ModelResponse:
+    return ModelResponse(parts=[TextPart(text)])
+
+
+async def names_of_steps(app: AsyncHoldfast, workflow_id: str) -> list[str]:
+    return [step.function_name for step in await app.list_steps(workflow_id)]
+
+
+@pytest.mark.parametrize(
+    ("point", "at", "repeated"),
+    [
+        ("step.after_user_code", 2, ["request-0"]),  # the first operation is the time at which the agent began
+        ("step.recorded", 2, []),
+        ("step.recorded", 6, []),
+        ("step.after_user_code", 7, ["book"]),
+    ],
+)
+def test_killed_agent_goes_on_without_repeating_what_is_recorded(
+    point: str, at: int, repeated: list[str], fresh_database: Callable[[str], str], tmp_path: Path
+) -> None:
+    told = {"url": fresh_database("sqlite"), "ledger": str(tmp_path / "ledger")}
+    with Worker(PROGRAM, **told, point=point, at=at) as first:
+        assert first.end() == -signal.SIGKILL
+    with Worker(PROGRAM, **told) as second:
+        done = second.hear("done")
+    assert done[1] == "Oslo: sun, Rome: sun, Lima: sun, booked Rome: sun"
+    once = ["book", "request-0", "request-1", "request-2", "weather-Lima", "weather-Oslo", "weather-Rome"]
+    assert sorted((tmp_path / "ledger").read_text().split()) == sorted([*once, *repeated])
+
+
+def test_model_requests_and_tool_calls_are_steps_with_names_of_the_agent(app: AsyncHoldfast) -> None:
+    model = Model([calls(("double", {"number": 4})), says("eight")])
+    agent = model.agent()
+
+    @agent.tool_plain
+    def double(number: int) -> int:
+        return 2 * number
+
+    @app.workflow
+    async def ask() -> str:
+        return (await agent.run("?")).output
+
+    async def run() -> tuple[str, list[str]]:
+        async with app:
+            return await ask.options(workflow_id="w")(), await names_of_steps(app, "w")
+
+    assert asyncio.run(run()) == (
+        "eight",
+        [
+            "holdfast.now",
+            "agent__model.request",
+            "agent__function_toolset__<agent>.call_tool:double",
+            "agent__model.request",
+        ],
+    )
+
+
+def test_outside_of_a_workflow_the_agent_is_an_ordinary_agent(app: AsyncHoldfast) -> None:
+    agent = Agent(TestModel(), name="agent", capabilities=[HoldfastDurability()])
+
+    @agent.tool_plain
+    def nothing() -> str:
+        return "nothing"
+
+    assert asyncio.run(agent.run("?")).output == '{"nothing":"nothing"}'
+
+
+def test_replay_delivers_the_same_run_of_the_agent(app: AsyncHoldfast) -> None:
+    """A workflow that is tried again replays the agent from the record: the same ids, messages and output."""
+
+    class City(BaseModel):
+        name: str
+        people: int
+
+    seen: list[tuple[Any, ...]] = []
+    agent = Agent(TestModel(), name="agent", output_type=City, capabilities=[HoldfastDurability()])
+
+    @app.workflow(retry=Retry(attempts=2, interval=0))
+    async def ask() -> int:
+        first, second = await asyncio.gather(agent.run("one?"), agent.run("two?"))
+        seen.append((first.run_id, second.run_id, first.output, [m.run_id for m in second.all_messages()]))
+        if len(seen) == 1:
+            raise OSError("once")
+        return first.output.people
+
+    async def run() -> int:
+        async with app:
+            return await ask()
+
+    assert asyncio.run(run()) == 0
+    assert seen[0] == seen[1]
+    assert seen[0][0] != seen[0][1]
+
+
+def test_failed_request_is_tried_again_as_its_options_say(app: AsyncHoldfast) -> None:
+    model = Model([ModelHTTPError(503, "model"), says("at last")])
+    agent = model.agent(model_step={"retry": Retry(attempts=3, interval=0)})
+
+    @app.workflow
+    async def ask() -> str:
+        return (await agent.run("?")).output
+
+    async def run() -> str:
+        async with app:
+            return await ask()
+
+    assert (asyncio.run(run()), model.asked) == ("at last", 2)
+
+
+@pytest.mark.parametrize("error", [UserError("wrong"), ModelHTTPError(500, "model", {"why": "ill"})])
+def test_error_of_a_step_is_recorded_and_raised_as_it_was(app: AsyncHoldfast, error: Exception) -> None:
+    model = Model([error])
+    retry = Retry(attempts=3, interval=0) if isinstance(error, UserError) else None
+    agent = model.agent(model_step={"retry": retry})
+
+    @app.workflow
+    async def ask() -> str:
+        return (await agent.run("?")).output
+
+    async def run() -> None:
+        async with app:
+            await ask()
+
+    with pytest.raises(type(error)) as raised:
+        asyncio.run(run())
+    assert (str(raised.value), model.asked) == (str(error), 1)
+
+
+def test_tool_that_asks_for_another_try_is_told_to_the_model(app: AsyncHoldfast) -> None:
+    model = Model([calls(("fetch", {"page": 0})), calls(("fetch", {"page": 1})), says("done")])
+    agent = model.agent()
+
+    @agent.tool_plain
+    def fetch(page: int) -> str:
+        if page == 0:
+            raise ModelRetry("Pages begin with 1.")
+        return "text"
+
+    @app.workflow
+    async def ask() -> list[str]:
+        messages = (await agent.run("?")).all_messages()
+        return [part.part_kind for message in messages for part in message.parts]
+
+    async def run() -> list[str]:
+        async with app:
+            return await ask()
+
+    kinds = asyncio.run(run())
+    assert kinds == ["user-prompt", "tool-call", "retry-prompt", "tool-call", "tool-return", "text"]
+
+
+def test_tool_in_the_workflow_itself_may_wait_durably(app: AsyncHoldfast) -> None:
+    model = Model([calls(("ask_person", {"question": "Rome?"})), says("booked")])
+    agent = model.agent()
+
+    @agent.tool_plain(metadata={"holdfast": False})
+    async def ask_person(question: str) -> str:
+        await app.set_event("question", question)
+        return str(await app.recv("answer", timeout=60))
+
+    @app.workflow
+    async def ask() -> str:
+        return (await agent.run("?")).output
+
+    async def run() -> tuple[Any, str]:
+        async with app:
+            handle = await ask.options(workflow_id="w").start()
+            asked = await app.get_event("w", "question", timeout=60)
+            await app.send("w", "yes", topic="answer")
+            return asked, await handle.result(timeout=60)
+
+    assert asyncio.run(run()) == ("Rome?", "booked")
+
+
+def test_metadata_of_a_tool_says_how_its_step_is_tried_again(app: AsyncHoldfast) -> None:
+    tried: list[int] = []
+    model = Model([calls(("flaky", {})), says("done"), calls(("wrong", {}))])
+    agent = model.agent()
+
+    @agent.tool_plain(metadata={"holdfast": {"retry": Retry(attempts=2, interval=0)}})
+    def flaky() -> str:
+        tried.append(1)
+        if len(tried) == 1:
+            raise OSError("once")
+        return "fine"
+
+    @agent.tool_plain(metadata={"holdfast": {"retries": 2}})
+    def wrong() -> str:
+        return "never"
+
+    @app.workflow
+    async def ask() -> str:
+        return (await agent.run("?")).output
+
+    async def run() -> str:
+        async with app:
+            output = await ask()
+            with pytest.raises(ConfigurationError, match="'wrong'"):
+                await ask()
+            return output
+
+    assert (asyncio.run(run()), len(tried)) == ("done", 2)
+
+
+def test_event_handler_hears_tools_in_steps_of_their_own(app: AsyncHoldfast) -> None:
+    heard: list[str] = []
+
+    async def hear(_: RunContext[None], events: AsyncIterable[AgentStreamEvent]) -> None:
+        heard.extend([event.event_kind async for event in events])
+
+    agent = Agent(TestModel(), name="agent", capabilities=[HoldfastDurability(event_stream_handler=hear)])
+
+    @agent.tool_plain
+    def nothing() -> str:
+        return "nothing"
+
+    @app.workflow
+    async def ask() -> str:
+        return (await agent.run("?")).output
+
+    async def run() -> list[str]:
+        async with app:
+            await ask.options(workflow_id="w")()
+            return await names_of_steps(app, "w")
+
+    names = asyncio.run(run())
+    assert {"function_tool_call", "function_tool_result", "part_start"} <= set(heard)
+    assert "agent__event_stream_handler" in names
+    assert "agent__model.request_stream" in names
+
+
+def test_cancelled_run_ends_its_agent(app: AsyncHoldfast) -> None:
+    model = Model([calls(("hang", {})), says("never")])
+    agent = model.agent()
+    begun = asyncio.Event()
+
+    @agent.tool_plain
+    async def hang() -> str:
+        begun.set()
+        await asyncio.Event().wait()
+        return "never"
+
+    @app.workflow
+    async def ask() -> str:
+        return (await agent.run("?")).output
+
+    async def run() -> None:
+        async with app:
+            handle = await ask.options(workflow_id="w").start()
+            await begun.wait()
+            await app.cancel_workflow("w")
+            with pytest.raises(WorkflowCancelled):
+                await handle.result(timeout=60)
+
+    asyncio.run(run())
+    assert model.asked == 1
+
+
+def test_agent_in_a_sync_workflow_is_refused(fresh_database: Callable[[str], str]) -> None:
+    app = Holdfast(fresh_database("sqlite"))
+    agent = Model([says("never")]).agent()
+
+    @app.workflow
+    def ask() -> str:
+        return agent.run_sync("?").output
+
+    with app, pytest.raises(MisuseError, match="async def"):
+        ask()

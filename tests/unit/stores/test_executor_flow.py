@@ -1,0 +1,121 @@
+"""The executor's way through its flow chart, as a table; and what it costs."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from holdfast.db import ConnectionManager, Pipeline
+from holdfast.errors import KeyConflict, KeyInUse
+from holdfast.stores import DBIdempotencyStore, IdempotentExecutor, InMemoryIdempotencyStore
+from holdfast.stores.idempotency.executor import call_fingerprint
+from holdfast.testing.world import VirtualWorld
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MARK = call_fingerprint("wf", {"a": 1})
+STORED = {"results": "stored", "run_id": "run-0"}
+FRESH, OLD = ("fresh", "run-1"), ("stored", "run-0")
+FAILS = ZeroDivisionError
+
+
+class Runtime:
+    """Counts its executions, and fails if told to."""
+
+    def __init__(self, *, fails: bool) -> None:
+        self.executions = 0
+        self._fails = fails
+
+    async def execute(self, workflow: Any, parameters: Any = None) -> tuple[str, str]:
+        self.executions += 1
+        if self._fails:
+            raise ZeroDivisionError
+        return "fresh", "run-1"
+
+
+async def prepare(store: InMemoryIdempotencyStore, world: VirtualWorld, state: str) -> None:
+    """Bring the key to where it stands before the call."""
+    mark = "another call" if "another" in state else MARK
+    if "claimed" in state:
+        await store.claim("k", mark, lease_seconds=10, token="somebody's")
+    if "stored" in state:
+        await store.set("k", mark, STORED, ttl_seconds=10)
+    if "expired" in state:
+        await world.advance(11)
+
+
+@pytest.mark.parametrize(
+    ("state", "fails", "outcome", "executed", "left"),
+    [
+        ("free", False, FRESH, True, 200),
+        ("free", True, FAILS, True, None),
+        ("stored", False, OLD, False, 200),
+        ("stored, expired", False, FRESH, True, 200),
+        ("stored, expired", True, FAILS, True, None),
+        ("stored for another call", False, KeyConflict, False, 200),
+        ("stored for another call, expired", False, FRESH, True, 200),
+        ("claimed", False, KeyInUse, False, 0),
+        ("claimed, expired", False, FRESH, True, 200),
+        ("claimed, expired", True, FAILS, True, None),
+        ("claimed for another call", False, KeyConflict, False, 0),
+        ("claimed for another call, expired", False, FRESH, True, 200),
+    ],
+)
+def test_flow(state: str, fails: bool, outcome: Any, executed: bool, left: int | None) -> None:
+    async def scene() -> None:
+        world = VirtualWorld()
+        store = InMemoryIdempotencyStore(world=world)
+        await asyncio.create_task(prepare(store, world, state))
+        runtime, executor = Runtime(fails=fails), IdempotentExecutor(store, world=world)
+        if isinstance(outcome, tuple):
+            assert await executor.execute(runtime, "wf", {"a": 1}, "k") == outcome
+        else:
+            with pytest.raises(outcome):
+                await executor.execute(runtime, "wf", {"a": 1}, "k")
+        assert runtime.executions == executed
+        entry = await store.get("k")
+        assert (entry and entry["status_code"]) == left
+
+    asyncio.run(scene())
+
+
+def test_execution_costs_two_commits_and_a_stored_one_writes_nothing(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with (
+            ConnectionManager(f"sqlite:///{tmp_path}/keys.db") as manager,
+            Pipeline(manager) as pipeline,
+            DBIdempotencyStore(manager, pipeline=pipeline) as store,
+        ):
+            executor = IdempotentExecutor(store)
+            await executor.execute(Runtime(fails=False), "wf", {}, "k")
+            assert pipeline.commits == 2
+            before = await manager.fetch("SELECT * FROM holdfast_idempotency")
+            await executor.execute(Runtime(fails=False), "wf", {}, "k")
+            assert await manager.fetch("SELECT * FROM holdfast_idempotency") == before
+
+    asyncio.run(scene())
+
+
+def test_fingerprint_of_a_call_is_the_same_in_every_process_and_tells_calls_apart() -> None:
+    def workflow() -> None: ...
+
+    assert call_fingerprint("wf", {"a": 1, "b": [2]}) == call_fingerprint("wf", {"b": [2], "a": 1})
+    assert len({call_fingerprint(one, {"a": 1}) for one in ("wf", "other", workflow, Runtime(fails=False))}) == 4
+    assert call_fingerprint("wf", None) == call_fingerprint("wf", {})
+    assert call_fingerprint("wf", {"a": object()}) == call_fingerprint("wf", {"a": object()})
+
+
+def test_settings_that_cannot_be_meant_are_refused() -> None:
+    store = InMemoryIdempotencyStore()
+    wrong: list[dict[str, Any]] = [
+        {"on_conflict": "x"},
+        {"in_progress": "x"},
+        {"ttl_seconds": 0},
+        {"lease_seconds": -1},
+    ]
+    for settings in wrong:
+        with pytest.raises(ValueError, match=next(iter(settings))):
+            IdempotentExecutor(store, **settings)
