@@ -391,11 +391,20 @@ class Protocol(RuleBasedStateMachine):
             run_id, token = row["workflow_uuid"], row["owner_xid"]
             assert run_id in fitting
             run = self.runs[run_id]
-            run.status = "PENDING" if run.attempts <= CAP else "MAX_RECOVERY_ATTEMPTS_EXCEEDED"
+            assert row["status"] == "PENDING"
+            run.status = "PENDING"
             run.token, run.incarnation = token, self.alive[executor]
             run.executions += 1
-            assert row["status"] == run.status
             self.held.append((run_id, token))
+            if run.attempts > CAP:
+                self.give_up(run_id, token)
+
+    def give_up(self, run_id: str, token: str) -> None:
+        values = {"error": "{}", "serialization": "json"}
+        query = self.queries["run_exhausted"]
+        assert self.do(self.manager.execute(query, id=run_id, token=token, **values)) == 1
+        assert self.do(self.manager.execute(query, id=run_id, token=token, **values)) == 0
+        self.runs[run_id].status = "MAX_RECOVERY_ATTEMPTS_EXCEEDED"
 
     @invariant()
     def the_table_is_the_model(self) -> None:

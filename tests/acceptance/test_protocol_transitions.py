@@ -100,6 +100,17 @@ class Scene(RunRows):
                 finish, self.id, row["owner_xid"], "ERROR", None, '{"name": "unreadable"}', "portable_json"
             )
 
+    async def claim_over_cap(self) -> None:
+        """Claim the run, and give it up as an executor does that finds it over its cap."""
+        for row in await self.claim(cap=2):
+            await self.manager.execute(
+                self.queries["run_exhausted"],
+                id=self.id,
+                token=row["owner_xid"],
+                error='{"name": "exhausted"}',
+                serialization="portable_json",
+            )
+
     async def changed(self, changing: Awaitable[Any]) -> Exception | None:
         """Return why Control refused the run, or None."""
         changes = await changing
@@ -125,7 +136,7 @@ def doing(scene: Scene) -> dict[Event, Callable[[], Awaitable[Any]]]:
         Event.SET_DELAY: lambda: scene.changed(control.set_delay([run_id], LONG_FROM_NOW, delay_ms=None)),
         Event.CLAIM: scene.claim,
         Event.CLAIM_UNREADABLE: scene.claim_unreadable,
-        Event.CLAIM_OVER_CAP: lambda: scene.claim(cap=2),
+        Event.CLAIM_OVER_CAP: scene.claim_over_cap,
         Event.FINISH: lambda: execute(FinishRuns(queries), run_id, token, "SUCCESS", "2", None, "portable_json"),
         Event.FAIL: lambda: execute(FinishRuns(queries), run_id, token, "ERROR", None, "{}", "portable_json"),
         Event.PUT_AWAY: lambda: execute(
@@ -157,7 +168,12 @@ COLUMNS: dict[Event, dict[str, Any]] = {
         "executions": 2,
     },
     Event.CLAIM_UNREADABLE: {"error": lambda text: "unreadable" in text, "completed_at": NOW, "deduplication_id": None},
-    Event.CLAIM_OVER_CAP: {"recovery_attempts": 3},
+    Event.CLAIM_OVER_CAP: {
+        "recovery_attempts": 3,
+        "error": lambda text: "exhausted" in text,
+        "completed_at": NOW,
+        "deduplication_id": None,
+    },
     Event.FINISH: {"output": "2", "error": None, "completed_at": NOW, "deduplication_id": None},
     Event.FAIL: {"output": None, "error": "{}", "completed_at": NOW, "deduplication_id": None},
     Event.PUT_AWAY: NO_TOKEN | {"wait_kind": "sleep", "delay_until_epoch_ms": LONG_FROM_NOW},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 import holdfast
 import holdfast.db
-import holdfast.integrations.langgraph
+import holdfast.integrations
 import holdfast.resilience
 import holdfast.serialize
 import holdfast.stores
@@ -41,7 +42,6 @@ _PROSE = "\n".join(_BLOCK.sub("", page) for page in _PAGES)
 MODULES = [
     holdfast,
     holdfast.db,
-    holdfast.integrations.langgraph,
     holdfast.resilience,
     holdfast.serialize,
     holdfast.stores,
@@ -49,7 +49,21 @@ MODULES = [
     holdfast.testing.servers,
     holdfast.web,
 ]
-NAMES = [(module.__name__, name) for module in MODULES for name in module.__all__]
+
+
+def _exported(file: Path) -> list[str]:
+    """Return ``__all__`` of a module without loading it: an integration loads a whole framework."""
+    for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return list(ast.literal_eval(node.value))
+    return []
+
+
+INTEGRATIONS = sorted(Path(holdfast.integrations.__path__[0]).glob("*.py"))
+NAMES = [
+    *((module.__name__, name) for module in MODULES for name in module.__all__),
+    *((f"holdfast.integrations.{file.stem}", name) for file in INTEGRATIONS for name in _exported(file)),
+]
 
 
 def _public(thing: object) -> list[str]:
@@ -75,6 +89,26 @@ def test_method_of_the_application_is_described_and_shown(name: str) -> None:
     assert _mentioned(name, _PROSE)
     shown_otherwise = {"close", "deprecate_patch"}  # by the with block, and in the guide to deployment
     assert _mentioned(name, _python(_PAGES + _GUIDES)) or name in shown_otherwise
+
+
+DESCRIBED_ON = {
+    "breakers.md": ["CircuitBreakerStateRepository"],
+    "checkpoint-store.md": ["CheckpointStore"],
+    "dead-letters.md": ["AsyncFailedOperationRepository", "DeadLetterQueue", "FailedOperationRepository"],
+    "event-store.md": ["DBEventStoreBackend"],
+    "execution-store.md": ["ExecutionStore"],
+    "idempotency-store.md": ["IdempotencyStore"],
+    "idempotency.md": ["IdempotentExecutor"],
+    "locks.md": ["DistributedLock", "Lease"],
+    "stores.md": ["StoreFactory"],
+    "task-queue.md": ["TaskQueue", "TaskWorker"],
+}
+
+
+@pytest.mark.parametrize(("page", "name"), [(page, name) for page, names in DESCRIBED_ON.items() for name in names])
+def test_every_method_of_a_store_is_described(page: str, name: str) -> None:
+    text = _page(page)
+    assert [method for method in _public(getattr(holdfast.stores, name)) if not _mentioned(method, text)] == []
 
 
 @pytest.mark.parametrize("name", [*_public(Handle), "has_ended"])

@@ -12,6 +12,7 @@ from langgraph.checkpoint.base import ChannelVersions, CheckpointMetadata, empty
 from langgraph.checkpoint.conformance import checkpointer_test, validate
 from langgraph.checkpoint.conformance.capabilities import Capability
 from langgraph.checkpoint.conformance.report import ProgressCallbacks
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from holdfast.errors import ConfigurationError, InvalidURL
 from holdfast.integrations.langgraph import HoldfastSaver
@@ -254,7 +255,8 @@ def test_prune_leaves_what_is_put_at_the_same_moment(saver: HoldfastSaver, threa
 
 
 def test_saver_with_an_allowlist_uses_the_same_database(fresh_database: Callable[[str], str]) -> None:
-    with HoldfastSaver.from_url(fresh_database("sqlite")) as saver:
+    serde = JsonPlusSerializer(allowed_msgpack_modules=[("uuid", "UUID")])
+    with HoldfastSaver.from_url(fresh_database("sqlite"), serde=serde) as saver:
         put(saver, at("t"), 1)
         stricter = saver.with_allowlist([("decimal", "Decimal")])
         assert stricter is not saver

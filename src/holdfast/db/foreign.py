@@ -27,7 +27,7 @@ def named(sql: str, dialect: DialectName) -> tuple[str, tuple[int, ...]]:
 
 @lru_cache(maxsize=256)
 def formatted(sql: str) -> tuple[str, tuple[int, ...]]:
-    """Return a statement for PostgreSQL with ``%s``, and which value stands for each in turn; other per cent signs doubled."""
+    """Return a statement for PostgreSQL with ``%s``, and which value stands for each in turn."""
     return _spelled(sql, DialectName.POSTGRES, lambda _place: "%s", _doubled, code=_doubled)
 
 

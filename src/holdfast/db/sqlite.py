@@ -193,13 +193,17 @@ def _outgoing(value: Any) -> Any:
     return value
 
 
-def opener(settings: Settings, checkpointer: Checkpointer | None = None) -> Callable[[], SqliteConnection]:
-    """Return the function that opens a connection on the calling thread."""
+def opener(
+    settings: Settings, checkpointer: Checkpointer | None = None, *, shared: bool = False
+) -> Callable[[], SqliteConnection]:
+    """Return the function that opens a connection for the calling thread, or *shared* by threads that take turns."""
     path = settings.url.path or ":memory:"
 
     def connect() -> SqliteConnection:
         try:
-            raw = sqlite3.connect(path, timeout=0, isolation_level=None, cached_statements=256)
+            raw = sqlite3.connect(
+                path, timeout=0, isolation_level=None, cached_statements=256, check_same_thread=not shared
+            )
         except sqlite3.OperationalError as error:
             folder = Path(path).parent
             remedy = "check its permissions" if folder.is_dir() else f"the folder {folder} does not exist, create it"

@@ -93,7 +93,7 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Return the checkpoint that *config* names, by default the newest of its thread, or None."""
-        found = self._sides.call(lambda threads: threads.find(*_where(config)))
+        found = self._sides.find(*_where(config))
         return None if found is None else self._tuple(found)
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
@@ -112,7 +112,7 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
         """Yield checkpoints, newest first; *filter* compares metadata by equality."""
         walk = _walk(config, filter, before, limit)
         while walk.more:
-            yield from map(self._tuple, walk.taken(self._sides.call(walk.read)))
+            yield from map(self._tuple, walk.taken(self._sides.page(walk)))
 
     async def alist(
         self,

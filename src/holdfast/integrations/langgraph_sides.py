@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
 
 from holdfast.db import ConnectionManager, DatabaseURL
 from holdfast.errors import InvalidURL
 from holdfast.stores.redis import RedisLink
 from holdfast.stores.sides import Sides
 from holdfast.stores.threads import SQLThreads
+from holdfast.stores.threads.driven import Driven
 from holdfast.stores.threads.redis_threads import RedisThreads
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
-    from holdfast.stores.threads import LargeValue, Place, Saved, Threads, Write
+    from holdfast.stores.threads import Found, LargeValue, Place, Saved, Threads, Walk, Write
+    from holdfast.stores.threads.reading import SqliteReader
+
+T = TypeVar("T")
 
 _REDIS = ("redis://", "rediss://", "redis+cluster://", "rediss+cluster://")
 
@@ -32,16 +37,37 @@ class SaverSides(Sides["Threads"]):
             )
         in_redis = address.startswith(_REDIS)
 
-        async def opened() -> Threads:
-            threads: Threads = RedisThreads(RedisLink(address)) if in_redis else SQLThreads(ConnectionManager(address))
-            try:
-                await threads.initialize()
-            except BaseException:
-                await threads.close()
-                raise
-            return threads
+        def made() -> SQLThreads | RedisThreads:
+            return RedisThreads(RedisLink(address)) if in_redis else SQLThreads(_manager(address))
 
-        super().__init__(opened, one=not in_redis and DatabaseURL.parse(address).in_memory)
+        super().__init__(
+            lambda: _opened(made(), reading=False), one=not in_redis and DatabaseURL.parse(address).in_memory
+        )
+        self._reads: Driven[Threads] = Driven(lambda: _opened(made(), reading=True))
+
+    def find(self, thread_id: str, checkpoint_ns: str, checkpoint_id: str | None) -> Found | None:
+        """Return a checkpoint, by default the newest, from a thread that may wait."""
+        reader = self._reader()
+        if reader is not None:
+            return reader.find(thread_id, checkpoint_ns, checkpoint_id)
+        return self._read(lambda threads: threads.find(thread_id, checkpoint_ns, checkpoint_id))
+
+    def page(self, walk: Walk) -> list[Found]:
+        """Return the next page of *walk*, from a thread that may wait."""
+        reader = self._reader()
+        return self._read(walk.read) if reader is None else reader.page(*walk.next_page())
+
+    def close(self) -> None:
+        """End what sync calls have opened; it opens again when used."""
+        self._reads.close()
+        super().close()
+
+    def _reader(self) -> SqliteReader | None:
+        threads = self.blocking()
+        return threads.reader if isinstance(threads, SQLThreads) else None
+
+    def _read(self, work: Callable[[Threads], Awaitable[T]]) -> T:
+        return self.call(work) if self._one else self._reads.call(work, self.call)
 
     def put(self, saved: Saved, values: Sequence[LargeValue]) -> None:
         """Store a checkpoint, from a thread that may wait."""
@@ -58,3 +84,19 @@ class SaverSides(Sides["Threads"]):
             threads.put_writes_blocking(place, writes)
         else:
             self.call(lambda threads: threads.put_writes(place, writes))
+
+
+async def _opened(threads: SQLThreads | RedisThreads, *, reading: bool) -> Threads:
+    try:
+        await (threads.connect() if reading and isinstance(threads, SQLThreads) else threads.initialize())
+    except BaseException:
+        await threads.close()
+        raise
+    return threads
+
+
+def _manager(address: str) -> ConnectionManager:
+    """Return a manager whose sessions find rows by their keys: plans are made once, not for each checkpoint."""
+    manager = ConnectionManager(address)
+    manager.settings = replace(manager.settings, lookups=True)
+    return manager

@@ -11,7 +11,7 @@ from holdfast.errors import CannotSerialize
 from holdfast.serialize import PortableJSON
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 
     from holdfast.model.dead_letter import FailedOperationData
 
@@ -40,8 +40,9 @@ replayed: ContextVar[Replayed | None] = ContextVar("holdfast_replayed_letter", d
 class Makes(Protocol):
     """Where a letter is put: a repository, or one inside of somebody's transaction."""
 
-    async def create(self, domain: str, failure_type: str, error_message: str = "", **more: Any) -> FailedOperationData:
-        """Store it."""
+    @property
+    def create(self) -> Callable[..., Coroutine[Any, Any, FailedOperationData]]:
+        """The documented call, which stores it."""
 
 
 @dataclass(frozen=True, slots=True)

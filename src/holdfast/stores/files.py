@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
 TEMPORARY = ".tmp"
@@ -28,23 +29,36 @@ def file_name(key: str, suffix: str) -> str:
     return name + suffix
 
 
-def write_whole(path: Path, parts: Iterable[bytes], temporary_id: str) -> None:
+def write_whole(
+    path: Path, parts: Iterable[bytes], temporary_id: str, *, finish: Callable[[int], None] | None = None
+) -> None:
     """Put *parts* into the file at *path*, durably: a reader sees the old content or all of the new.
 
-    *temporary_id* is one no other writer has. On an error, a full disk too, the old content stays.
+    *temporary_id* is one no other writer of this process has. *finish* is called with the descriptor of what is
+    written, before it is on the disk. On an error, a full disk too, the old content stays.
     """
-    temporary = path.with_name(f".{temporary_id}{TEMPORARY}")
+    temporary = path.with_name(f".{temporary_id}{os.getpid()}{TEMPORARY}")
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with open(descriptor, "wb") as file:  # noqa: PTH123 -- a descriptor
             file.writelines(parts)
             file.flush()
+            if finish is not None:
+                finish(file.fileno())
             os.fsync(file.fileno())
         temporary.rename(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+def remove_abandoned(folder: Path, before: float) -> None:
+    """Remove what writers that died before that moment have left in a folder."""
+    for path in folder.glob(f".*{TEMPORARY}"):
+        with suppress(FileNotFoundError):  # its writer has just renamed it
+            if path.stat().st_mtime < before:
+                path.unlink()
 
 
 def make_folder(folder: Path) -> None:
@@ -63,4 +77,4 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-__all__ = ["HASHED", "TEMPORARY", "file_name", "make_folder", "sync_folder", "write_whole"]
+__all__ = ["HASHED", "TEMPORARY", "file_name", "make_folder", "remove_abandoned", "sync_folder", "write_whole"]

@@ -23,7 +23,8 @@ from holdfast.resilience.letters import (
     failure_type_of,
     traceback_of,
 )
-from holdfast.serialize import PortableJSON
+from holdfast.serialize import Compression, PortableJSON
+from holdfast.serialize.marker import split
 from holdfast.stores.dead_letters import door, rows
 from holdfast.stores.dead_letters.facts import AddLetters, Writing
 from holdfast.stores.dead_letters.queries import dead_letter_queries
@@ -110,7 +111,7 @@ class RunLetters:
         is_open: bool,
         facts: Mapping[str, Any],
     ) -> FailedOperationData:
-        """Return the letter of a step that failed for good; its arguments are kept if *is_open*, not where codecs hide."""
+        """Return the letter of a step that failed for good, with its arguments if *is_open*: no codec hides them."""
         kept = self._contents.call(*call) if is_open else _hidden(run_id)
         return FailedOperationData(
             id=letter_id("step", run_id, identity),
@@ -139,7 +140,7 @@ class RunLetters:
     def _inputs(self, run_id: str, text: str | None, marker: str | None) -> dict[str, Any]:
         if text is None:
             return {}
-        if marker is not None and "+" in marker:  # it went through codecs, which keep it from whoever reads the tables
+        if is_hidden(marker):
             return _hidden(run_id)
         elsewhere = _row(run_id)
         if marker not in {None, PortableJSON.name}:
@@ -181,6 +182,11 @@ _HINTS: dict[WayBack, str] = {
 }
 
 
+def is_hidden(marker: str | None) -> bool:
+    """Whether what is stored under *marker* went through a codec that keeps it from whoever reads the tables."""
+    return marker is not None and any(each.codec != Compression.name for each in split(marker)[1])
+
+
 def _row(run_id: str) -> dict[str, Any]:
     return {"table": "workflow_status", "workflow_id": run_id}
 
@@ -195,4 +201,4 @@ def _brief(error: BaseException, kept: Mapping[str, Any]) -> dict[str, Any]:
     return {"error": door.text(shown[:1000])}
 
 
-__all__ = ["MAX_RETRIES", "RunLetters", "WayBack", "failed_again", "letter_id"]
+__all__ = ["MAX_RETRIES", "RunLetters", "WayBack", "failed_again", "is_hidden", "letter_id"]

@@ -15,6 +15,8 @@ from holdfast.stores.dead_letters.repository import AsyncFailedOperationReposito
 from holdfast.stores.dead_letters.sql import AsyncSQLFailedOperationRepository, SqlShelf
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from holdfast.db.manager import ConnectionManager
     from holdfast.db.portal import Portal
     from holdfast.db.session import Transaction
@@ -29,9 +31,13 @@ class _MaskedShelf(SqlShelf):
     """The tables, into which nothing goes with a field that is to be masked."""
 
     contents: Contents
+    made: Callable[[], None]
 
     async def add(self, fresh: FailedOperationData) -> FailedOperationData:
-        return await super().add(self._masked(fresh))
+        added = await super().add(self._masked(fresh))
+        if fresh.retry_delay is not None:
+            self.made()
+        return added
 
     async def add_in(self, transaction: Transaction, fresh: FailedOperationData) -> FailedOperationData:
         return await super().add_in(transaction, self._masked(fresh))
@@ -46,7 +52,10 @@ _OPEN = ("request_data", "response_data", "snapshot_data", "metadata", "entity_r
 
 
 class AsyncDeadLetters(DBDeadLetterQueue, AsyncSQLFailedOperationRepository):
-    """The dead letters of an application: every call of the queue and of the repository, and ``replay``."""
+    """The dead letters of an application: every call of the queue and of the repository, and ``replay``.
+
+    *find* names the handler of a letter; *made* is called when one was made that is due by itself.
+    """
 
     def __init__(
         self,
@@ -54,13 +63,14 @@ class AsyncDeadLetters(DBDeadLetterQueue, AsyncSQLFailedOperationRepository):
         *,
         contents: Contents,
         find: Find,
+        made: Callable[[], None] = lambda: None,
         world: World | None = None,
         lease: float = LEASE,
         **options: Any,
     ) -> None:
         world = world or RealWorld()
         shelf = _MaskedShelf(manager, world=world, **options)
-        shelf.contents = contents
+        shelf.contents, shelf.made = contents, made
         self.manager = manager
         self._tables = shelf
         AsyncFailedOperationRepository.__init__(self, shelf, lease=lease, world=world)

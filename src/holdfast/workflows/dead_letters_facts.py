@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast import faults
 from holdfast.errors import SerializationError, UnknownCommit
+from holdfast.workflows.dead_letters import is_hidden
 from holdfast.workflows.dead_letters_handlers import DOMAIN
 from holdfast.workflows.facts import FinishRuns
 from holdfast.workflows.results import exhausted
@@ -112,7 +113,7 @@ class StepLetters:
 
     def _is_open(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         try:
-            return "+" not in self._payloads.dump_call(args, kwargs)[1]
+            return not is_hidden(self._payloads.dump_call(args, kwargs)[1])
         except SerializationError:
             return True
 

@@ -47,7 +47,7 @@ class RunReplays:
         state = await self._engine.desk.looking.get(run_id, load_input=False, load_output=False)
         if state.status is WorkflowStatus.CANCELLED:
             raise ReplayRefused(
-                f"The run {run_id} was cancelled after it had failed: resume it, or resolve its dead letter, {letter.id}"
+                f"The run {run_id} was cancelled after it had failed: resume it, or resolve its letter, {letter.id}."
             )
         await self.go_on(run_id, letter.metadata.get("start_step"))
         if letter.entity_type == "step":

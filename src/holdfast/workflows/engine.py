@@ -135,7 +135,12 @@ class Engine:
         """The dead letters, from launch to close."""
         from holdfast.workflows.dead_letters_face import AsyncDeadLetters  # noqa: PLC0415 -- as above
 
-        return self.stores.of_class(AsyncDeadLetters, contents=self._contents(), find=self.run_replays.handler_of)
+        return self.stores.of_class(
+            AsyncDeadLetters,
+            contents=self._contents(),
+            find=self.run_replays.handler_of,
+            made=self._letter_made,
+        )
 
     @property
     def run_letters(self) -> RunLetters:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from holdfast.resilience.layers import Ask, Call, Once, Park
     from holdfast.resilience.policy import BreakerOptions
     from holdfast.stores.breakers.sql_store import AsyncSQLCircuitBreakerStateRepository
-    from holdfast.stores.dead_letters.sql import AsyncSQLFailedOperationRepository
     from holdfast.stores.idempotency.executor import IdempotentExecutor
+    from holdfast.workflows.dead_letters_face import AsyncDeadLetters
     from holdfast.workflows.engine import Engine
 
 
@@ -37,7 +37,6 @@ class Guards:
         self._heard: AsyncSQLCircuitBreakerStateRepository | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._executor: tuple[Any, IdempotentExecutor] | None = None
-        self._letters: tuple[Any, AsyncSQLFailedOperationRepository] | None = None
 
     async def close(self) -> None:
         """End what was opened; breakers stand alone until the next launch."""
@@ -47,9 +46,6 @@ class Guards:
         executor, self._executor = self._executor, None
         if executor is not None:
             await executor[1].close()
-        letters, self._letters = self._letters, None
-        if letters is not None:
-            await letters[1].close()
 
     def breaker(
         self, name: str, listeners: Iterable[Listener] = (), **options: Unpack[BreakerOptions]
@@ -185,24 +181,14 @@ class Guards:
 
     def _park(self, name: str, domain: str) -> Park:
         async def park(error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            letters: Any = self._dead_letters()  # its create has more parameters than a protocol can say
-            await make_letter(letters, domain, error, args, kwargs, metadata={"protect": name})
+            delay = self._engine.handlers.delay_of(domain)
+            letters, told = self._dead_letters(), {"protect": name}
+            await make_letter(letters, domain, error, args, kwargs, metadata=told, retry_delay=delay)
 
         return park
 
-    def _dead_letters(self) -> AsyncSQLFailedOperationRepository:
-        from holdfast.stores.dead_letters.sql import (  # noqa: PLC0415 -- what is not used is not loaded
-            AsyncSQLFailedOperationRepository,
-        )
-
-        engine = self._engine
-        if self._letters is None or self._letters[0] is not engine.manager:
-            settings = engine.settings
-            made = AsyncSQLFailedOperationRepository(
-                engine.manager, schema=settings.schema, world=settings.world, clock_offset_ms=settings.clock_offset_ms
-            )
-            self._letters = engine.manager, made
-        return self._letters[1]
+    def _dead_letters(self) -> AsyncDeadLetters:
+        return self._engine.dead_letters
 
     def _once(self, name: str, key: str | Callable[..., str]) -> Once:
         async def once(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from holdfast.testing.contract.store_dead_letters import DeadLetterRecords, DeadLetterReplays
+from holdfast.testing.contract.store_dead_letters import DeadLetterRecords
 from holdfast.testing.contract.store_dead_letters_looking import DeadLetterCleaning, DeadLetterLists
+from holdfast.testing.contract.store_dead_letters_replays import DeadLetterReplays
 
 BACKENDS = ("memory", "sqlite", "postgres", "mariadb", "redis")
 

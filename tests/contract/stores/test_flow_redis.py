@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -12,9 +13,10 @@ from holdfast.stores import CheckpointStatus, RedisCheckpointBackend
 from holdfast.testing.contract.store_flow_stage import checkpoint, ended
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from tests.conftest import FreshDatabase
+    FreshDatabase = Callable[[str], str]
+
 
 PREFIX = "{flow}:"
 
@@ -27,7 +29,7 @@ def url(fresh_database: FreshDatabase) -> str:
 @pytest.fixture
 def raw(url: str) -> Iterator[Any]:
     """A client of the tests' own, to look at the keys."""
-    import redis  # noqa: PLC0415 -- an extra
+    import redis
 
     with redis.Redis.from_url(url, decode_responses=True) as client:
         yield client
@@ -68,7 +70,9 @@ def test_run_goes_in_time_once_it_has_ended_and_not_before(url: str, raw: Any) -
         second.status = CheckpointStatus.FAILED
         backend.update(second)
         assert all(0 < raw.ttl(f"{PREFIX}{name}") <= 1000 for name in ("checkpoint:1", "checkpoint:2", "run:run"))
-        assert [raw.ttl(f"{PREFIX}{name}") for name in ("checkpoint:3", "run:other", "flow:flow:checkpoints")] == [-1] * 3
+        assert [raw.ttl(f"{PREFIX}{name}") for name in ("checkpoint:3", "run:other", "flow:flow:checkpoints")] == [
+            -1
+        ] * 3
         backend.save(checkpoint(id="4", minute=2))  # somebody has gone on from the failure
         assert [raw.ttl(f"{PREFIX}{name}") for name in ("checkpoint:1", "checkpoint:2", "run:run")] == [-1] * 3
 
@@ -108,15 +112,20 @@ def test_without_a_ttl_nothing_goes(url: str, raw: Any) -> None:
 
 
 def test_password_and_options_reach_the_server(url: str) -> None:
-    from redis.connection import parse_url  # noqa: PLC0415 -- an extra
-
-    parts = parse_url(url)
+    parts = urlsplit(url)
+    host, port, db = parts.hostname or "", parts.port or 0, int(parts.path[1:])
     made = RedisCheckpointBackend(
-        parts["host"], parts["port"], parts["db"], parts["password"], prefix=PREFIX, socket_timeout=5, client_name="flows"
+        host,
+        port,
+        db,
+        parts.password,
+        prefix=PREFIX,
+        socket_timeout=5,
+        client_name="flows",
     )
     with made as backend:
         assert backend.load(backend.save(checkpoint())) is not None
-    wrong = RedisCheckpointBackend(parts["host"], parts["port"], parts["db"], "wrong p@ss")
+    wrong = RedisCheckpointBackend(host, port, db, "wrong p@ss")
     with wrong, pytest.raises(StorageError) as refused:
         wrong.load("1")
     assert "p@ss" not in str(refused.value)

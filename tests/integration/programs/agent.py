@@ -57,7 +57,7 @@ async def travel(question: str) -> str:
 
 async def main() -> None:
     if "point" in SETTINGS:
-        faults.arm(SETTINGS["point"], faults.kill, at=SETTINGS["at"])
+        faults.arm(SETTINGS["point"], at=SETTINGS["at"])
     async with app:
         handle = await travel.options(workflow_id="journey").start("Where to?")
         print(json.dumps(["done", await handle.result(timeout=60)]), flush=True)

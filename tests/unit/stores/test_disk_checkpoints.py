@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from holdfast.errors import DamagedCheckpoint
 from holdfast.stores import DiskStorage
-from holdfast.stores.checkpoints.disk import FOLDER, file_name
+from holdfast.stores.checkpoints.disk import FOLDER, SUFFIX
 from holdfast.stores.checkpoints.store import after
+from holdfast.stores.files import file_name
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,7 +28,7 @@ KEYS = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="
 
 @given(KEYS)
 def test_file_name_is_one_name_and_reads_back(key: str) -> None:
-    name = file_name(key)
+    name = file_name(key, SUFFIX)
     assert len(name.encode()) <= 255
     assert os.path.basename(name) == name  # noqa: PTH119 -- that it is one is the question
     assert not name.startswith(".")
@@ -38,7 +39,7 @@ def test_file_name_is_one_name_and_reads_back(key: str) -> None:
 
 @given(st.lists(KEYS, unique=True))
 def test_file_names_of_different_keys_differ(keys: list[str]) -> None:
-    assert len({file_name(key) for key in keys}) == len(keys)
+    assert len({file_name(key, SUFFIX) for key in keys}) == len(keys)
 
 
 @given(KEYS, KEYS)
@@ -82,7 +83,7 @@ def test_key_that_points_out_of_the_folder_stays_in_it(tmp_path: Path) -> None:
 )
 @pytest.mark.parametrize("key", ["k", "k" * 300])
 def test_damaged_file_is_told_by_a_typed_error_that_names_it(key: str, damage: object, tmp_path: Path) -> None:
-    path = tmp_path / file_name(key)
+    path = tmp_path / file_name(key, SUFFIX)
 
     async def scene() -> None:
         store = DiskStorage(tmp_path)
@@ -100,7 +101,7 @@ def test_file_of_another_key_is_not_taken_for_ours(tmp_path: Path) -> None:
     async def scene() -> None:
         store = DiskStorage(tmp_path)
         await store.save("a", b"1")
-        (tmp_path / file_name("a")).rename(tmp_path / file_name("b"))
+        (tmp_path / file_name("a", SUFFIX)).rename(tmp_path / file_name("b", SUFFIX))
         with pytest.raises(DamagedCheckpoint, match="'a', not 'b'"):
             await store.load("b")
 
@@ -135,7 +136,7 @@ def test_loading_sets_the_access_time_and_leaves_the_modification_time(tmp_path:
     async def scene() -> None:
         store = DiskStorage(tmp_path)
         await store.save("k", b"1")
-        path = tmp_path / file_name("k")
+        path = tmp_path / file_name("k", SUFFIX)
         os.utime(path, (5, 6))
         await store.load("k")
         assert path.stat().st_atime > 1_000_000

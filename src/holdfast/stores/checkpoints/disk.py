@@ -19,6 +19,7 @@ from urllib.parse import unquote
 from holdfast.errors import DamagedCheckpoint
 from holdfast.model.world import RealWorld
 from holdfast.stores.checkpoints.store import CheckpointStore, Limits, is_gzip
+from holdfast.stores.files import HASHED, file_name, make_folder, remove_abandoned, sync_folder, write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,12 +28,8 @@ if TYPE_CHECKING:
     from holdfast.model.world import World
 
 FOLDER = ".holdfast_checkpoints"
-_SUFFIX = ".checkpoint"
-_HASHED = "~"
-_LONGEST_NAME = 200  # bytes; file systems take 255
-_TEMPORARY = ".tmp"
+SUFFIX = ".checkpoint"
 _ABANDONED = 3600.0  # seconds after which a file that was never renamed is somebody's who died
-_PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-_")
 # What a file begins with: who wrote it, its form, whether it is gzip, the lengths of key and data, the SHA-256 of both.
 _HEADER = struct.Struct(">8sBBIQ32s")
 _MAGIC, _FORM = b"holdfast", 1
@@ -70,7 +67,7 @@ class DiskStorage(CheckpointStore):
         return await asyncio.to_thread(self._read, key)
 
     async def _delete(self, key: str) -> bool:
-        return await asyncio.to_thread(self._remove, self.base_path / file_name(key))
+        return await asyncio.to_thread(self._remove, self.base_path / file_name(key, SUFFIX))
 
     async def _keys(self, prefix: str) -> list[str]:
         return await asyncio.to_thread(self._listed, prefix)
@@ -79,36 +76,16 @@ class DiskStorage(CheckpointStore):
         return await asyncio.to_thread(self._pruned)
 
     def _tidy(self) -> None:
-        self._make_folder()
-        too_old = self._world.now() - _ABANDONED
-        for path in self.base_path.glob(f".*{_TEMPORARY}"):
-            with suppress(FileNotFoundError):  # its writer has just renamed it
-                if path.stat().st_mtime < too_old:
-                    path.unlink()
-
-    def _make_folder(self) -> None:
-        if not self.base_path.is_dir():
-            self.base_path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _sync(self.base_path.parent)
+        make_folder(self.base_path)
+        remove_abandoned(self.base_path, self._world.now() - _ABANDONED)
 
     def _write(self, key: str, data: bytes) -> None:
-        self._make_folder()
-        temporary = self.base_path / f".{self._world.new_id()}{os.getpid()}{_TEMPORARY}"
-        try:
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with open(descriptor, "wb") as file:  # noqa: PTH123 -- a descriptor
-                file.writelines(_encoded(key, data))
-                file.flush()
-                self._mark_used(file.fileno())
-                os.fsync(file.fileno())
-            temporary.rename(self.base_path / file_name(key))
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-        _sync(self.base_path)
+        make_folder(self.base_path)
+        path = self.base_path / file_name(key, SUFFIX)
+        write_whole(path, _encoded(key, data), self._world.new_id(), finish=self._mark_used)
 
     def _read(self, key: str) -> bytes | None:
-        path = self.base_path / file_name(key)
+        path = self.base_path / file_name(key, SUFFIX)
         try:
             with path.open("rb") as file:
                 content = file.read()
@@ -129,7 +106,7 @@ class DiskStorage(CheckpointStore):
             path.unlink()
         except FileNotFoundError:
             return False
-        _sync(self.base_path)
+        sync_folder(self.base_path)
         return True
 
     def _listed(self, prefix: str) -> list[str]:
@@ -138,7 +115,7 @@ class DiskStorage(CheckpointStore):
 
     def _files(self) -> Iterator[Path]:
         if self.base_path.is_dir():
-            yield from self.base_path.glob(f"*{_SUFFIX}")
+            yield from self.base_path.glob(f"*{SUFFIX}")
 
     def _pruned(self) -> int:
         """Walk from the most to the least recently used, and remove what comes after a limit is reached."""
@@ -160,20 +137,9 @@ class DiskStorage(CheckpointStore):
         return gone
 
 
-def file_name(key: str) -> str:
-    """Return the name of the file of *key*: letters in lower case, digits, ``-``, ``_``, and %xx for all else.
-
-    Capital letters are encoded too: some file systems do not tell them from small ones.
-    """
-    name = "".join(chr(byte) if byte in _PLAIN else f"%{byte:02x}" for byte in key.encode())
-    if len(name) > _LONGEST_NAME:
-        name = _HASHED + hashlib.sha256(key.encode()).hexdigest()
-    return name + _SUFFIX
-
-
 def _key_of(path: Path) -> str | None:
-    name = path.name.removesuffix(_SUFFIX)
-    if not name.startswith(_HASHED):
+    name = path.name.removesuffix(SUFFIX)
+    if not name.startswith(HASHED):
         return unquote(name, errors="strict")
     with suppress(FileNotFoundError):  # deleted meanwhile
         return _decoded(path.read_bytes(), path)[0]
@@ -203,13 +169,4 @@ def _decoded(content: bytes, path: Path) -> tuple[str, bytes]:
     return body[:key_length].decode(), body[key_length:]
 
 
-def _sync(folder: Path) -> None:
-    """Have the names in a folder on the disk."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-__all__ = ["DiskStorage", "file_name"]
+__all__ = ["FOLDER", "SUFFIX", "DiskStorage"]

@@ -18,7 +18,7 @@ import msgspec
 
 from holdfast.errors import DamagedCheckpoint
 from holdfast.faults import point
-from holdfast.stores.files import file_name, make_folder, write_whole
+from holdfast.stores.files import file_name, make_folder, remove_abandoned, write_whole
 from holdfast.stores.flow.file_index import (
     DamagedIndex,
     Entry,
@@ -46,6 +46,7 @@ T = TypeVar("T")
 logger = logging.getLogger("holdfast.flow")
 
 SUFFIX = ".json"
+_ABANDONED = 3600.0  # seconds after which a file that was never renamed is somebody's who died
 
 
 class _Document(msgspec.Struct):
@@ -74,7 +75,7 @@ class FileShelf:
         self._world = world
 
     async def initialize(self) -> None:
-        """Make the folders."""
+        """Make the folders, and remove what was left in them by writers that died."""
         await asyncio.to_thread(self._make)
 
     async def close(self) -> None:
@@ -153,6 +154,8 @@ class FileShelf:
     def _make(self) -> None:
         for folder in (self._folder, self._checkpoints, self._indexes):
             make_folder(folder)
+        for folder in (self._checkpoints, self._indexes):
+            remove_abandoned(folder, self._world.now() - _ABANDONED)
 
     async def _in_turn(self, work: Callable[[], T]) -> T:
         return await asyncio.to_thread(self._alone, work)

@@ -190,6 +190,10 @@ class FlowCheckpoint:
         document["pending_inputs"] = {name: _fields(waits) for name, waits in self.pending_inputs.items()}
         return document
 
+    def model_dump(self) -> dict[str, Any]:
+        """Return all fields by their names, as ``to_dict`` does."""
+        return self.to_dict()
+
     def to_json(self) -> str:
         """Return the snapshot as JSON for people. Raises ``CannotSerialize`` with the path of what cannot be kept."""
         return msgspec.json.format(self.to_bytes(), indent=2).decode()

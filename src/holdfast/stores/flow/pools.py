@@ -49,12 +49,12 @@ class PoolWay:
 
     def call(self, work: Callable[[Shelf], Awaitable[T]]) -> T:
         """Do *work* in a transaction of its own."""
-        with self._preparing:
-            if not self._prepared:
-                with as_storage_error("The checkpoints could not be opened"):
+        with as_storage_error("The connection that was handed in did not do it"):
+            with self._preparing:
+                if not self._prepared:
                     self._in_transaction(_prepare)
-                self._prepared = True
-        return self._in_transaction(work)
+                    self._prepared = True
+            return self._in_transaction(work)
 
     async def acall(self, work: Callable[[Shelf], Awaitable[T]]) -> T:
         """Do *work* on a thread."""

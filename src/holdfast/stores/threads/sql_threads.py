@@ -4,23 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from holdfast.db.migrations import SCHEMA, Migrator
 from holdfast.db.pipeline import Pipeline
 from holdfast.stores.threads.facts import PutAll, checkpoint_rows, single_checkpoints, single_writes, write_rows
 from holdfast.stores.threads.pruning import Bone, bone, orphans, to_delete
 from holdfast.stores.threads.queries import thread_queries
-from holdfast.stores.threads.records import Found, LargeValue, Place, Saved, Span, Write, in_order
+from holdfast.stores.threads.reading import SqliteReader, large_of, page_values, together
+from holdfast.stores.threads.records import Found, LargeValue, Place, Saved, Span, Write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from holdfast.db.manager import ConnectionManager
     from holdfast.db.session import Row, Transaction
-
-_CHECKPOINT, _VALUE = 0, 1  # the parts of an answer
-_pairs = msgspec.json.Decoder(list[tuple[str, str]]).decode
 
 
 class SQLThreads:
@@ -36,15 +32,25 @@ class SQLThreads:
         self._checkpoints = PutAll("checkpoint", self._queries["thread_put"], single_checkpoints)
         self._writes = PutAll("write of a task", self._queries["thread_put_writes"], single_writes)
         self.pipeline = Pipeline(manager)
+        self.reader: SqliteReader | None = None
 
     async def initialize(self) -> None:
         """Connect, bring the tables up to date, and begin to take writes; a second call changes nothing."""
         await self._manager.initialize()
         await Migrator(self._manager, schema=self._schema).migrate()
         await self.pipeline.open()
+        if self.reader is None and self._manager.settings.url.path is not None:
+            self.reader = SqliteReader(self._manager.settings, self._queries)
+
+    async def connect(self) -> None:
+        """Connect, and no more: for reading what is there."""
+        await self._manager.initialize()
 
     async def close(self) -> None:
         """Write what is at hand and end the connections."""
+        if self.reader is not None:
+            self.reader.close()
+            self.reader = None
         await self.pipeline.close()
         await self._manager.close()
 
@@ -71,14 +77,7 @@ class SQLThreads:
 
     async def page(self, span: Span, after: Place | None, most: int) -> list[Found]:
         """Return so many checkpoints of *span*, newest first, that come after *after*."""
-        given = {name: value for name, value in span._asdict().items() if value is not None}
-        if after is not None:
-            given |= {
-                "after_id": after.checkpoint_id,
-                "after_thread": after.thread_id,
-                "after_ns": after.checkpoint_ns,
-            }
-        return _together(await self._manager.fetch(self._queries["thread_page"], **given, most=most))
+        return together(await self._manager.fetch(self._queries["thread_page"], **page_values(span, after, most)))
 
     async def delete_thread(self, thread_id: str) -> None:
         """Delete everything of a thread."""
@@ -128,37 +127,9 @@ class SQLThreads:
             await transaction.execute_batch(self._queries["values_delete"], alone)
 
 
-def _together(rows: Sequence[Row]) -> list[Found]:
-    """Make checkpoints of the parts of an answer."""
-    saved: list[Saved] = []
-    values: dict[tuple[str, ...], LargeValue] = {}
-    writes: dict[Place, list[Write]] = {}
-    for row in rows:
-        thread_id, checkpoint_ns, name, other = row["thread_id"], row["checkpoint_ns"], row["name"], row["other"]
-        if row["part"] == _CHECKPOINT:
-            large = dict(_pairs(row["large"]))
-            place = Place(thread_id, checkpoint_ns, name)
-            saved.append(Saved(place, other, None, row["format"], row["data"], row["metadata"], large))
-        elif row["part"] == _VALUE:
-            values[thread_id, checkpoint_ns, name, other] = LargeValue(name, other, row["format"], row["data"])
-        else:
-            write = Write(other, row["idx"], row["channel"], row["format"], row["data"], row["metadata"])
-            writes.setdefault(Place(thread_id, checkpoint_ns, name), []).append(write)
-    saved.sort(key=lambda each: each.place[:2])
-    saved.sort(key=lambda each: each.place.checkpoint_id, reverse=True)
-    return [
-        Found(
-            each,
-            tuple(values[key] for item in each.large.items() if (key := (*each.place[:2], *item)) in values),
-            in_order(writes.get(each.place, [])),
-        )
-        for each in saved
-    ]
-
-
 def _place(row: Row) -> Place:
     return Place(row["thread_id"], row["checkpoint_ns"], row["checkpoint_id"])
 
 
 def _bone(row: Row) -> Bone:
-    return bone(_place(row), row["parent_id"], row["metadata"], dict(_pairs(row["large"])))
+    return bone(_place(row), row["parent_id"], row["metadata"], large_of(row))

@@ -36,11 +36,15 @@ class Walk:
         self._after: Place | None = None
         self.more = limit is None or limit > 0
 
-    async def read(self, threads: Threads) -> list[Found]:
-        """Return the next page; where everything is wanted, no more than that."""
+    def next_page(self) -> tuple[Span, Place | None, int]:
+        """Return what to read next; where everything is wanted, no more than that."""
         if self._left is not None and self._wanted is None:
             self._size = min(self._size, self._left)
-        return await threads.page(self._span, self._after, self._size)
+        return self._span, self._after, self._size
+
+    async def read(self, threads: Threads) -> list[Found]:
+        """Return the next page."""
+        return await threads.page(*self.next_page())
 
     def taken(self, page: list[Found]) -> Iterator[Found]:
         """Yield what is wanted of the page that was read."""

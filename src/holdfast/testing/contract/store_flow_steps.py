@@ -65,9 +65,9 @@ class FlowStepsContract:
             chain = await player.backend.aget_chain(last.id)
             assert [len(each.completed_node_ids) for each in chain] == [3, 2, 1, 0]
             assert {each.metadata["by"] for each in chain} == {"me"}
-            assert await player.resume(last.id, [double, ("plus", add), ("again", double)]) == await player.backend.aload(
-                last.id
-            )
+            assert await player.resume(
+                last.id, [double, ("plus", add), ("again", double)]
+            ) == await player.backend.aload(last.id)
 
         store_venue.play(scene)
 

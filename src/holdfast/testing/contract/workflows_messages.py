@@ -249,7 +249,7 @@ class MessagesContract:
 
         Stage(venue).play(scene)
 
-    def test_key_of_a_message_to_another_run_isrefused(self, venue: Venue) -> None:
+    def test_key_of_a_message_to_another_run_is_refused(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:
             app = stage.app()
             flow = collecting(app, 1)
@@ -400,7 +400,7 @@ class MessagesContract:
 
         Stage(venue).play(scene)
 
-    def test_names_that_no_database_keeps_arerefused(self, venue: Venue) -> None:
+    def test_names_that_no_database_keeps_are_refused(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:
             async with stage.app() as app:
                 for topic in ("", "x" * 256, "a\0b", "__null__topic__"):

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from holdfast.core.slots import shift
-from holdfast.testing.contract.workflows_schedules_stage import HOUR, Calendar, written
+from holdfast.testing.contract.workflows_schedules_stage import HOUR, HOURLY, Calendar, written
 from holdfast.testing.contract.workflows_stage import Stage
 
 if TYPE_CHECKING:
@@ -76,6 +76,21 @@ class ScheduleFiringContract:
                 calendar.jump(first + HOUR + SECOND)
                 await calendar.moved_past(first + HOUR)
                 assert calendar.slots() == [written(first + HOUR)]
+
+        Stage(venue).play(scene)
+
+    def test_change_by_one_process_is_heeded_by_the_others(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            calendar = Calendar(stage)
+            other, flow = calendar.another()
+            async with calendar.open():
+                await calendar.create(context="before")
+                first = await calendar.due()
+                async with other:
+                    await other.do("create_schedule", calendar.name, flow.raw, HOURLY, context="after")
+                calendar.jump(first + SECOND)
+                await calendar.ended(1)
+                assert calendar.calls == [(first, "after")]
 
         Stage(venue).play(scene)
 

@@ -88,7 +88,7 @@ class Handle:
     """A handle of either colour, awaited."""
 
     def __init__(self, app: App, raw: Any) -> None:
-        self._app = app
+        self.app = self._app = app
         self.raw = raw
 
     @property

@@ -58,7 +58,9 @@ class MariaDBServer(Server):
         )
         if (account := unprivileged(self._user)) is not None:
             shutil.chown(first_words, account.user, account.group)
-        options = [f"--datadir={keeper.folder / 'data'}", "--skip-test-db", "--skip-name-resolve"]
+        # In a folder for temporary files that others use too, a server that starts removes what it takes for leftovers.
+        options = [f"--datadir={keeper.folder / 'data'}", f"--tmpdir={keeper.folder}", "--skip-test-db"]
+        options.append("--skip-name-resolve")
         keeper.run_to_end([self._installer, "--no-defaults", *options], seconds=_INSTALL_SECONDS)
 
     def _command(self, folder: Path, port: int) -> list[str]:

@@ -52,7 +52,7 @@ CREATE INDEX idx_holdfast_dlq_next_retry ON @holdfast_dlq (next_retry_at, id) WH
 CREATE INDEX idx_holdfast_dlq_expires ON @holdfast_dlq (expires_at, id) WHERE expires_at IS NOT NULL;
 -- What may be archived, and what may be purged.
 CREATE INDEX idx_holdfast_dlq_resolved ON @holdfast_dlq (status, resolved_at) WHERE resolved_at IS NOT NULL;
-CREATE INDEX idx_holdfast_dlq_archived ON @holdfast_dlq (updated_at) WHERE status = 'archived';
+CREATE INDEX idx_holdfast_dlq_archived ON @holdfast_dlq (status, updated_at) WHERE status = 'archived';
 
 -- Counts that are written with every change, so that nobody has to count a million rows. Several processes write to
 -- several slots: they do not wait for each other. A count is the sum over its slots. Rows are changed often and in place.

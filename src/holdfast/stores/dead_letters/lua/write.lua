@@ -7,7 +7,7 @@
 --   all, s:, d:, ...  sorted sets of ids, named by the caller; scores are microseconds
 --   counts            hash: how many records there are by [domain, failure type, status]
 --   c:<id>            hash: a summary; c:all and c:d:<domain> are sorted sets of summaries; totals counts them
---   done:<key>        what this script has answered under this key, for an hour
+--   done:<key>        what this script has answered under this key, for as long as somebody may ask again
 --
 -- Arguments: the key of the call, "1" if all or nothing is to be written, the number of records, then for each: id,
 -- version read (0: it is new), new version, key of the change, JSON ("" deletes it), how many sets it leaves and their
@@ -92,5 +92,5 @@ if fits_all or ARGV[2] == '0' then
 end
 
 local said = table.concat(answer) .. ' ' .. string.format('%.0f', now)
-redis.call('SET', done, said, 'PX', 3600000)
+redis.call('SET', done, said, 'PX', 120000)
 return said

@@ -69,7 +69,7 @@ SELECT {columns}, {contents} FROM {rows} AS r JOIN @holdfast_dlq AS d ON d.id = 
 
 -- fragment: found
 SELECT {columns} [[ whole? , {contents} ]] [[ lock? , {now_iso} AS now_iso ]]
-FROM @holdfast_dlq AS d
+FROM @holdfast_dlq AS d {by_index}
 WHERE TRUE {wanted}
 
 -- fragment: some

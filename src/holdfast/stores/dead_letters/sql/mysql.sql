@@ -5,6 +5,20 @@
 -- fragment: whole_number
 SIGNED
 
+-- fragment: by_index
+-- Left to itself, MariaDB sorts a table that it thinks is small, and takes the first index that fits somehow.
+[[ by_created? FORCE INDEX (idx_holdfast_dlq_created) ]]
+[[ by_status? FORCE INDEX (idx_holdfast_dlq_status) ]]
+[[ by_domain? FORCE INDEX (idx_holdfast_dlq_domain) ]]
+[[ by_domain_status? FORCE INDEX (idx_holdfast_dlq_domain_status) ]]
+[[ by_type? FORCE INDEX (idx_holdfast_dlq_type) ]]
+[[ by_type_status? FORCE INDEX (idx_holdfast_dlq_type_status) ]]
+[[ by_all_three? FORCE INDEX (idx_holdfast_dlq_all_three) ]]
+[[ by_next_retry? FORCE INDEX (idx_holdfast_dlq_next_retry) ]]
+[[ by_expires? FORCE INDEX (idx_holdfast_dlq_expires) ]]
+[[ by_resolved? FORCE INDEX (idx_holdfast_dlq_resolved) ]]
+[[ by_archived? FORCE INDEX (idx_holdfast_dlq_archived) ]]
+
 -- fragment: planned
 
 -- fragment: locked

@@ -3,6 +3,20 @@
 -- fragment: whole_number
 bigint
 
+-- fragment: by_index
+-- The planner finds the index by itself.
+[[ by_created? ]]
+[[ by_status? ]]
+[[ by_domain? ]]
+[[ by_domain_status? ]]
+[[ by_type? ]]
+[[ by_type_status? ]]
+[[ by_all_three? ]]
+[[ by_next_retry? ]]
+[[ by_expires? ]]
+[[ by_resolved? ]]
+[[ by_archived? ]]
+
 -- fragment: planned
 -- Every listing follows an index, which is in its order, and every write finds its records by their key: what PostgreSQL
 -- believes of a table it has not looked at yet must not lead it to gather all of it. Planned for the values there are,

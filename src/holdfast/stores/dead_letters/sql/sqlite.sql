@@ -3,6 +3,20 @@
 -- fragment: whole_number
 INTEGER
 
+-- fragment: by_index
+-- The planner finds the index by itself.
+[[ by_created? ]]
+[[ by_status? ]]
+[[ by_domain? ]]
+[[ by_domain_status? ]]
+[[ by_type? ]]
+[[ by_type_status? ]]
+[[ by_all_three? ]]
+[[ by_next_retry? ]]
+[[ by_expires? ]]
+[[ by_resolved? ]]
+[[ by_archived? ]]
+
 -- fragment: planned
 
 -- fragment: locked

@@ -1,0 +1,246 @@
+"""What every repository of failed operations must do, in any colour: acquiring, completing, leases and tokens."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from holdfast.testing.contract.store_dead_letters_stage import ALL_STATUSES, made, open_letters, play
+
+if TYPE_CHECKING:
+    from holdfast.testing.contract.store_ground import Ground, StoreVenue
+
+
+class DeadLetterReplays:
+    """Acquiring, completing, leases and tokens."""
+
+    def test_acquiring_sets_replaying_and_counts_the_attempt(self, store_venue: StoreVenue) -> None:
+        async def scene(letters: Any, _: Ground) -> None:
+            record = await letters.create("d", "t")
+            taken = await letters.try_acquire_for_replay(record.id, 2)
+            assert (taken.status, taken.retry_count) == ("replaying", 1)
+            assert taken.last_retry_at == taken.updated_at
+            assert await letters.get_by_id(record.id) == taken
+            assert await letters.try_acquire_for_replay(record.id, 2) is None
+
+        play(store_venue, scene)
+
+    def test_limit_of_the_caller_decides_who_acquires(self, store_venue: StoreVenue) -> None:
+        async def scene(letters: Any, _: Ground) -> None:
+            record = await letters.create("d", "t", retry_count=3, max_retries=2)
+            assert await letters.try_acquire_for_replay(record.id, 3) is None
+            assert (await letters.try_acquire_for_replay(record.id, 4)).retry_count == 4
+
+        play(store_venue, scene)
+
+    def test_success_resolves_with_what_is_given(self, store_venue: StoreVenue) -> None:
+        async def scene(letters: Any, _: Ground) -> None:
+            record = await letters.create("d", "t", "boom")
+            await letters.try_acquire_for_replay(record.id, 2)
+            assert await letters.complete_replay(record.id, True, "manual_replay", "fine", 9)
+            read = await letters.get_by_id(record.id)
+            assert (read.status, read.resolution_type, read.resolution_note) == ("resolved", "manual_replay", "fine")
+            assert (read.resolved_by_id, read.error_message) == (9, "boom")
+            assert read.resolved_at == read.updated_at
+
+        play(store_venue, scene)
+
+    def test_failure_returns_to_pending_and_at_the_cap_requires_review(self, store_venue: StoreVenue) -> None:
+        async def scene(letters: Any, _: Ground) -> None:
+            record = await letters.create("d", "t", "first", metadata={"kept": 1})
+            await letters.try_acquire_for_replay(record.id, 5)
+            assert await letters.complete_replay(record.id, False, note="second", error_details={"code": 500})
+            read = await letters.get_by_id(record.id)
+            assert (read.status, read.error_message, read.resolution_note) == ("pending", "second", "second")
+            assert (read.metadata, read.error) == ({"kept": 1, "code": 500}, "first")
+            await letters.try_acquire_for_replay(record.id, 5)
+            assert await letters.complete_replay(record.id, False)
+            read = await letters.get_by_id(record.id)
+            assert (read.status, read.retry_count, read.error_message) == ("requires_review", 2, "second")
+            assert read.resolution_note == "second"
+
+        play(store_venue, scene)
+
+    def test_force_takes_what_requires_review_and_leaves_stamps(self, store_venue: StoreVenue) -> None:
+        async def scene(letters: Any, _: Ground) -> None:
+            record = await letters.create("d", "t", retry_count=2, metadata={"kept": True})
+            await letters.update_status(record.id, "requires_review")
+            assert await letters.try_acquire_for_replay(record.id, 99) is None
+            taken = await letters.try_acquire_for_replay(record.id, 0, force=True)
+            assert (taken.status, taken.retry_count) == ("replaying", 1)
+            assert taken.metadata == {"kept": True, "previous_total_retries": 2, "force_redrive_count": 1}
+            for _attempt in range(2):
+                await letters.complete_replay(record.id, False)
+                await letters.try_acquire_for_replay(record.id, 2)
+            read = await letters.get_by_id(record.id)
+            assert (read.status, read.retry_count) == ("requires_review", 2)
+            again = await letters.try_acquire_for_replay(record.id, 0, force=True)
+            assert again.metadata == {"kept": True, "previous_total_retries": 4, "force_redrive_count": 2}
+
+        play(store_venue, scene)
+
+    def test_force_takes_nothing_in_any_other_status(self, store_venue: StoreVenue) -> None:
+        async def scene(letters: Any, _: Ground) -> None:
+            record = await letters.create("d", "t")
+            for status in set(ALL_STATUSES) - {"pending", "requires_review"}:
+                await letters.update_status(record.id, status)
+                assert await letters.try_acquire_for_replay(record.id, 99, force=True) is None
+                assert (await letters.get_by_id(record.id)).metadata == {}
+
+        play(store_venue, scene)
+
+    def test_late_completion_changes_nothing(self, store_venue: StoreVenue) -> None:
+        async def scene(letters: Any, ground: Ground) -> None:
+            record = await letters.create("d", "t")
+            late = await letters.try_acquire_for_replay(record.id, 9)
+            await ground.advance(31 * 60)
+            assert await letters.release_stale_replaying() == 1
+            free = await letters.get_by_id(record.id)
+            for success in (True, False):
+                assert not await letters.complete_replay(record.id, success, token=late.replay_token)
+            assert await letters.get_by_id(record.id) == free
+            held = await letters.try_acquire_for_replay(record.id, 9)
+            assert held.replay_token != late.replay_token
+            assert not await letters.complete_replay(record.id, True, token=late.replay_token)
+            assert await letters.get_by_id(record.id) == held
+            assert await letters.complete_replay(record.id, True, token=held.replay_token)
+            resolved = await letters.get_by_id(record.id)
+            assert not await letters.complete_replay(record.id, False, token=late.replay_token)
+            assert await letters.get_by_id(record.id) == resolved
+
+        play(store_venue, scene)
+
+    def test_completion_of_what_has_ended_changes_nothing(self, store_venue: StoreVenue) -> None:
+        async def scene(letters: Any, _: Ground) -> None:
+            record = await letters.create("d", "t")
+            taken = await letters.try_acquire_for_replay(record.id, 2)
+            assert await letters.complete_replay(record.id, True)
+            resolved = await letters.get_by_id(record.id)
+            assert not await letters.complete_replay(record.id, False)
+            assert not await letters.complete_replay(record.id, True)
+            assert not await letters.complete_replay(record.id, False, token=taken.replay_token)
+            assert await letters.complete_replay(record.id, True, token=taken.replay_token)  # this very replay did
+            assert await letters.get_by_id(record.id) == resolved
+
+        play(store_venue, scene)
+
+    def test_operation_that_nobody_holds_may_be_completed_by_anyone(self, store_venue: StoreVenue) -> None:
+        async def scene(letters: Any, _: Ground) -> None:
+            one, two = [await letters.create("d", "t") for _ in range(2)]
+            assert await letters.complete_replay(one.id, True, "manual_fix")
+            assert (await letters.get_by_id(one.id)).status == "resolved"
+            assert await letters.complete_replay(two.id, False)
+            assert (await letters.get_by_id(two.id)).retry_count == 1
+
+        play(store_venue, scene)
+
+    def test_operation_held_by_another_handle_is_not_completed_without_its_token(self, store_venue: StoreVenue) -> None:
+        async def scene(letters: Any, ground: Ground) -> None:
+            if store_venue.name == "memory":
+                return
+            record = await letters.create("d", "t")
+            taken = await letters.try_acquire_for_replay(record.id, 2)
+            other = await open_letters(ground)
+            assert not await other.complete_replay(record.id, True, token="somebody else's")  # noqa: S106
+            assert await other.complete_replay(record.id, True, token=taken.replay_token)
+
+        play(store_venue, scene)
+
+    def test_status_said_by_hand_takes_the_operation_from_its_holder(self, store_venue: StoreVenue) -> None:
+        async def scene(letters: Any, _: Ground) -> None:
+            record = await letters.create("d", "t")
+            await letters.try_acquire_for_replay(record.id, 2)
+            await letters.update_status(record.id, "pending")
+            assert not await letters.complete_replay(record.id, True)
+            assert (await letters.get_by_id(record.id)).status == "pending"
+
+        play(store_venue, scene)
+
+    def test_attempt_that_is_given_back_does_not_count(self, store_venue: StoreVenue) -> None:
+        async def scene(letters: Any, _: Ground) -> None:
+            record = await letters.create("d", "t", max_retries=1)
+            await letters.try_acquire_for_replay(record.id, 1)
+            assert await letters.return_replay_attempt(record.id)
+            read = await letters.get_by_id(record.id)
+            assert (read.status, read.retry_count, read.replay_token) == ("pending", 0, None)
+            assert not await letters.return_replay_attempt(record.id)
+            assert await letters.try_acquire_for_replay(record.id, 1)
+
+        play(store_venue, scene)
+
+    def test_stale_replay_is_released_strictly_after_its_time(self, store_venue: StoreVenue) -> None:
+        async def scene(letters: Any, ground: Ground) -> None:
+            record = await letters.create("d", "t", max_retries=1)
+            await letters.try_acquire_for_replay(record.id, 1)
+            await ground.advance(29 * 60)
+            assert await letters.release_stale_replaying(30) == 0
+            await ground.advance(2 * 60)
+            assert await letters.release_stale_replaying(30) == 1
+            read = await letters.get_by_id(record.id)
+            assert (read.status, read.retry_count) == ("pending", 1)  # also at its cap
+            assert await letters.release_stale_replaying(30) == 0
+
+        play(store_venue, scene)
+
+    def test_replay_that_says_it_is_alive_is_not_released(self, store_venue: StoreVenue) -> None:
+        async def scene(letters: Any, ground: Ground) -> None:
+            record = await letters.create("d", "t")
+            await letters.try_acquire_for_replay(record.id, 2)
+            for _ in range(3):
+                await ground.advance(20 * 60)
+                assert await letters.extend_replay(record.id)
+                assert await letters.release_stale_replaying(30) == 0
+            assert not await letters.extend_replay(record.id, token="another")  # noqa: S106
+            assert await letters.complete_replay(record.id, True)
+            assert not await letters.extend_replay(record.id)
+
+        play(store_venue, scene)
+
+    def test_operations_that_are_due_are_taken_the_longest_due_first(self, store_venue: StoreVenue) -> None:
+        async def scene(letters: Any, ground: Ground) -> None:
+            first, _, third = await made(letters, ground, "a", "b", "a", retry_delay=60)
+            await made(letters, ground, "a")
+            taken = await letters.acquire_due(2, domain="a")
+            assert [each.id for each in taken] == [first.id, third.id]
+            assert {each.status for each in taken} == {"replaying"}
+            assert len(await letters.acquire_due(10)) == 1
+            assert await letters.acquire_due() == []
+            for each in taken:
+                assert await letters.complete_replay(each.id, True)
+
+        play(store_venue, scene)
+
+    def test_failed_operation_is_due_later_and_at_last_requires_review(self, store_venue: StoreVenue) -> None:
+        async def scene(letters: Any, ground: Ground) -> None:
+            record = await letters.create("d", "t", retry_delay=60, max_retries=2)
+            await letters.acquire_due()
+            await letters.complete_replay(record.id, False)
+            waits = (await letters.get_by_id(record.id)).next_retry_at - (await letters.get_by_id(record.id)).updated_at
+            assert timedelta(seconds=60) <= waits <= timedelta(seconds=75)
+            assert await letters.acquire_due() == []
+            await ground.advance(80)
+            [again] = await letters.acquire_due()
+            await letters.complete_replay(again.id, False)
+            read = await letters.get_by_id(record.id)
+            assert (read.status, read.next_retry_at) == ("requires_review", None)
+            forced = await letters.try_acquire_for_replay(record.id, 0, force=True)
+            assert forced.next_retry_at is not None
+            await letters.complete_replay(record.id, False)
+            assert (await letters.get_by_id(record.id)).next_retry_at is not None
+
+        play(store_venue, scene)
+
+    def test_due_operation_whose_worker_died_at_the_cap_requires_review(self, store_venue: StoreVenue) -> None:
+        async def scene(letters: Any, ground: Ground) -> None:
+            poison = await letters.create("d", "t", retry_delay=60, max_retries=1)
+            await letters.acquire_due(lease=10)
+            await ground.advance(11)
+            good = await letters.create("d", "t", retry_delay=60)
+            await ground.advance(1)
+            assert [each.id for each in await letters.acquire_due(1)] == [good.id]
+            assert (await letters.get_by_id(poison.id)).status == "requires_review"
+
+        play(store_venue, scene)
+
+
+__all__ = ["DeadLetterReplays"]

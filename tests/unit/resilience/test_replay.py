@@ -1,0 +1,210 @@
+"""Replaying letters of a repository in memory, on a clock of the test's own."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from holdfast.errors import ConfigurationError
+from holdfast.resilience.letters import MASK, Contents, arguments_of, make_letter
+from holdfast.resilience.replay import Manner, Replayer, Selection
+from holdfast.resilience.replay_report import ReplayReport, ReplayResult
+from holdfast.stores import AsyncInMemoryFailedOperationRepository
+from holdfast.testing.world import VirtualWorld
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from holdfast.model.dead_letter import FailedOperationData
+
+
+class Scene:
+    """A repository in memory, and one handler for everything."""
+
+    def __init__(self, handle: Callable[[FailedOperationData], Awaitable[Any]], **options: Any) -> None:
+        self.world = VirtualWorld()
+        self.letters = AsyncInMemoryFailedOperationRepository(world=self.world)
+        self.replayer = Replayer(self.letters, lambda _: handle, self.world, **options)
+
+    async def fill(self, number: int) -> list[str]:
+        return [(await self.letters.create("d", "t", request_data={"n": n})).id for n in range(number)]
+
+    async def replay(self, **manner: Any) -> ReplayReport:
+        return await self.replayer.replay(Selection(domain="d"), Manner(**manner))
+
+
+def test_replay_begins_no_more_in_a_second_than_its_rate() -> None:
+    async def main() -> None:
+        begun: list[float] = []
+
+        async def handle(_: FailedOperationData) -> None:
+            begun.append(scene.world.monotonic())
+
+        scene = Scene(handle)
+        await scene.fill(6)
+        work = asyncio.create_task(scene.replay(rate=2))
+        while not work.done():
+            await scene.world.advance(0.25)
+        assert work.result().replayed == 6
+        assert begun == [0.0, 0.5, 1.0, 1.5, 2.0, 2.5]
+
+    asyncio.run(main())
+
+
+def test_replay_handles_no_more_at_once_than_it_may() -> None:
+    async def main() -> None:
+        running: list[int] = [0]
+        most: list[int] = [0]
+
+        async def handle(_: FailedOperationData) -> None:
+            running[0] += 1
+            most[0] = max(most[0], running[0])
+            await asyncio.sleep(0)
+            running[0] -= 1
+
+        scene = Scene(handle)
+        await scene.fill(50)
+        assert (await scene.replay(concurrency=4)).replayed == 50
+        assert most[0] == 4
+
+    asyncio.run(main())
+
+
+def test_dry_run_changes_nothing() -> None:
+    async def main() -> None:
+        async def handle(_: FailedOperationData) -> None:
+            raise AssertionError
+
+        scene = Scene(handle)
+        ids = await scene.fill(3)
+        before = [await scene.letters.get_by_id(each) for each in ids]
+        report = await scene.replay(dry_run=True, rate=0.001)
+        assert report.counts[ReplayResult.WOULD_REPLAY] == report.matched == 3
+        assert [await scene.letters.get_by_id(each) for each in ids] == before
+
+    asyncio.run(main())
+
+
+def test_long_replay_is_kept_alive_and_one_that_is_taken_away_changes_nothing() -> None:
+    async def main() -> None:
+        gate = asyncio.Event()
+
+        async def handle(_: FailedOperationData) -> None:
+            await gate.wait()
+
+        scene = Scene(handle, lease=30)
+        [kept, taken] = await scene.fill(2)
+        work = asyncio.create_task(scene.replay())
+        for _ in range(10):
+            await scene.world.advance(11)
+            assert await scene.letters.release_stale_replaying(1) == 0
+        await scene.letters.update_status(taken, "rejected")
+        await scene.world.advance(11)
+        await scene.world.advance(11)
+        gate.set()
+        report = await work
+        assert {each.id: each.result for each in report.outcomes} == {kept: "replayed", taken: "lost"}
+        found = await scene.letters.get_by_id(taken)
+        assert found is not None
+        assert found.status == "rejected"
+
+    asyncio.run(main())
+
+
+def test_cancelled_replay_leaves_every_letter_pending() -> None:
+    async def main() -> None:
+        reached = asyncio.Event()
+
+        async def handle(_: FailedOperationData) -> None:
+            reached.set()
+            await asyncio.Event().wait()
+
+        scene = Scene(handle)
+        await scene.fill(10)
+        work = asyncio.create_task(scene.replay(concurrency=2))
+        await reached.wait()
+        work.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await work
+        found = await scene.letters.find(domain="d")
+        assert {each.status for each in found} == {"pending"}
+        # Two were begun, and count; what was only taken was given back.
+        assert sorted(each.retry_count for each in found) == [0] * 8 + [1] * 2
+
+    asyncio.run(main())
+
+
+def test_error_of_the_storage_ends_the_replay() -> None:
+    async def main() -> None:
+        async def handle(letter: FailedOperationData) -> None:
+            await scene.letters.delete(letter.id)
+
+        scene = Scene(handle)
+        await scene.fill(1)
+        assert (await scene.replay()).lost == 1
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("selection", "manner"),
+    [
+        (Selection(id="x", domain="d"), Manner()),
+        (Selection(status="resolved"), Manner(force=True)),
+        (Selection(status="requires_review"), Manner()),
+        (Selection(), Manner(rate=0)),
+        (Selection(), Manner(concurrency=0)),
+    ],
+)
+def test_replay_refuses_what_makes_no_sense(selection: Selection, manner: Manner) -> None:
+    async def main() -> None:
+        async def handle(_: FailedOperationData) -> None:
+            raise AssertionError
+
+        with pytest.raises(ConfigurationError):
+            await Scene(handle).replayer.replay(selection, manner)
+
+    asyncio.run(main())
+
+
+def test_masks_reach_every_depth_and_any_case() -> None:
+    contents = Contents.of(["password", "Card"])
+    kept = contents.call([{"PASSWORD": "a", "deep": [{"card": "b", "name": "c"}]}], {"card": None})
+    assert kept["positionalArgs"] == [{"PASSWORD": MASK, "deep": [{"card": MASK, "name": "c"}]}]
+    assert kept["namedArgs"] == {"card": None}
+    assert kept["_masked"] == ["PASSWORD", "card"]
+
+
+def test_arguments_that_were_changed_or_left_out_are_not_used() -> None:
+    async def main() -> None:
+        letters = AsyncInMemoryFailedOperationRepository()
+        contents = Contents.of(["card"], 50)
+        for kept in (
+            contents.call([], {"card": "x"}),
+            contents.call(["x" * 100], {}, elsewhere={"workflow_id": "w"}),
+            contents.call([object()], {}),
+        ):
+            letter = await letters.create("d", "t", request_data=kept)
+            with pytest.raises(ValueError, match=letter.id):
+                arguments_of(letter)
+        whole = await letters.create("d", "t", request_data=contents.call(["x" * 100], {}))
+        assert arguments_of(whole) == (["x" * 100], {})
+
+    asyncio.run(main())
+
+
+def test_letter_of_a_call_has_its_error_and_traceback() -> None:
+    async def main() -> None:
+        letters = AsyncInMemoryFailedOperationRepository()
+        try:
+            raise OSError("down")
+        except OSError as error:
+            letter = await make_letter(letters, "d", error, [1], {"two": 2}, metadata={"protect": "x"})
+        assert letter is not None
+        assert (letter.failure_type, letter.error_message, letter.metadata) == ("OSError", "down", {"protect": "x"})
+        assert "Traceback" in letter.error
+        assert arguments_of(letter) == ([1], {"two": 2})
+
+    asyncio.run(main())

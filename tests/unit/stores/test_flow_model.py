@@ -1,0 +1,195 @@
+"""The records of flow checkpoints: what they keep through text, and what they say about themselves."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from enum import Enum
+from typing import Any
+from uuid import UUID
+
+import pytest
+from pydantic import BaseModel
+
+from holdfast.errors import CannotDeserialize, CannotSerialize, RecordedError
+from holdfast.stores import CheckpointStatus, FlowCheckpoint, NodeCheckpointState, PendingInputContext
+from holdfast.stores.flow.model import CheckpointBehavior
+from holdfast.stores.flow.retention import deletable
+from holdfast.stores.flow.shelf import Card
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+@dataclass(frozen=True)
+class Point:
+    x: int
+    y: Decimal
+
+
+class Person(BaseModel):
+    name: str
+    born: datetime
+
+
+class OwnError(Exception):
+    """An error with an argument of its own."""
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"\xff\x00\x01",
+        NOON,
+        NOON.replace(tzinfo=None),
+        NOON.date(),
+        timedelta(days=1, microseconds=5),
+        Decimal("1.100"),
+        UUID(int=5),
+        Colour.RED,
+        {1, 2, 3},
+        frozenset({"a"}),
+        (1, (2, [3])),
+        Point(1, Decimal("2.5")),
+        Person(name="Ada", born=NOON),
+        {1: "int", "1": "text", (1, 2): "tuple", None: "none"},
+        {"$tuple": [1]},
+        {"$dict": [["a", 1]]},
+        2**100,
+        "nul \0 and ü",
+        [{"deep": [{"er": (b"x",)}]}],
+    ],
+)
+def test_value_comes_back_as_it_was(value: Any) -> None:
+    made = FlowCheckpoint("f", "r", original_input=value, metadata={"v": value})
+    made.mark_node_complete("n", NodeCheckpointState("n", "t", "success", value, value, internal_state={"s": value}))
+    back = FlowCheckpoint.from_bytes(made.to_bytes())
+    assert back == made
+    assert type(back.original_input) is type(value)
+    assert FlowCheckpoint.from_json(made.to_json()) == made
+
+
+def test_error_comes_back_as_itself_or_as_a_stand_in() -> None:
+    state = NodeCheckpointState("n", error=ValueError("a", 1))
+    other = NodeCheckpointState("m", error=OwnError("own"))
+    back = FlowCheckpoint.from_bytes(FlowCheckpoint("f", "r", node_states={"n": state, "m": other}).to_bytes())
+    assert (type(back.node_states["n"].error), back.node_states["n"].error.args) == (ValueError, ("a", 1))
+    stand_in = back.node_states["m"].error
+    assert isinstance(stand_in, OwnError) or (isinstance(stand_in, RecordedError) and "OwnError" in stand_in.name)
+
+
+@pytest.mark.parametrize(
+    ("value", "path"),
+    [
+        (object(), r"\$\.metadata\.v: "),
+        ([1, {"a": open}], r"metadata\.v\[1\]\.a"),
+        ({"a": lambda: None}, r"metadata\.v\.a"),
+        ("\ud800", "metadata"),
+    ],
+)
+def test_value_that_cannot_be_kept_is_refused_with_its_path(value: Any, path: str) -> None:
+    with pytest.raises(CannotSerialize, match=path):
+        FlowCheckpoint("f", "r", metadata={"v": value}).to_bytes()
+
+
+def test_fields_of_a_newer_release_are_kept_and_written_again() -> None:
+    document = json.loads(FlowCheckpoint("f", "r", id="1", node_states={"n": NodeCheckpointState("n")}).to_bytes())
+    document["version"] = "1.7"
+    document["shade"] = "blue"
+    document["node_states"]["n"]["weight"] = 3
+    back = FlowCheckpoint.from_bytes(json.dumps(document).encode())
+    assert (back.extra, back.node_states["n"].extra) == ({"shade": "blue"}, {"weight": 3})
+    again = json.loads(back.to_bytes())
+    assert (again["shade"], again["node_states"]["n"]["weight"], again["version"]) == ("blue", 3, "1.7")
+
+
+def test_fields_an_older_release_did_not_write_have_their_defaults() -> None:
+    back = FlowCheckpoint.from_json('{"id": "1", "flow_id": "f", "run_id": "r", "status": "canceled"}')
+    assert (back.status, back.pending_inputs, back.version) == (CheckpointStatus.CANCELED, {}, "1.0")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{}", '{"id": "1", "flow_id": "f", "run_id": "r", "version": "2.0"}', '{"$enum": ["os:system", "x"]}'],
+)
+def test_text_that_is_no_checkpoint_of_this_form_is_refused(text: str) -> None:
+    with pytest.raises(CannotDeserialize):
+        FlowCheckpoint.from_json(text)
+
+
+def test_dump_builds_the_same_again() -> None:
+    made = FlowCheckpoint("f", "r", metadata={"a": {1}})
+    made.mark_pending_input("n", "Why?", resume_at=NOON)
+    assert FlowCheckpoint.from_dict(made.to_dict()) == made
+    assert made.model_dump() == made.to_dict()
+    assert made.model_dump()["status"] == "pending_input"
+
+
+def test_only_success_and_skip_complete_a_node() -> None:
+    made = FlowCheckpoint("f", "r", pending_node_ids=["a", "b", "c", "d"])
+    made.mark_node_complete("a")
+    made.mark_node_complete("b", NodeCheckpointState("b", status="skip"))
+    made.mark_node_complete("c", NodeCheckpointState("c", status="failure"))
+    made.mark_node_complete("a")
+    assert made.completed_node_ids == ["a", "b"]
+    assert made.pending_node_ids == ["d"]
+    assert made.is_node_completed("c") is False
+    assert made.node_states["c"].status == "failure"
+    assert made.get_node_output("nobody") is None
+
+
+def test_flow_is_active_again_when_nobody_waits() -> None:
+    made = FlowCheckpoint("f", "r")
+    first = made.mark_pending_input("a", "One?")
+    second = made.mark_pending_input("b", "Two?", {"k": 1}, resume_at=NOON)
+    assert first.request_id != second.request_id
+    assert (made.status, made.has_pending_inputs(), made.resume_at) == (CheckpointStatus.PENDING_INPUT, True, NOON)
+    assert made.get_pending_input("b") == second
+    made.clear_pending_input("a")
+    assert made.status is CheckpointStatus.PENDING_INPUT
+    made.clear_pending_input("b")
+    assert (made.status, made.resume_at) == (CheckpointStatus.ACTIVE, None)
+
+
+def test_earliest_moment_counts_in_any_zone() -> None:
+    made = FlowCheckpoint("f", "r")
+    made.pending_inputs = {
+        "a": PendingInputContext("a", resume_at=NOON.replace(tzinfo=None)),
+        "b": PendingInputContext("b", resume_at=NOON + timedelta(hours=1)),
+        "c": PendingInputContext("c"),
+    }
+    assert made.resume_at == NOON
+
+
+def test_statuses_are_the_documented_ones() -> None:
+    names = {"active", "paused", "completed", "failed", "canceled", "pending_input"}
+    assert {str(status) for status in CheckpointStatus} == names
+    assert {status.value for status in CheckpointStatus if status.has_ended} == {"completed", "failed", "canceled"}
+    assert {status.value for status in CheckpointStatus if status.waits} == {"paused", "pending_input"}
+    assert CheckpointBehavior("replace") is CheckpointBehavior.REPLACE
+    with pytest.raises(ValueError, match="nonsense"):
+        FlowCheckpoint("f", "r", status="nonsense")  # type: ignore[arg-type]
+
+
+def _card(number: int, status: str, run: str) -> Card:
+    return Card(str(number), "f", run, run, status, None, f"2026-01-{number:02}", "", None, 1, b"", number)
+
+
+def test_retention_decides_by_place_age_and_run() -> None:
+    cards = [
+        _card(6, "completed", "a"),
+        _card(5, "active", "b"),
+        _card(4, "active", "b"),
+        _card(3, "failed", "c"),
+        _card(2, "pending_input", "c"),
+        _card(1, "active", "c"),
+    ]
+    assert [card.id for card in deletable(cards, keep_count=0, older_than=None)] == ["6", "4", "3", "1"]
+    assert [card.id for card in deletable(cards, keep_count=3, older_than=None)] == ["3", "1"]
+    assert [card.id for card in deletable(cards, keep_count=None, older_than="2026-01-04")] == ["3", "1"]
+    assert deletable(cards, keep_count=None, older_than=None) == []
