@@ -145,7 +145,8 @@ class _Answering:
 
 
 def _is_stream(start: Message) -> bool:
-    return any(name.lower() == b"content-type" and value.startswith(_STREAM) for name, value in start["headers"])
+    headers = start.get("headers", ())
+    return any(name.lower() == b"content-type" and value.startswith(_STREAM) for name, value in headers)
 
 
 def _answer_of(start: Message, body: bytes = b"") -> Answer:
