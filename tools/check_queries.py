@@ -36,6 +36,7 @@ from holdfast.stores.flow.sql_shelf import SQLShelf
 from holdfast.stores.idempotency.queries import idempotency_queries
 from holdfast.stores.locks.queries import lock_queries
 from holdfast.stores.tasks.queries import tasks_queries
+from holdfast.stores.threads.queries import thread_queries
 from holdfast.testing.servers import Fleet, databases_of
 from holdfast.workflows.control import control_queries
 from holdfast.workflows.dispatch_state import dispatch_state_queries
@@ -88,6 +89,7 @@ LOADERS: dict[str, Callable[[DialectName, str], Queries]] = {
     "stores/idempotency/sql": idempotency_queries,
     "stores/locks/sql": lock_queries,
     "stores/tasks/sql": tasks_queries,
+    "stores/threads/sql": thread_queries,
     "workflows/control/sql": control_queries,
     "workflows/looking/sql": looking_queries,
     "workflows/messaging/sql": messaging_queries,

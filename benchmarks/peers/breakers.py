@@ -5,6 +5,7 @@ import json
 import logging
 import statistics
 import time
+from collections.abc import Callable
 
 logging.disable(logging.CRITICAL)
 
@@ -23,7 +24,7 @@ def say(name: str, microseconds: float) -> None:
     print(json.dumps({"name": name, "us": microseconds}), flush=True)
 
 
-def median(call, calls: int = CALLS) -> float:
+def median(call: Callable[[], object], calls: int = CALLS) -> float:
     taken = []
     for _ in range(ROUNDS):
         began = time.perf_counter()
@@ -87,5 +88,5 @@ say("bare call", median(work, CALLS * 10))
 for peer in (pybreaker_calls, purgatory_calls, baldur_calls):
     try:
         peer()
-    except Exception as error:  # one peer that cannot be measured does not hide the others
+    except Exception as error:  # noqa: BLE001 -- one peer that cannot be measured does not hide the others
         print(f"{peer.__name__}: {error!r}")

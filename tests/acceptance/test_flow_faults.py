@@ -166,6 +166,16 @@ def test_readers_see_whole_checkpoints_while_writers_write_and_die(url: str, sta
         assert latest.id == made.id
 
 
+@pytest.mark.parametrize("url", ["file", "sqlite"], indirect=True)
+def test_full_disk_is_a_clear_error_and_leaves_the_old_checkpoint_whole(url: str, start: Callable[..., Worker]) -> None:
+    writer = start(url=url, verb="full")
+    [_, refusal] = writer.hear("refused")
+    assert refusal is not None
+    assert "The checkpoint 1 of the flow flow was not stored" in refusal
+    assert writer.hear("there") == ["there", "old", ["1"]]
+    assert writer.hear("again") == ["again", 2_000_000]
+
+
 @SOME_KINDS
 def test_hundred_claimers_in_processes_have_one_winner_each_round(url: str, start: Callable[..., Worker]) -> None:
     with from_url(url) as backend:

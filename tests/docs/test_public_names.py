@@ -97,6 +97,7 @@ DESCRIBED_ON = {
     "dead-letters.md": ["AsyncFailedOperationRepository", "DeadLetterQueue", "FailedOperationRepository"],
     "event-store.md": ["DBEventStoreBackend"],
     "execution-store.md": ["ExecutionStore"],
+    "flow-checkpoints.md": ["CheckpointBackend", "FlowCheckpoint"],
     "idempotency-store.md": ["IdempotencyStore"],
     "idempotency.md": ["IdempotentExecutor"],
     "locks.md": ["DistributedLock", "Lease"],

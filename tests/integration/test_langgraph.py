@@ -13,10 +13,12 @@ from langgraph.checkpoint.conformance import checkpointer_test, validate
 from langgraph.checkpoint.conformance.capabilities import Capability
 from langgraph.checkpoint.conformance.report import ProgressCallbacks
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from redis import Redis
 
-from holdfast.errors import ConfigurationError, InvalidURL
+from holdfast.errors import ConfigurationError, InvalidURL, TooLong
 from holdfast.integrations.langgraph import HoldfastSaver
 from holdfast.testing.servers import databases_of
+from holdfast.testing.servers.redis_cluster import RedisCluster
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator
@@ -88,19 +90,54 @@ def newest(saver: HoldfastSaver, thread_id: str) -> dict[str, Any]:
     return found.checkpoint["channel_values"]
 
 
-def test_saver_passes_every_capability_of_langgraphs_suite(url: str) -> None:
+Verdicts = dict[str, tuple[bool, bool | None, list[str]]]
+ALL_PASSED: Verdicts = {each.value: (True, True, []) for each in Capability}
+
+
+def judged(url: str) -> Verdicts:
+    """Return for each capability of LangGraph's suite whether it was seen and passed, and what failed."""
     saver = HoldfastSaver.from_url(url)
 
     @checkpointer_test(name="HoldfastSaver")
     async def factory() -> AsyncGenerator[BaseCheckpointSaver[str], None]:
         yield saver
 
-    async def judged() -> dict[str, tuple[bool, bool | None, list[str]]]:
+    async def judge() -> Verdicts:
         async with saver:
             report = await validate(factory, progress=ProgressCallbacks.quiet())
         return {name: (each.detected, each.passed, each.failures) for name, each in report.results.items()}
 
-    assert asyncio.run(judged()) == {each.value: (True, True, []) for each in Capability}
+    return asyncio.run(judge())
+
+
+def test_saver_passes_every_capability_of_langgraphs_suite(url: str) -> None:
+    assert judged(url) == ALL_PASSED
+
+
+def test_saver_passes_every_capability_on_a_redis_cluster(redis_url: str) -> None:
+    assert redis_url
+    with RedisCluster() as cluster:
+        assert judged(cluster.url) == ALL_PASSED
+
+
+def test_deleted_threads_leave_nothing_in_redis(fresh_database: Callable[[str], str]) -> None:
+    url = fresh_database("redis")
+    with HoldfastSaver.from_url(url) as saver:
+        for step in range(3):
+            saver.put_writes(put(saver, at("t"), step, run_id="r"), [("a", LONG)], "task")
+        saver.put_writes(at("t", "unknown"), [("a", 1)], "task")  # before its checkpoint
+        saver.copy_thread("t", "copy")
+        saver.delete_for_runs(["r"])
+        assert steps(saver, None) == []
+        saver.delete_thread("t")
+        saver.delete_thread("copy")
+    with Redis.from_url(url) as client:
+        assert client.keys() == [b"{holdfast:threads}:sequence"]
+
+
+def test_name_that_is_too_long_for_mariadb_is_refused(fresh_database: Callable[[str], str]) -> None:
+    with HoldfastSaver.from_url(fresh_database("mariadb")) as saver, pytest.raises(TooLong):
+        put(saver, at("t" * 256), 1)
 
 
 def test_sync_calls_store_and_find_checkpoints(saver: HoldfastSaver, thread: str) -> None:

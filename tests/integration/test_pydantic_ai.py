@@ -106,7 +106,6 @@ def test_model_requests_and_tool_calls_are_steps_with_names_of_the_agent(app: As
     assert asyncio.run(run()) == (
         "eight",
         [
-            "holdfast.now",
             "agent__model.request",
             "agent__function_toolset__<agent>.call_tool:double",
             "agent__model.request",
@@ -153,6 +152,20 @@ def test_replay_delivers_the_same_run_of_the_agent(app: AsyncHoldfast) -> None:
     assert asyncio.run(run()) == 0
     assert seen[0] == seen[1]
     assert seen[0][0] != seen[0][1]
+
+
+def test_timeout_of_an_agent_counts_from_its_recorded_beginning(app: AsyncHoldfast) -> None:
+    agent = Model([says("in time")]).agent()
+
+    @app.workflow
+    async def ask() -> str:
+        return (await agent.run("?", timeout=60)).output
+
+    async def run() -> tuple[str, list[str]]:
+        async with app:
+            return await ask.options(workflow_id="w")(), await names_of_steps(app, "w")
+
+    assert asyncio.run(run()) == ("in time", ["holdfast.now", "agent__model.request"])
 
 
 def test_failed_request_is_tried_again_as_its_options_say(app: AsyncHoldfast) -> None:

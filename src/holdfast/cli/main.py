@@ -15,6 +15,7 @@ class _Entry(NamedTuple):
 
 _COMMANDS = {
     "breakers": _Entry("holdfast.cli.breakers", "Look at circuit breakers; open, close and reset them."),
+    "dead-letters": _Entry("holdfast.cli.dead_letters", "Look at work that failed and is kept; replay and resolve it."),
     "doctor": _Entry("holdfast.cli.doctor", "Check a database and its settings, and say what to do."),
     "enqueue": _Entry("holdfast.cli.enqueue", "Put a run of a workflow in a queue."),
     "events": _Entry("holdfast.cli.events", "Show what a run has set for others to see."),

@@ -1,6 +1,8 @@
 """What each database says the time is: the fragments ``{now_ms}``, ``{now_iso}`` and ``{later_iso}``.
 
-``{later_iso}`` is ``:later_ms`` milliseconds after ``{now_iso}``, which may be negative, in the same form. Each reads the time at which the statement began, so that it is one value all through the statement and an
+``{later_iso}`` is ``:later_ms`` milliseconds, which may be negative, after ``{now_iso}``, in the same form.
+
+Each reads the time at which the statement began, so that it is one value all through the statement and an
 index can be searched by it; PostgreSQL's ``clock_timestamp()`` would be neither. None depends on the
 session's time zone. SQLite counts milliseconds, its text is filled up with zeros. Tests move the clock.
 """

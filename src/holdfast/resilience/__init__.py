@@ -8,8 +8,19 @@ if TYPE_CHECKING:
     from holdfast.resilience.events import BreakerEvent, BreakerMetrics
     from holdfast.resilience.keyed import KeyedBreakers
     from holdfast.resilience.policy import BreakerMode, BreakerOptions
+    from holdfast.resilience.replay_report import ReplayOutcome, ReplayReport, ReplayResult
 
-__all__ = ["BreakerEvent", "BreakerMetrics", "BreakerMode", "BreakerOptions", "CircuitBreaker", "KeyedBreakers"]
+__all__ = [
+    "BreakerEvent",
+    "BreakerMetrics",
+    "BreakerMode",
+    "BreakerOptions",
+    "CircuitBreaker",
+    "KeyedBreakers",
+    "ReplayOutcome",
+    "ReplayReport",
+    "ReplayResult",
+]
 
 # Where each public name is defined; the type checker reads the imports above instead.
 _HOMES = {
@@ -19,6 +30,9 @@ _HOMES = {
     "BreakerOptions": "policy",
     "CircuitBreaker": "breaker",
     "KeyedBreakers": "keyed",
+    "ReplayOutcome": "replay_report",
+    "ReplayReport": "replay_report",
+    "ReplayResult": "replay_report",
 }
 
 

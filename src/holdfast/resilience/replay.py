@@ -141,8 +141,11 @@ class Replayer:
                 if not manner.dry_run:
                     await pace.turn()
                 self._begin(bulk, letter, manner)
-        finally:
-            await _ended(bulk)
+            while bulk.tasks:
+                await asyncio.wait(bulk.tasks)
+        except BaseException:
+            await _cancelled(bulk.tasks)
+            raise
         if bulk.error is not None:
             raise bulk.error
         return bulk.report
@@ -316,16 +319,12 @@ class _Pace:
         self._next = max(now, self._next) + self._gap
 
 
-async def _ended(bulk: _Bulk) -> None:
-    """Wait for what is under way; if whoever waits is cancelled, so is that."""
-    while bulk.tasks:
-        try:
-            await asyncio.wait(bulk.tasks)
-        except asyncio.CancelledError:
-            for task in bulk.tasks:
-                task.cancel()
-            await asyncio.wait(bulk.tasks)
-            raise
+async def _cancelled(tasks: set[asyncio.Task[None]]) -> None:
+    """Cancel what is under way, and wait until it has been noted."""
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks)
 
 
 def _outcome(letter: FailedOperationData, result: ReplayResult, why: str = "") -> ReplayOutcome:

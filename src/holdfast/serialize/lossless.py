@@ -10,10 +10,10 @@ from __future__ import annotations
 import base64
 import dataclasses
 import sys
-from contextlib import suppress
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
+from itertools import chain
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -29,113 +29,150 @@ if TYPE_CHECKING:
 MAX_DEPTH = 128
 _LARGEST = 2**63
 _SHOWN = 100
-_LEAVES = frozenset({str, bool, type(None)})
+_LARGE = 4096  # bytes of a text that is worth reading in parts
+_TEXT = frozenset({str})
+_CONTAINERS = frozenset({dict, list})
+_PLAIN = frozenset({dict, list, int, float, str, bool, type(None)})
 
 
 def dump(value: Any) -> bytes:
     """Return *value* as JSON. Raises ``CannotSerialize`` with the path of what cannot be kept."""
-    if _is_plain(value, 1):
-        with suppress(UnicodeEncodeError):  # which part it is, the careful way says
-            return msgspec.json.encode(value)
-    return msgspec.json.encode(_tag(value, "$", 1))
+    try:
+        return msgspec.json.encode(_Tagger().tag(value))
+    except UnicodeEncodeError:  # somewhere in what was passed as it is; the careful way says where
+        return msgspec.json.encode(_Tagger(careful=True).tag(value))
 
 
 def load(text: bytes | str) -> Any:
     """Return the value that :func:`dump` wrote. Raises ``CannotDeserialize`` for anything else."""
-    written = text if isinstance(text, bytes) else text.encode()
     try:
-        decoded = msgspec.json.decode(written)
-        return _untag(decoded) if b'"$' in written else decoded
+        return _read(text if isinstance(text, bytes) else text.encode())
     except CannotDeserialize:
         raise
     except Exception as error:  # a damaged text, or a class that does not take its own fields
         raise CannotDeserialize(f"The stored value cannot be read: {error}") from error
 
 
-def _is_plain(value: Any, depth: int) -> bool:
-    """Say whether JSON itself keeps *value*; the common case, which is then written without a copy."""
-    kind = type(value)
-    if kind is dict:
-        parts = value.values()
-        if not all(type(key) is str and key[:1] != "$" for key in value):
+def _read(written: bytes | msgspec.Raw) -> Any:
+    """Read a text, its large parts one by one: those without a marker are left to the decoder, which is far quicker."""
+    text = bytes(written)
+    if b'"$' not in text:
+        return msgspec.json.decode(text)
+    if len(text) > _LARGE and text[:1] == b"{":
+        parts = _decode_object(text)
+        if len(parts) > 1 or not parts.keys() <= _READERS.keys():
+            return {key: _read(part) for key, part in parts.items()}
+    if len(text) > _LARGE and text[:1] == b"[":
+        return [_read(part) for part in _decode_array(text)]
+    return _untag(msgspec.json.decode(text))
+
+
+_decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_array = msgspec.json.Decoder(list[msgspec.Raw]).decode
+
+
+def _is_plain(value: Any, depth: int = 1) -> bool:
+    """Say whether JSON itself keeps *value*; the common case, which is then written without a copy.
+
+    It is looked at level by level, all values of a level at once, so that the interpreter's own loops do the work.
+    """
+    level = [value]
+    while level:
+        if not _are_plain_leaves(level):
             return False
-    elif kind is list:
-        parts = value
-    else:
-        return _is_plain_leaf(value, kind)
-    if depth > MAX_DEPTH:
-        return False
-    for part in parts:
-        kind = type(part)
-        if kind is dict or kind is list:
-            if not _is_plain(part, depth + 1):
-                return False
-        elif kind not in _LEAVES and not _is_plain_leaf(part, kind):
+        dicts = [part for part in level if type(part) is dict]
+        lists = [part for part in level if type(part) is list]
+        if not set(map(type, chain.from_iterable(dicts))) <= _TEXT:
             return False
+        if any(key[:1] == "$" for key in set(chain.from_iterable(dicts))):
+            return False
+        if depth > MAX_DEPTH and (dicts or lists):
+            return False
+        once = {id(part): part for part in (*dicts, *lists)}.values()
+        level = list(chain.from_iterable(part.values() if type(part) is dict else part for part in once))
+        depth += 1
     return True
 
 
-def _is_plain_leaf(value: Any, kind: type) -> bool:
-    if kind is int:
-        return bool(-_LARGEST <= value < _LARGEST)
-    return isfinite(value) if kind is float else kind in _LEAVES
+def _are_plain_leaves(values: list[Any]) -> bool:
+    """Say whether JSON keeps each of *values*, whatever is in those that are containers."""
+    kinds = set(map(type, values))
+    if not kinds <= _PLAIN:
+        return False
+    if int in kinds:
+        numbers = [value for value in values if type(value) is int]
+        if min(numbers) < -_LARGEST or max(numbers) >= _LARGEST:
+            return False
+    return float not in kinds or all(isfinite(value) for value in values if type(value) is float)
 
 
-def _tag(value: Any, path: str, depth: int) -> Any:
-    kind = type(value)
-    if kind is str:
-        return _text(value, path)
-    if _is_plain_leaf(value, kind):
-        return value
-    if depth > MAX_DEPTH:
-        raise CannotSerialize(f"{path[:_SHOWN]}…: the value is nested more than {MAX_DEPTH} deep, or holds itself.")
-    if kind in _TEXTS:
-        return {f"${kind.__name__}": _TEXTS[kind](value)}
-    if kind is dict:
-        return _tag_dict(value, path, depth)
-    if kind in (list, tuple, set, frozenset):
-        parts = [_tag(part, f"{path}[{at}]", depth + 1) for at, part in enumerate(value)]
-        if kind is set or kind is frozenset:
-            parts.sort(key=repr)  # the same text in every process, whatever the order of the set there
-        return parts if kind is list else {f"${kind.__name__}": parts}
-    return _tag_object(value, kind, path, depth)
+class _Tagger:
+    """Puts markers where JSON would lose something. What JSON keeps is passed as it is, unless one is *careful*."""
+
+    def __init__(self, *, careful: bool = False) -> None:
+        self._careful = careful
+        self._above: set[int] = set()
+
+    def tag(self, value: Any, path: str = "$", depth: int = 1) -> Any:
+        kind = type(value)
+        if kind is str:
+            return _text(value, path)
+        if kind in _PLAIN and not (self._careful and kind in _CONTAINERS) and _is_plain(value, depth):
+            return value
+        if kind in _TEXTS:
+            return {f"${kind.__name__}": _TEXTS[kind](value)}
+        if depth > MAX_DEPTH or id(value) in self._above:
+            raise CannotSerialize(f"{path[:_SHOWN]}…: the value is nested more than {MAX_DEPTH} deep, or holds itself.")
+        self._above.add(id(value))
+        try:
+            return self._container(value, kind, path, depth + 1)
+        finally:
+            self._above.discard(id(value))
+
+    def _container(self, value: Any, kind: type, path: str, depth: int) -> Any:
+        if kind is dict:
+            return self._dict(value, path, depth)
+        if kind in (list, tuple, set, frozenset):
+            parts = [self.tag(part, f"{path}[{at}]", depth) for at, part in enumerate(value)]
+            if kind is set or kind is frozenset:
+                parts.sort(key=repr)  # the same text in every process, whatever the order of the set there
+            return parts if kind is list else {f"${kind.__name__}": parts}
+        return self._object(value, kind, path, depth)
+
+    def _dict(self, value: dict[Any, Any], path: str, depth: int) -> Any:
+        if all(type(key) is str and key[:1] != "$" for key in value):
+            return {_text(key, path): self.tag(part, f"{path}.{key}", depth) for key, part in value.items()}
+        return {
+            "$dict": [
+                [self.tag(key, f"{path}: the key {key!r}", depth), self.tag(part, f"{path}[{key!r}]", depth)]
+                for key, part in value.items()
+            ]
+        }
+
+    def _object(self, value: Any, kind: type, path: str, depth: int) -> Any:
+        if isinstance(value, Enum):
+            return {"$enum": [_named(kind, path), value.name]}
+        if isinstance(value, BaseException):
+            return {"$error": msgspec.json.decode(encode_error(value))}
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            names, mark = [field.name for field in dataclasses.fields(value)], "$dataclass"
+        elif hasattr(kind, "model_fields") and hasattr(kind, "model_construct"):
+            names, mark = list(kind.model_fields), "$model"
+        else:
+            raise CannotSerialize(
+                f"{path}: a {kind.__module__}.{kind.__qualname__} cannot be kept. "
+                "Give it fields (a dataclass, a pydantic model), or keep the parts that matter."
+            )
+        kept = {name: self.tag(getattr(value, name), f"{path}.{name}", depth) for name in names}
+        return {mark: [_named(kind, path), kept]}
 
 
-def _text(value: str, path: str) -> Any:
+def _text(value: str, path: str) -> str:
     try:
         value.encode()
     except UnicodeEncodeError as error:
         raise CannotSerialize(f"{path}: the text is not Unicode: {error.reason}.") from None
     return value
-
-
-def _tag_dict(value: dict[Any, Any], path: str, depth: int) -> Any:
-    if all(type(key) is str and key[:1] != "$" for key in value):
-        return {_text(key, path): _tag(part, f"{path}.{key}", depth + 1) for key, part in value.items()}
-    return {
-        "$dict": [
-            [_tag(key, f"{path}: the key {key!r}", depth + 1), _tag(part, f"{path}[{key!r}]", depth + 1)]
-            for key, part in value.items()
-        ]
-    }
-
-
-def _tag_object(value: Any, kind: type, path: str, depth: int) -> Any:
-    if isinstance(value, Enum):
-        return {"$enum": [_named(kind, path), value.name]}
-    if isinstance(value, BaseException):
-        return {"$error": msgspec.json.decode(encode_error(value))}
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-        kept = {name: _tag(part, f"{path}.{name}", depth + 1) for name, part in fields.items()}
-        return {"$dataclass": [_named(kind, path), kept]}
-    if (names := getattr(kind, "model_fields", None)) is not None and hasattr(kind, "model_construct"):
-        kept = {name: _tag(getattr(value, name), f"{path}.{name}", depth + 1) for name in names}
-        return {"$model": [_named(kind, path), kept]}
-    raise CannotSerialize(
-        f"{path}: a {kind.__module__}.{kind.__qualname__} cannot be kept. "
-        "Give it fields (a dataclass, a pydantic model), or keep the parts that matter."
-    )
 
 
 def _named(kind: type, path: str) -> str:

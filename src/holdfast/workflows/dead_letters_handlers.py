@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from holdfast.errors import ConfigurationError
+from holdfast.model.workflow import seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from holdfast.model.workflow import Duration
     from holdfast.workflows.engine import Engine
 
+F = TypeVar("F", bound="Callable[..., Any]")
 DOMAIN = "workflow"
 
 
@@ -26,13 +29,27 @@ class ReplayHandlers:
 
     _engine: Engine
 
+    @overload
+    def replay_handler(
+        self, domain: str, *, automatic: bool = False, delay: Duration = 60.0, with_arguments: bool | None = None
+    ) -> Callable[[F], F]: ...
+    @overload
     def replay_handler(
         self,
         domain: str,
-        handler: Callable[..., Any] | None = None,
+        handler: F,
         *,
         automatic: bool = False,
-        delay: float = 60.0,
+        delay: Duration = 60.0,
+        with_arguments: bool | None = None,
+    ) -> F: ...
+    def replay_handler(
+        self,
+        domain: str,
+        handler: Any = None,
+        *,
+        automatic: bool = False,
+        delay: Duration = 60.0,
         with_arguments: bool | None = None,
     ) -> Any:
         """Have dead letters of *domain* replayed by a function, a workflow or a step: ``@app.replay_handler("mail")``.
@@ -52,18 +69,18 @@ class ReplayHandlers:
 
         return register if handler is None else register(handler)
 
-    def replay_runs(self, domain: str = "workflow", *, automatic: bool = False, delay: float = 60.0) -> None:
-        """Say whether letters of runs in *domain*, which need no handler, are due by themselves; see above."""
+    def replay_runs(self, domain: str = DOMAIN, *, automatic: bool = True, delay: Duration = 60.0) -> None:
+        """Have letters of runs in *domain*, which need no handler, be due by themselves; as ``replay_handler`` says."""
         self._automatic(domain, delay, automatic=automatic)
 
-    def _automatic(self, domain: str, delay: float, *, automatic: bool) -> None:
+    def _automatic(self, domain: str, delay: Duration, *, automatic: bool) -> None:
         from holdfast.resilience.handlers import Automatic  # noqa: PLC0415 -- what is not used is not loaded
 
         if not automatic:
             return
         if self._engine.launched:
             raise ConfigurationError("What is replayed automatically is said before launch().")
-        self._engine.handlers.automatic[domain] = Automatic(delay)
+        self._engine.handlers.automatic[domain] = Automatic(seconds(delay))
 
 
 __all__ = ["DOMAIN", "ReplayHandlers", "letter_domain"]

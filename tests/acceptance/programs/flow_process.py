@@ -8,12 +8,13 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import resource
 import sys
 from pathlib import Path
 from typing import Any
 
 from holdfast import faults
-from holdfast.errors import StaleCheckpoint
+from holdfast.errors import StaleCheckpoint, StorageError
 from holdfast.stores import CheckpointBackend, FlowCheckpoint, ask, from_url, resume, run_steps
 
 SETTINGS = json.loads(sys.argv[1])
@@ -86,6 +87,27 @@ async def race(backend: CheckpointBackend) -> None:
     await backend.aclose()
 
 
+def full(backend: CheckpointBackend) -> None:
+    """Write while files may not grow, as on a full disk; say what came of it, and what is there afterwards."""
+    made = FlowCheckpoint("flow", "run", id="1", metadata={"v": "old"})
+    backend.save(made)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, before[1]))
+    made.metadata = {"v": "x" * 2_000_000}
+    try:
+        backend.save(made)
+        say("refused", None)
+    except StorageError as error:
+        say("refused", str(error))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    there = backend.load("1")
+    say("there", there and there.metadata["v"], [each.id for each in backend.list_by_flow("flow")])
+    backend.save(made)
+    there = backend.load("1")
+    say("again", there and len(there.metadata["v"]))
+
+
 def main() -> None:
     backend = from_url(SETTINGS["url"])
     for name, at in SETTINGS.get("faults", []):
@@ -93,7 +115,7 @@ def main() -> None:
     if SETTINGS["verb"] == "race":
         asyncio.run(race(backend))
     else:
-        {"walk": walk, "write": write}[SETTINGS["verb"]](backend)
+        {"walk": walk, "write": write, "full": full}[SETTINGS["verb"]](backend)
 
 
 if __name__ == "__main__":

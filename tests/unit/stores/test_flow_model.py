@@ -193,3 +193,39 @@ def test_retention_decides_by_place_age_and_run() -> None:
     assert [card.id for card in deletable(cards, keep_count=3, older_than=None)] == ["3", "1"]
     assert [card.id for card in deletable(cards, keep_count=None, older_than="2026-01-04")] == ["3", "1"]
     assert deletable(cards, keep_count=None, older_than=None) == []
+
+
+def test_value_that_holds_itself_is_refused_at_once() -> None:
+    family: dict[str, Any] = {"children": []}
+    family["children"] += [{"parent": family, "born": NOON}, {"parent": family, "born": NOON}]
+    with pytest.raises(CannotSerialize, match="holds itself"):
+        FlowCheckpoint("f", "r", metadata=family).to_bytes()
+    plain: list[Any] = []
+    plain += [plain, plain]
+    with pytest.raises(CannotSerialize, match="holds itself"):
+        FlowCheckpoint("f", "r", original_input=plain).to_bytes()
+
+
+def test_value_that_stands_in_two_places_is_kept_in_both() -> None:
+    shared = {"when": NOON}
+    made = FlowCheckpoint("f", "r", metadata={"a": shared, "b": [shared, shared]})
+    assert FlowCheckpoint.from_bytes(made.to_bytes()) == made
+
+
+@pytest.mark.parametrize("deep", [126, 140])
+def test_depth_has_a_limit(deep: int) -> None:
+    value: Any = "bottom"
+    for _ in range(deep):
+        value = [value]
+    made = FlowCheckpoint("f", "r", original_input=value)
+    if deep < 128:
+        assert FlowCheckpoint.from_bytes(made.to_bytes()) == made
+    else:
+        with pytest.raises(CannotSerialize, match="nested"):
+            made.to_bytes()
+
+
+def test_large_text_is_read_as_a_small_one() -> None:
+    rows = [{"n": n, "when": NOON, "text": 'a "$ sign', "tuple": (n, {"$tuple": [n]})} for n in range(300)]
+    made = FlowCheckpoint("f", "r", metadata={"rows": rows, "keys": {n: (n,) for n in range(900)}, "plain": [1] * 5000})
+    assert FlowCheckpoint.from_bytes(made.to_bytes()) == made

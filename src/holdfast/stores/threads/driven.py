@@ -25,17 +25,17 @@ class Driven(Generic[S]):
     def __init__(self, open_: Callable[[], Coroutine[Any, Any, S]]) -> None:
         self._open = open_
         self._turn = threading.Lock()
-        self._pid = os.getpid()
+        self._pid = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._store: S | None = None
 
     def call(self, work: Callable[[S], Awaitable[T]], otherwise: Callable[[Callable[[S], Awaitable[T]]], T]) -> T:
         """Do *work* on this thread; where another one has the turn, a loop runs here, or after a fork, *otherwise*."""
-        if self._pid != os.getpid() or _has_loop() or not self._turn.acquire(blocking=False):
+        if self._was_forked() or _has_loop() or not self._turn.acquire(blocking=False):
             return otherwise(work)
         try:
             if self._loop is None:
-                self._loop = asyncio.new_event_loop()
+                self._loop, self._pid = asyncio.new_event_loop(), os.getpid()
             return _run(self._loop, self._done(work))
         finally:
             self._turn.release()
@@ -43,12 +43,16 @@ class Driven(Generic[S]):
     def close(self) -> None:
         """End the store and its loop; it opens again when used."""
         with self._turn:
+            forked = self._was_forked()
             loop, store, self._loop, self._store = self._loop, self._store, None, None
-            if loop is None or self._pid != os.getpid():
+            if loop is None or forked:
                 return
             if store is not None:
                 _run(loop, store.close())
             loop.close()
+
+    def _was_forked(self) -> bool:
+        return self._loop is not None and self._pid != os.getpid()
 
     async def _done(self, work: Callable[[S], Awaitable[T]]) -> T:
         if self._store is None:

@@ -43,6 +43,7 @@ class RedisThreads:
         self._link = link
         self._prefix = prefix
         self._changes = f"{prefix}changes"
+        self._sequence = f"{prefix}sequence"
 
     async def initialize(self) -> None:
         """Connect; a second call changes nothing."""
@@ -57,7 +58,7 @@ class RedisThreads:
         thread, ns, _ = place = _encoded(saved.place)
         keys = [
             *(self._key("checkpoint", place), self._key("ns", (thread, ns)), self._key("thread", (thread,))),
-            *(f"{self._prefix}all", self._key("values", (thread,)), self._changes),
+            *(f"{self._prefix}all", self._key("values", (thread,)), self._changes, self._sequence),
         ]
         large = "\n".join(_field(ns, channel, version) for channel, version in saved.large.items())
         run = quote(saved.run_id or "", safe="")
@@ -93,7 +94,7 @@ class RedisThreads:
     async def copy_thread(self, source: str, target: str) -> None:
         """Copy everything of a thread; what the target has already stays as it is."""
         args = [self._prefix, quote(source, safe=""), quote(target, safe="")]
-        await self._link.run(_COPY_THREAD, [self._changes], args, again=True)
+        await self._link.run(_COPY_THREAD, [self._changes, self._sequence], args, again=True)
 
     async def delete_runs(self, run_ids: Sequence[str]) -> None:
         """Delete the checkpoints that belong to runs, with their writes, and the values nobody has any more."""

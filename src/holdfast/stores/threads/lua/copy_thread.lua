@@ -1,5 +1,5 @@
 -- Copy everything of a thread; what the target has already stays as it is.
--- KEYS: counters of changes. ARGV: prefix, source, target.
+-- KEYS: last changes of threads, number of the last change of all. ARGV: prefix, source, target.
 local prefix, source, target = ARGV[1], ARGV[2], ARGV[3]
 local function fill(from, to)
     local fields = redis.call('HGETALL', from)
@@ -27,5 +27,7 @@ for _, name in ipairs(redis.call('ZRANGE', prefix .. 'thread:' .. source, 0, -1)
         if run ~= '' then redis.call('SADD', prefix .. 'run:' .. run, copy) end
     end
 end
-redis.call('HINCRBY', KEYS[1], target, 1)
+if redis.call('EXISTS', prefix .. 'thread:' .. target) == 1 then
+    redis.call('HSET', KEYS[1], target, redis.call('INCR', KEYS[2]))
+end
 return 1

@@ -1,6 +1,6 @@
 -- Delete checkpoints with their writes, and values, if the threads have not changed since they were looked at.
--- KEYS: counters of changes. ARGV: prefix, number of threads, a thread and its counter for each, number of checkpoints,
--- their names, then a thread and a name for each value. Returns 1, or 0 if a thread has changed: look again.
+-- KEYS: last changes of threads. ARGV: prefix, number of threads, a thread and its last change for each, number of
+-- checkpoints, their names, then a thread and a name for each value. Returns 1, or 0 if a thread has changed: look again.
 local at = 3
 for _ = 1, tonumber(ARGV[2]) do
     if (redis.call('HGET', KEYS[1], ARGV[at]) or '0') ~= ARGV[at + 1] then return 0 end
@@ -21,5 +21,8 @@ for place = at + 1, last do
 end
 for place = last + 1, #ARGV, 2 do
     redis.call('HDEL', ARGV[1] .. 'values:' .. ARGV[place], ARGV[place + 1])
+end
+for place = 3, at - 1, 2 do
+    if redis.call('EXISTS', ARGV[1] .. 'thread:' .. ARGV[place]) == 0 then redis.call('HDEL', KEYS[1], ARGV[place]) end
 end
 return 1

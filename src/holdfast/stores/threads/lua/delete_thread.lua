@@ -1,4 +1,4 @@
--- Delete everything of a thread. KEYS: counters of changes. ARGV: prefix, thread.
+-- Delete everything of a thread. KEYS: last changes of threads. ARGV: prefix, thread.
 local prefix, thread = ARGV[1], ARGV[2]
 for _, name in ipairs(redis.call('ZRANGE', prefix .. 'thread:' .. thread, 0, -1)) do
     local id, ns = string.match(name, '^(.*)%z%Z*%z(%Z*)$')
@@ -13,5 +13,5 @@ for _, name in ipairs(redis.call('SMEMBERS', prefix .. 'written:' .. thread)) do
     redis.call('UNLINK', prefix .. 'writes:' .. thread .. ':' .. ns .. ':' .. id)
 end
 redis.call('UNLINK', prefix .. 'thread:' .. thread, prefix .. 'values:' .. thread, prefix .. 'written:' .. thread)
-redis.call('HINCRBY', KEYS[1], thread, 1)
+redis.call('HDEL', KEYS[1], thread)
 return 1

@@ -1,6 +1,6 @@
--- What must be known of threads to decide what may go. KEYS: counters of changes.
+-- What must be known of threads to decide what may go. KEYS: last changes of threads.
 -- ARGV: prefix, number of threads, the threads, then runs whose threads are wanted too.
--- Returns for each thread {thread, its counter, {name, parent, metadata, large, run, ...}}.
+-- Returns for each thread {thread, its last change, {name, parent, metadata, large, run, ...}}.
 local threads, seen = {}, {}
 local function want(thread)
     if not seen[thread] then

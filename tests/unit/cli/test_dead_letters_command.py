@@ -1,0 +1,96 @@
+"""``holdfast dead-letters`` as it is typed."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from holdfast.stores import SQLFailedOperationRepository
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+APPLICATION = """
+from holdfast import {kind}
+
+app = {kind}()
+
+@app.replay_handler("mail")
+{function}def send(letter):
+    if letter.request_data.get("bad"):
+        raise OSError("no way")
+"""
+
+
+@pytest.fixture
+def letters(shop: Any) -> Iterator[SQLFailedOperationRepository]:
+    with SQLFailedOperationRepository(f"sqlite:///{shop.path}") as repository:
+        yield repository
+
+
+@pytest.fixture(params=["Holdfast", "AsyncHoldfast"])
+def application(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A module with an application of either colour; returns its place."""
+    kind = request.param
+    name = f"replaying_{kind.lower()}"
+    text = APPLICATION.format(kind=kind, function="async " if kind.startswith("Async") else "")
+    (tmp_path / f"{name}.py").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, name, raising=False)
+    return f"{name}:app"
+
+
+def test_letters_are_listed_shown_and_counted(shop: Any, letters: SQLFailedOperationRepository) -> None:
+    first = letters.create("mail", "timeout", "too late", request_data={"to": "ada"})
+    letters.create("bank", "refused")
+    lines = [line.split("\t") for line in shop.run("dead-letters", "list").stdout.splitlines()]
+    assert lines[0][:3] == ["letter", "status", "domain"]
+    assert {line[2] for line in lines[1:]} == {"mail", "bank"}
+    [only] = shop.json("dead-letters", "list", "--domain", "mail", "--status", "pending")["dead_letters"]
+    assert (only["id"], only["request_data"]) == (first.id, {"to": "ada"})
+    assert "too late" in shop.run("dead-letters", "show", first.id).stdout
+    assert shop.json("dead-letters", "stats")["by_domain"] == {"mail": 1, "bank": 1}
+
+
+def test_letters_are_resolved_archived_and_purged_after_a_question(
+    shop: Any, letters: SQLFailedOperationRepository
+) -> None:
+    ids = [letters.create("mail", "t").id for _ in range(2)]
+    asked = shop.run("dead-letters", "resolve", *ids)
+    assert (asked.exit_code, "--yes" in asked.stderr) == (2, True)
+    assert shop.json("dead-letters", "resolve", *ids, "--note", "by hand", "--by", "7", "--yes")["resolved"] == ids
+    assert shop.run("dead-letters", "archive", "--days", "0").exit_code == 2
+    assert shop.json("dead-letters", "archive", "--days", "0", "--yes")["archived"] == 2
+    assert shop.run("dead-letters", "purge", "--days", "0").exit_code == 2
+    assert shop.json("dead-letters", "purge", ids[0], "--yes")["purged"] == 1
+    assert shop.json("dead-letters", "purge", "--days", "0", "--yes")["purged"] == 1
+    assert letters.count() == 0
+
+
+def test_what_cannot_be_done_is_said(shop: Any, letters: SQLFailedOperationRepository) -> None:
+    pending = letters.create("mail", "t").id
+    for words in (["show", "nowhere"], ["resolve", "nowhere"], ["resolve"], ["purge"], ["purge", pending, "--yes"]):
+        done = shop.run("dead-letters", *words)
+        assert (done.exit_code, done.stdout) == (2, ""), words
+    assert letters.count(status="pending") == 1
+
+
+def test_letters_are_replayed_by_the_application(
+    shop: Any, letters: SQLFailedOperationRepository, application: str
+) -> None:
+    good = letters.create("mail", "t").id
+    bad = letters.create("mail", "t", request_data={"bad": True}).id
+    letters.create("bank", "t")
+    dry = shop.json("dead-letters", "replay", application, "--domain", "mail", "--dry-run")
+    assert dry["would_replay"] == 2
+    assert letters.count(status="pending") == 3
+    assert shop.run("dead-letters", "replay", application).exit_code == 2
+    report = shop.json("dead-letters", "replay", application, "--domain", "mail", "--yes", code=1)
+    assert (report["replayed"], report["failed"]) == (1, 1)
+    assert {each["id"]: each["result"] for each in report["outcomes"]} == {good: "replayed", bad: "failed"}
+    told = shop.run("dead-letters", "replay", application, bad, "--force")
+    assert (told.exit_code, "OSError: no way" in told.stdout) == (1, True)
