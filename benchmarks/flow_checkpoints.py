@@ -78,7 +78,7 @@ def measure(backend: CheckpointBackend, calls: int) -> dict[str, float]:
         "save 1 MB nested": median(lambda n: backend.save(deep[n]), few),
         "load small": median(lambda n: backend.load(small[n].id), calls),
         "load 1 MB nested": median(lambda n: backend.load(deep[n].id), few),
-        "list 10": median(lambda n: backend.list_by_flow("flow", limit=10), few),
+        "list 10": median(lambda _: backend.list_by_flow("flow", limit=10), few),
         "delete": median(lambda n: backend.delete(small[n].id), calls),
     }
     return {**found, **asyncio.run(measure_tasks(backend, calls))}

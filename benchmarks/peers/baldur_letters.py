@@ -25,21 +25,21 @@ structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.
 def repository() -> Any:
     """Make the peer's repository; its parts are imported where they are needed, since each needs other drivers."""
     if kind == "memory":
-        from baldur.adapters.memory.failed_operation import InMemoryFailedOperationRepository  # noqa: PLC0415
+        from baldur.adapters.memory.failed_operation import InMemoryFailedOperationRepository
 
         return InMemoryFailedOperationRepository()
     if kind == "redis":
-        from baldur.adapters.redis.dlq import RedisDLQRepository  # noqa: PLC0415
-        from baldur.adapters.resilient.backend import ResilientStorageBackend  # noqa: PLC0415
-        from baldur.settings.resilient_storage import ResilientStorageSettings  # noqa: PLC0415
+        from baldur.adapters.redis.dlq import RedisDLQRepository
+        from baldur.adapters.resilient.backend import ResilientStorageBackend
+        from baldur.settings.resilient_storage import ResilientStorageSettings
 
         backend = ResilientStorageBackend(ResilientStorageSettings(redis_url=url))
         assert backend.ensure_redis()
         assert not backend.is_degraded, backend.mode
         return RedisDLQRepository(backend)
-    from baldur.adapters.sql import SQLFailedOperationRepository  # noqa: PLC0415
-    from baldur.adapters.sql.connection import build_connection_factory  # noqa: PLC0415
-    from baldur.settings.sql import infer_dialect  # noqa: PLC0415
+    from baldur.adapters.sql import SQLFailedOperationRepository
+    from baldur.adapters.sql.connection import build_connection_factory
+    from baldur.settings.sql import infer_dialect
 
     made = SQLFailedOperationRepository(build_connection_factory(url), dialect=infer_dialect(url))
     for name in ("ensure_schema", "initialize"):

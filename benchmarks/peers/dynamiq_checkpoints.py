@@ -60,7 +60,7 @@ def main() -> None:
     found["save 1 MB nested"] = _median(lambda n: backend.save(nested[n]), few)
     found["load small"] = _median(lambda n: backend.load(kept[n]), calls)
     found["load 1 MB nested"] = _median(lambda n: backend.load(nested[n].id), few)
-    found["list 10"] = _median(lambda n: backend.get_list_by_flow("flow", limit=10), few)
+    found["list 10"] = _median(lambda _: backend.get_list_by_flow("flow", limit=10), few)
     found["delete"] = _median(lambda n: backend.delete(kept[n]), calls)
     print(json.dumps(found), flush=True)
 

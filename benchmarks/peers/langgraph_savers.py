@@ -15,12 +15,12 @@ from yard.savers import measure_async, measure_sync
 
 def _sync(url: str, calls: int) -> dict[str, float]:
     if url.startswith("sqlite:///"):
-        from langgraph.checkpoint.sqlite import SqliteSaver  # noqa: PLC0415 -- only the one that is measured
+        from langgraph.checkpoint.sqlite import SqliteSaver
 
         with SqliteSaver.from_conn_string(url.removeprefix("sqlite:///")) as saver:
             saver.setup()
             return measure_sync(saver, calls)
-    from langgraph.checkpoint.postgres import PostgresSaver  # noqa: PLC0415
+    from langgraph.checkpoint.postgres import PostgresSaver
 
     with PostgresSaver.from_conn_string(url) as saver:
         saver.setup()
@@ -29,12 +29,12 @@ def _sync(url: str, calls: int) -> dict[str, float]:
 
 async def _async(url: str, calls: int) -> dict[str, float]:
     if url.startswith("sqlite:///"):
-        from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver  # noqa: PLC0415
+        from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
         async with AsyncSqliteSaver.from_conn_string(url.removeprefix("sqlite:///")) as saver:
             await saver.setup()
             return await measure_async(saver, calls)
-    from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver  # noqa: PLC0415
+    from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 
     async with AsyncPostgresSaver.from_conn_string(url) as saver:
         await saver.setup()

@@ -334,6 +334,32 @@ def test_cancelled_run_ends_its_agent(app: AsyncHoldfast) -> None:
     assert model.asked == 1
 
 
+def test_agent_inside_a_step_or_a_tool_is_recorded_with_it(app: AsyncHoldfast) -> None:
+    helper = Model([says("from the step"), says("from the tool")]).agent(name="helper")
+    agent = Model([calls(("ask_helper", {})), says("done")]).agent()
+
+    @agent.tool_plain
+    async def ask_helper() -> str:
+        return (await helper.run("?")).output
+
+    @app.step
+    async def step() -> str:
+        return (await helper.run("?")).output
+
+    @app.workflow
+    async def ask() -> list[str]:
+        return [await step(), (await agent.run("?")).output]
+
+    async def run() -> tuple[list[str], list[str]]:
+        async with app:
+            return await ask.options(workflow_id="w")(), await names_of_steps(app, "w")
+
+    output, names = asyncio.run(run())
+    assert output == ["from the step", "done"]
+    assert [name for name in names if "helper" in name] == ["agent__function_toolset__<agent>.call_tool:ask_helper"]
+    assert len(names) == 4
+
+
 def test_agent_in_a_sync_workflow_is_refused(fresh_database: Callable[[str], str]) -> None:
     app = Holdfast(fresh_database("sqlite"))
     agent = Model([says("never")]).agent()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from contextlib import suppress
+from math import inf
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -53,8 +54,8 @@ def write_whole(
     sync_folder(path.parent)
 
 
-def remove_abandoned(folder: Path, before: float) -> None:
-    """Remove what writers that died before that moment have left in a folder."""
+def remove_abandoned(folder: Path, before: float = inf) -> None:
+    """Remove what writers that died before that moment have left in a folder; all of it if nobody writes there now."""
     for path in folder.glob(f".*{TEMPORARY}"):
         with suppress(FileNotFoundError):  # its writer has just renamed it
             if path.stat().st_mtime < before:

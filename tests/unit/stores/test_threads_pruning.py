@@ -64,7 +64,7 @@ def test_value_of_the_same_name_in_another_namespace_is_another() -> None:
 def test_channels_that_are_kept_as_changes_are_named_in_the_metadata() -> None:
     found = bone(at(1), None, '{"step": 1, "counters_since_delta_snapshot": {"messages": [1, 2]}}', {})
     assert found.deltas == {"messages"}
-    assert bone(at(1), None, b'{"step": 1}', {}).deltas == frozenset()
+    assert bone(at(1), None, b'{"step": 1, "score": NaN}', {}).deltas == frozenset()
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.booleans()), min_size=1, max_size=30))

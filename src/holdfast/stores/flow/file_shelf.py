@@ -46,7 +46,6 @@ T = TypeVar("T")
 logger = logging.getLogger("holdfast.flow")
 
 SUFFIX = ".json"
-_ABANDONED = 3600.0  # seconds after which a file that was never renamed is somebody's who died
 
 
 class _Document(msgspec.Struct):
@@ -154,8 +153,9 @@ class FileShelf:
     def _make(self) -> None:
         for folder in (self._folder, self._checkpoints, self._indexes):
             make_folder(folder)
-        for folder in (self._checkpoints, self._indexes):
-            remove_abandoned(folder, self._world.now() - _ABANDONED)
+        with self._turn():  # so nobody writes now, and what is half written is somebody's who died
+            for folder in (self._checkpoints, self._indexes):
+                remove_abandoned(folder)
 
     async def _in_turn(self, work: Callable[[], T]) -> T:
         return await asyncio.to_thread(self._alone, work)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, NamedTuple
-
-import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -24,8 +23,8 @@ class Bone(NamedTuple):
 
 
 def bone(place: Place, parent_id: str | None, metadata: str | bytes, large: Mapping[str, str]) -> Bone:
-    """Return what must be known of a checkpoint, whose metadata is JSON."""
-    return Bone(place, parent_id, large, frozenset(msgspec.json.decode(metadata).get(_DELTAS) or ()))
+    """Return what must be known of a checkpoint, whose metadata is Python's JSON: NaN may be in it."""
+    return Bone(place, parent_id, large, frozenset(json.loads(metadata).get(_DELTAS) or ()))
 
 
 def to_delete(bones: Iterable[Bone]) -> list[Place]:
