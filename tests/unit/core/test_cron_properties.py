@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice, pairwise
 from zoneinfo import ZoneInfo
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,7 +14,7 @@ from holdfast.core.cron import Cron, cron
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # what the other library says at its import is not ours
-    croniter = pytest.importorskip("croniter").croniter
+    from croniter import croniter
 
 ZONES = [
     "Europe/Berlin",
