@@ -22,7 +22,7 @@ from holdfast.model.workflow import INTERNAL_QUEUE, WorkflowStatus
 from holdfast.testing.run_rows import LONG_AGO, LONG_FROM_NOW, RunRows
 from holdfast.testing.servers import databases_of
 from holdfast.workflows.facts import FinishRuns, HandOverRuns, RetryRuns
-from holdfast.workflows.parking import parking_queries
+from holdfast.workflows.parking import Wait, parking_queries
 from holdfast.workflows.parking.facts import PutAwayRuns
 from holdfast.workflows.queues import queue_queries
 
@@ -140,7 +140,7 @@ def doing(scene: Scene) -> dict[Event, Callable[[], Awaitable[Any]]]:
         Event.FINISH: lambda: execute(FinishRuns(queries), run_id, token, "SUCCESS", "2", None, "portable_json"),
         Event.FAIL: lambda: execute(FinishRuns(queries), run_id, token, "ERROR", None, "{}", "portable_json"),
         Event.PUT_AWAY: lambda: execute(
-            PutAwayRuns(queries, scene.parking), run_id, token, LONG_FROM_NOW, "sleep", ("another",)
+            PutAwayRuns(queries, scene.parking), run_id, token, LONG_FROM_NOW, "sleep", Wait(results=("another",))
         ),
         Event.RETRY: lambda: execute(RetryRuns(queries), run_id, token, 2, 1000),
         Event.RELEASE: lambda: manager.execute(queries["runs_release"], **gone),
