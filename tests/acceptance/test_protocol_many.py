@@ -80,7 +80,7 @@ def test_i11_claims_stop_at_capacity(fresh_database: Callable[[str], str]) -> No
         small, claimed, gate = application(5)
         async with small:
             await until(lambda: len(claimed) == 5)
-            await small._engine._dispatch._look()
+            await small._engine.dispatch._look()
             assert len(claimed) == 5
             gate.set()
             await until(lambda: len(claimed) == 20)

@@ -22,27 +22,21 @@ from holdfast.errors import (
     NotInitialized,
     Superseded,
 )
-from holdfast.resilience.letters import Contents
-from holdfast.stores.database import DatabaseStores
-from holdfast.workflows.beats import Beats, Identity
-from holdfast.workflows.dead_letters_facts import ErrorLetters, GivingUp
+from holdfast.workflows import wiring
+from holdfast.workflows.beats import Identity
 from holdfast.workflows.deadlines import Deadlines
-from holdfast.workflows.dispatch import Dispatch
 from holdfast.workflows.durable import Durable
+from holdfast.workflows.engine_letters import EngineLetters
 from holdfast.workflows.enqueues import Enqueues
-from holdfast.workflows.facts import StartRuns
 from holdfast.workflows.messaging.communication import Communication
-from holdfast.workflows.opening import open_desk
-from holdfast.workflows.parking import Parker, Wakes, parking_queries
+from holdfast.workflows.parking import Wakes
 from holdfast.workflows.payloads import Payloads
 from holdfast.workflows.permit import Permit
 from holdfast.workflows.queries import workflow_queries
-from holdfast.workflows.recorder import Recorder
 from holdfast.workflows.registry import Registry
 from holdfast.workflows.results import Results
 from holdfast.workflows.retention import RETENTION_INTERVAL, Keeper
-from holdfast.workflows.runner import Closing, Runner
-from holdfast.workflows.schedules import Firing, Ticker, schedule_queries
+from holdfast.workflows.runner import Closing
 from holdfast.workflows.schedules.declared import Declared
 from holdfast.workflows.starts import Starts
 from holdfast.workflows.steps import Attempts
@@ -59,12 +53,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from holdfast.model.workflow import Duration
-    from holdfast.resilience.handlers import Handlers
-    from holdfast.workflows.dead_letters import RunLetters
-    from holdfast.workflows.dead_letters_face import AsyncDeadLetters
-    from holdfast.workflows.dead_letters_facts import StepLetters
-    from holdfast.workflows.dead_letters_replay import RunReplays
-    from holdfast.workflows.dead_letters_service import ReplayService
     from holdfast.workflows.engine_settings import EngineSettings
     from holdfast.workflows.guards import Guards
     from holdfast.workflows.retention import Retention
@@ -79,10 +67,11 @@ _SHORTEST_TIMEOUT = 1.0
 _NOT_LAUNCHED = "The application is not launched; call launch(), or use it in a with block."
 
 
-class Engine:
+class Engine(EngineLetters):
     """Everything that runs for one application in one process."""
 
     def __init__(self, settings: EngineSettings) -> None:
+        super().__init__()
         self.settings = settings
         self.registry = Registry()
         self.payloads = Payloads(settings.serialization)
@@ -105,9 +94,6 @@ class Engine:
         self.retention_interval: Duration = RETENTION_INTERVAL
         self.declared = Declared(self.registry)
         self.hearers: list[Callable[[], None]] = []  # called for every hint from another process
-        self._run_letters: RunLetters | None = None
-        self._step_letters: StepLetters | None = None
-        self._replays: ReplayService | None = None
 
     @cached_property
     def guards(self) -> Guards:
@@ -115,65 +101,6 @@ class Engine:
         from holdfast.workflows.guards import Guards  # noqa: PLC0415 -- what is not used is not loaded
 
         return Guards(self)
-
-    @cached_property
-    def handlers(self) -> Handlers:
-        """Who replays dead letters of which domain."""
-        from holdfast.resilience.handlers import Handlers  # noqa: PLC0415 -- what is not used is not loaded
-
-        return Handlers()
-
-    @cached_property
-    def run_replays(self) -> RunReplays:
-        """What lets runs go on that dead letters were made of."""
-        from holdfast.workflows.dead_letters_replay import RunReplays  # noqa: PLC0415 -- as above
-
-        return RunReplays(self)
-
-    @property
-    def dead_letters(self) -> AsyncDeadLetters:
-        """The dead letters, from launch to close."""
-        from holdfast.workflows.dead_letters_face import AsyncDeadLetters  # noqa: PLC0415 -- as above
-
-        return self.stores.of_class(
-            AsyncDeadLetters,
-            contents=self._contents(),
-            find=self.run_replays.handler_of,
-            made=self._letter_made,
-        )
-
-    @property
-    def run_letters(self) -> RunLetters:
-        """What makes dead letters of runs, in the transactions that end them."""
-        from holdfast.workflows.dead_letters import RunLetters  # noqa: PLC0415 -- as above
-
-        if self._run_letters is None:
-            settings = self.settings
-            self._run_letters = RunLetters(
-                self.manager,
-                schema=settings.schema,
-                clock_offset_ms=settings.clock_offset_ms,
-                world=settings.world,
-                contents=self._contents(),
-                delay_of=self.handlers.delay_of,
-            )
-        return self._run_letters
-
-    @property
-    def step_letters(self) -> StepLetters:
-        """What makes dead letters of steps, beside their records."""
-        from holdfast.workflows.dead_letters_facts import StepLetters  # noqa: PLC0415 -- as above
-
-        if self._step_letters is None:
-            self._step_letters = StepLetters(self.payloads, self.run_letters, self._letter_made)
-        return self._step_letters
-
-    def _contents(self) -> Contents:
-        return Contents.of(self.settings.mask_fields, self.settings.dead_letter_bytes)
-
-    def _letter_made(self) -> None:
-        if self._replays is not None:
-            self.on_loop(self._replays.wake)
 
     @property
     def launched(self) -> bool:
@@ -214,21 +141,11 @@ class Engine:
             await self.manager.close()
             raise
         self._launched = True
-        self._ticker.start()
-        self._dispatch.start()
+        self.ticker.start()
+        self.dispatch.start()
         self._keeper.start()
         await self.wakeups.start()
-        self._start_replays()
-
-    def _start_replays(self) -> None:
-        if "handlers" not in self.__dict__ or not self.handlers.automatic:
-            return
-        from holdfast.workflows.dead_letters_service import ReplayService  # noqa: PLC0415 -- as above
-
-        letters, find = self.dead_letters, self.run_replays.handler_of
-        domains = list(self.handlers.automatic)
-        self._replays = ReplayService(letters, letters.replayer, find, domains, self.settings.world)
-        self._replays.start()
+        self.start_replays()
 
     async def _open(self, schema: str) -> None:
         await self._migrate(schema)
@@ -264,115 +181,30 @@ class Engine:
         self._wire_looking()
 
     def _wire_writing(self) -> None:
-        settings, world = self.settings, self.settings.world
-        self.pipeline = Pipeline(self.manager, went_back=self._went_back)
-        # Stores have a pipeline of their own: a large write there must not hold up a run, or a beat.
-        self.stores = DatabaseStores(
-            self.manager, schema=settings.schema, world=world, clock_offset_ms=settings.clock_offset_ms
-        )
-        self.start_kind = StartRuns(
-            self.queries,
-            application_id=settings.name,
-            executor_id=settings.executor_id,
-            incarnation=self.identity.incarnation,
-        )
-        self.desk = open_desk(
-            self.manager,
-            settings.schema,
-            self.payloads,
-            self.versions,
-            world,
-            settings.clock_offset_ms,
-            self.enqueues.kind,
-        )
-        self.desk.schedules.functions = self.registry.workflows
-        self.recorder = Recorder(self.pipeline, self.payloads, self.queries, world, self.permit, self.start_kind)
-        self.results = Results(self.manager, self.queries, world)
-        self.feed = Feed(self.manager, self.streams.queries, world, lambda: self.wakeups.alive)
+        self.pipeline = Pipeline(self.manager, went_back=self.went_back)
+        self.stores = wiring.stores(self)
+        self.start_kind = wiring.start_kind(self)
+        self.desk = wiring.desk(self)
+        self.recorder = wiring.recorder(self)
+        self.results = Results(self.manager, self.queries, self.settings.world)
+        self.feed = Feed(self.manager, self.streams.queries, self.settings.world, lambda: self.wakeups.alive)
 
     def _wire_running(self) -> None:
-        settings, world = self.settings, self.settings.world
-        parking = parking_queries(self.manager.dialect, settings.schema, clock_offset_ms=settings.clock_offset_ms)
+        parking = wiring.parking(self)
         self.communication = Communication(self, parking)
-        self.deadlines = Deadlines(self.desk.control, world, self.now, self.on_loop, self.cancelled)
-        self.runner = Runner(
-            self.pipeline,
-            self.payloads,
-            self.queries,
-            self.threads,
-            self.permit,
-            world,
-            self.deadlines,
-            self._due_in,
-            self._told_ended,
-            self.on_loop,
-            ErrorLetters(self.queries, self.payloads, lambda: self.run_letters, self._letter_made),
-        )
+        self.deadlines = Deadlines(self.desk.control, self.settings.world, self.now, self.on_loop, self.cancelled)
+        self.runner = wiring.runner(self)
         self.wakes = Wakes(self.manager, parking, self.work_released)
-        self.parker = Parker(
-            self.pipeline,
-            self.queries,
-            parking,
-            self.runner,
-            self.results,
-            world,
-            self.now,
-            self.on_loop,
-            self.communication.bells.have_come,
-            self.wakes.put_away,
-            after=settings.put_away_after,
-        )
+        self.parker = wiring.parker(self, parking)
         self.durable = Durable(self)
 
     def _wire_looking(self) -> None:
         settings, world = self.settings, self.settings.world
         self._keeper = Keeper(self.desk.pruner, self.retention, world, interval=self.retention_interval)
-        self.wakeups = wakeups_for(self.manager, settings.schema, world, self._hinted, enabled=settings.notify)
-        self._ticker = Ticker(self._firing(), world, self.work_released, self.cancelled)
-        self._beats = Beats(self.identity, self._beat_manager(), self.queries, self, self.permit, world)
-        self._dispatch = Dispatch(
-            self.identity,
-            [self.identity.application_version, *settings.compatible_versions],
-            self.desk.queues,
-            self.queries,
-            self.registry,
-            self.runner,
-            self.threads,
-            self.permit,
-            world,
-            self.own,
-            self.deadlines,
-            self.wakes,
-            taken_over=self.streams.throw_leftovers,
-            give_up=self._giving_up().give_up,
-            capacity=settings.max_runs,
-            listens=self.listens,
-            hints=self.wakeups,
-            slots=self._ticker.heard,
-        )
-
-    def _giving_up(self) -> GivingUp:
-        return GivingUp(
-            self.manager, self.queries, self.payloads, self.registry, lambda: self.run_letters, self._letter_made
-        )
-
-    def _firing(self) -> Firing:
-        settings = self.settings
-        queries = schedule_queries(self.manager.dialect, settings.schema, clock_offset_ms=settings.clock_offset_ms)
-        return Firing(
-            self.manager, queries, self.payloads, settings.world, self.enqueues.kind, self.desk.control.cancelling
-        )
-
-    def _beat_manager(self) -> ConnectionManager:
-        """Return a connection of the beat's own, which gives up on anything well within a lease."""
-        settings, third = self.settings, self.settings.lease / 3
-        own = {
-            "pool_size": 1,
-            "connect_timeout": min(settings.connection["connect_timeout"], third),
-            "command_timeout": third,
-            "busy_timeout": third,
-        }
-        return ConnectionManager(settings.url, world=settings.world, **{**settings.connection, **own})
+        self.wakeups = wakeups_for(self.manager, settings.schema, world, self.hinted, enabled=settings.notify)
+        self.ticker = wiring.ticker(self)
+        self._beats = wiring.beats(self)
+        self.dispatch = wiring.dispatch(self)
 
     def own(self, run: Run) -> None:
         """Make a claimed run one of this engine's."""
@@ -396,10 +228,9 @@ class Engine:
             return
         self.closing = True
         await self.wakeups.stop()
-        if self._replays is not None:
-            await self._replays.stop()
-        await self._ticker.stop()
-        await self._dispatch.stop()
+        await self.stop_replays()
+        await self.ticker.stop()
+        await self.dispatch.stop()
         await self._keeper.stop()
         await self.runner.drained(drain)
         await self.deadlines.stop()
@@ -420,9 +251,7 @@ class Engine:
         self.hearers.clear()
         if "guards" in self.__dict__:
             await self.guards.close()
-        self._run_letters = self._step_letters = self._replays = None
-        if "handlers" in self.__dict__:
-            self.handlers.close()
+        self.forget_letters()
         await self.stores.close()
         await self.pipeline.close()
         await self.manager.close()
@@ -467,13 +296,13 @@ class Engine:
             rows = await self.manager.fetch(query, incarnation=self.identity.incarnation)
             self.not_owned(running - {row["owner_xid"] for row in rows})
 
-    def _told_ended(self, workflow_id: str) -> None:
+    def told_ended(self, workflow_id: str) -> None:
         self.streams.ended(workflow_id)
         if self.wakes.any:
             self.on_loop(partial(self.wakes.ended, workflow_id))
 
-    def _due_in(self, seconds: float) -> None:
-        self.on_loop(partial(self._dispatch.wake_in, seconds))
+    def due_in(self, seconds: float) -> None:
+        self.on_loop(partial(self.dispatch.wake_in, seconds))
 
     def forgotten(self) -> None:
         for run in list(self.runner.running.values()):
@@ -484,7 +313,7 @@ class Engine:
         self.on_loop(self.pipeline.readmit)
         self.work_released()
 
-    def _went_back(self) -> None:
+    def went_back(self) -> None:
         """Drop what runs here, which stands on writes the database has lost, and go on as a new incarnation."""
         self.forgotten()
         self._beats.begin_anew()
@@ -492,21 +321,21 @@ class Engine:
     def work_released(self, queue_name: str | None = None) -> None:
         self.on_loop(partial(self._wake, queue_name))
 
-    def _hinted(self) -> None:
+    def hinted(self) -> None:
         """Look for work: another process has told that there is some."""
         self.feed.hint()
         self.communication.bells.look_soon()
-        self._dispatch.wake()
+        self.dispatch.wake()
         for hear in self.hearers:
             hear()
 
     def _wake(self, queue_name: str | None) -> None:
-        self._dispatch.wake(queue_name)
+        self.dispatch.wake(queue_name)
         self.wakeups.tell()
 
     def wants_partition_key(self, queue_name: str) -> bool:
         """Whether a queue is known here to have partitions, as the dispatcher last read its settings."""
-        queue = self._dispatch.queue(queue_name)
+        queue = self.dispatch.queue(queue_name)
         return queue is not None and queue.partition_queue
 
     def ping(self, answer: Callable[[], None]) -> None:

@@ -295,7 +295,7 @@ class Stage:
     async def crash(self, app: App) -> None:
         """Take *app* for gone, as if its lease had ended: it claims nothing more, and its row is removed."""
         engine = app.raw._engine  # noqa: SLF001 -- a crash is not part of anybody's interface
-        stop = engine._dispatch.stop()  # noqa: SLF001 -- likewise
+        stop = engine.dispatch.stop()
         if self.colour is Colour.ASYNC:
             await stop
         else:
