@@ -366,7 +366,13 @@ def test_agent_in_a_sync_workflow_is_refused(fresh_database: Callable[[str], str
 
     @app.workflow
     def ask() -> str:
-        return agent.run_sync("?").output
+        loop = asyncio.new_event_loop()  # run_sync() would make one in this thread, and leave it open
+        asyncio.set_event_loop(loop)
+        try:
+            return agent.run_sync("?").output
+        finally:
+            asyncio.set_event_loop(None)
+            loop.close()
 
     with app, pytest.raises(MisuseError, match="async def"):
         ask()

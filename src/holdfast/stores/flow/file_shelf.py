@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
+from holdfast import faults
 from holdfast.errors import DamagedCheckpoint
-from holdfast.faults import point
 from holdfast.stores.files import file_name, make_folder, remove_abandoned, write_whole
 from holdfast.stores.flow.file_index import (
     DamagedIndex,
@@ -137,7 +137,7 @@ class FileShelf:
                 return False
             card = stored.card._replace(revision=stored.card.revision + 1)
             self._write(Stored(card, token, now + seconds))
-            point("flow.claimed")
+            faults.point("flow.claimed")
             return True
 
         return await self._in_turn(taken)
@@ -183,14 +183,14 @@ class FileShelf:
             path = self._index_path(card.flow_id)
             sequence = max(int(self._world.now() * 1_000_000), last_sequence(path) + 1)
             add_to_index(path, Entry(card.id, card.created_at, sequence, card.flow_id))
-            point("flow.listed")
+            faults.point("flow.listed")
             self._write(new._replace(card=card._replace(sequence=sequence)))
         elif there.card.revision != expected or there.card.flow_id != card.flow_id:
             return Put.STALE
         else:
             kept = card._replace(sequence=there.card.sequence, created_at=there.card.created_at)
             self._write(there._replace(card=kept))
-        point("flow.stored")
+        faults.point("flow.stored")
         return Put.STORED
 
     def _held(self, checkpoint_id: str, token: str) -> Stored | None:
@@ -218,7 +218,7 @@ class FileShelf:
             with suppress(FileNotFoundError):
                 self._path(checkpoint_id).unlink()
                 count += 1
-        point("flow.removed")
+        faults.point("flow.removed")
         for flow_id, removed in gone.items():
             path = self._index_path(flow_id)
             try:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
+from holdfast import faults
 from holdfast.errors import UnknownCommit
-from holdfast.faults import point
 from holdfast.stores.flow.model import CheckpointStatus
 from holdfast.stores.flow.shelf import Card, Put, Wanted
 
@@ -106,7 +106,7 @@ class RedisShelf:
         )
         keys = [self._key(card.id), f"{self._prefix}sequence", self._key(before)]
         outcome = Put[(await self._link.run(_PUT, keys, args, again=True)).decode().upper()]
-        point("flow.stored")
+        faults.point("flow.stored")
         return outcome
 
     async def _hold(self, verb: str, checkpoint_id: str, token: str, seconds: float) -> bool:
@@ -117,7 +117,7 @@ class RedisShelf:
             await self._link.run(_CLAIM, [self._key(checkpoint_id)], args, again=True)
             return True
         if verb == "claim":
-            point("flow.claimed")
+            faults.point("flow.claimed")
         return done
 
     async def _find(self, wanted: Wanted, *, whole: bool) -> list[Card]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from holdfast import faults
 from holdfast.db.url import DialectName
 from holdfast.errors import ClaimLost, Conflict, DatabaseError, StorageError, UnknownCommit
-from holdfast.faults import point
 from holdfast.stores.flow.queries import TABLE, flow_queries, split_name
 from holdfast.stores.flow.shelf import Card, Put, Wanted
 
@@ -97,7 +97,7 @@ class SQLShelf:
         values = self._values(card)
         for _ in range(_TRIES):
             if await self._written(values, expected):
-                point("flow.stored")
+                faults.point("flow.stored")
                 return Put.STORED
             head = await self._head(card.id)
             if head is None and expected:
@@ -132,7 +132,7 @@ class SQLShelf:
                 head = await self._head(card.id)
                 if head is None:
                     continue
-            point("flow.stored")
+            faults.point("flow.stored")
             return Put.STORED
         raise UnknownCommit(f"The database did not say whether the checkpoint {card.id} was stored.")
 
@@ -177,7 +177,7 @@ class SQLShelf:
             if not claimed:
                 head = await self._head(checkpoint_id)
                 claimed = head is not None and head["claim_token"] == token
-        point("flow.claimed")
+        faults.point("flow.claimed")
         return claimed
 
     async def extend(self, checkpoint_id: str, token: str, seconds: float) -> bool:
