@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import getpass
-from contextlib import contextmanager
-from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli.database import database_options, named_database, quietly
-from holdfast.cli.failure import Failure, failures
+from holdfast.cli.failure import Failure
 from holdfast.cli.output import Output, plain
+from holdfast.cli.repositories import on_repository
 from holdfast.cli.words import duration
-from holdfast.db.manager import ConnectionManager
-from holdfast.db.migrations import Migrator
-from holdfast.db.portal import Portal
 from holdfast.stores.breakers.blocking import RedisCircuitBreakerStateRepository, SQLCircuitBreakerStateRepository
 from holdfast.stores.breakers.sql_store import AsyncSQLCircuitBreakerStateRepository
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
     from datetime import datetime, timedelta
 
     from holdfast.model.breaker import CircuitBreakerChange, CircuitBreakerStateData
@@ -35,40 +29,11 @@ _by = click.option("--by", "by_id", type=int, help="The id of whoever decides th
 _for = click.option("--for", "ttl", type=duration, help="For how long, as in 30m; after that it goes its own way.")
 
 
-@contextmanager
-def _opened(url: str | None, schema: str, prefix: str) -> Iterator[CircuitBreakerStateRepository]:
-    """Open the repository without a change of the database's tables."""
-    if url is not None and url.startswith("redis"):
-        with RedisCircuitBreakerStateRepository(url, prefix=prefix) as repository:
-            yield repository
-        return
-    portal = Portal("holdfast-cli")
-    portal.start()
-    manager = ConnectionManager(named_database(url).secret_text(), pool_size=2, application_name="holdfast-cli")
-    try:
-        portal.call(manager.initialize())
-        portal.call(Migrator(manager, schema=schema).check())
-        store = AsyncSQLCircuitBreakerStateRepository(manager, schema=schema)
-        yield SQLCircuitBreakerStateRepository(store, portal)
-        portal.call(store.close())
-    finally:
-        portal.call(manager.close())
-        portal.stop()
-
-
-def _on_breakers(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Make *function*, which takes the repository and an ``Output`` first, a command body with its options."""
-
-    @click.option(
-        "--prefix", default="holdfast", show_default=True, help="Redis: what the names of its keys begin with."
-    )
-    @database_options
-    @wraps(function)
-    def command(*args: Any, url: str | None, schema: str, prefix: str, as_json: bool, **options: Any) -> None:
-        with failures(), quietly(), _opened(url, schema, prefix) as repository:
-            function(repository, Output(as_json=as_json), *args, **options)
-
-    return command
+_on_breakers = on_repository(
+    lambda url, prefix: RedisCircuitBreakerStateRepository(url, prefix=prefix),
+    lambda manager, schema: AsyncSQLCircuitBreakerStateRepository(manager, schema=schema),
+    SQLCircuitBreakerStateRepository,
+)
 
 
 @click.group(name="breakers")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import contextmanager
-from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,18 +11,16 @@ import msgspec
 from holdfast.app import AsyncHoldfast, Holdfast
 from holdfast.cli.application import application_place, find_application
 from holdfast.cli.asking import ask, progress
-from holdfast.cli.database import database_options, named_database, quietly
+from holdfast.cli.database import quietly
 from holdfast.cli.failure import Failure, failures
 from holdfast.cli.output import Output
-from holdfast.db.manager import ConnectionManager
-from holdfast.db.migrations import Migrator
-from holdfast.db.portal import Portal
+from holdfast.cli.repositories import on_repository
 from holdfast.model.dead_letter import FailedOperationStatus
 from holdfast.stores.dead_letters.sql import AsyncSQLFailedOperationRepository
 from holdfast.stores.dead_letters.standing import RedisDLQRepository, SQLFailedOperationRepository
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from datetime import datetime
 
     from holdfast.model.dead_letter import FailedOperationData
@@ -42,40 +38,11 @@ _domain = click.option("--domain", help="Letters of this domain.")
 _type = click.option("--type", "failure_type", help="Letters of this failure type.")
 
 
-@contextmanager
-def _opened(url: str | None, schema: str, prefix: str) -> Iterator[BlockingFailedOperations]:
-    """Open the repository without a change of the database's tables."""
-    if url is not None and url.startswith("redis"):
-        with RedisDLQRepository(url, prefix=prefix) as repository:
-            yield repository
-        return
-    portal = Portal("holdfast-cli")
-    portal.start()
-    manager = ConnectionManager(named_database(url).secret_text(), pool_size=2, application_name="holdfast-cli")
-    try:
-        portal.call(manager.initialize())
-        portal.call(Migrator(manager, schema=schema).check())
-        store = AsyncSQLFailedOperationRepository(manager, schema=schema)
-        yield SQLFailedOperationRepository(store, portal)
-        portal.call(store.close())
-    finally:
-        portal.call(manager.close())
-        portal.stop()
-
-
-def _on_letters(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Make *function*, which takes the repository and an ``Output`` first, a command body with its options."""
-
-    @click.option(
-        "--prefix", default="holdfast", show_default=True, help="Redis: what the names of its keys begin with."
-    )
-    @database_options
-    @wraps(function)
-    def command(*args: Any, url: str | None, schema: str, prefix: str, as_json: bool, **options: Any) -> None:
-        with failures(), quietly(), _opened(url, schema, prefix) as repository:
-            function(repository, Output(as_json=as_json), *args, **options)
-
-    return command
+_on_letters = on_repository(
+    lambda url, prefix: RedisDLQRepository(url, prefix=prefix),
+    lambda manager, schema: AsyncSQLFailedOperationRepository(manager, schema=schema),
+    SQLFailedOperationRepository,
+)
 
 
 @click.group(name="dead-letters")

@@ -1,0 +1,82 @@
+"""Commands over a repository that is in a database or in Redis: how it is opened, and the options that say where."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import click
+
+from holdfast.cli.database import database_options, named_database, quietly
+from holdfast.cli.failure import failures
+from holdfast.cli.output import Output
+from holdfast.db.manager import ConnectionManager
+from holdfast.db.migrations import Migrator
+from holdfast.db.portal import Portal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+
+
+class Closable(Protocol):
+    """A store of the async colour."""
+
+    async def close(self) -> None:
+        """End what it has opened."""
+
+
+S = TypeVar("S", bound=Closable)
+R = TypeVar("R")
+
+
+def on_repository(
+    in_redis: Callable[[str, str], AbstractContextManager[R]],
+    in_database: Callable[[ConnectionManager, str], S],
+    blocking: Callable[[S, Portal], R],
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator for functions that take the repository and an ``Output`` first: a command body with options.
+
+    *in_redis* opens it by URL and prefix, *in_database* over a manager and a schema; *blocking* is the latter's sync
+    face. The tables of the database are not changed.
+    """
+
+    def opened(url: str | None, schema: str, prefix: str) -> AbstractContextManager[R]:
+        if url is not None and url.startswith("redis"):
+            return in_redis(url, prefix)
+        return _opened(url, schema, in_database, blocking)
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @click.option(
+            "--prefix", default="holdfast", show_default=True, help="Redis: what the names of its keys begin with."
+        )
+        @database_options
+        @wraps(function)
+        def command(*args: Any, url: str | None, schema: str, prefix: str, as_json: bool, **options: Any) -> None:
+            with failures(), quietly(), opened(url, schema, prefix) as repository:
+                function(repository, Output(as_json=as_json), *args, **options)
+
+        return command
+
+    return decorate
+
+
+@contextmanager
+def _opened(
+    url: str | None, schema: str, in_database: Callable[[ConnectionManager, str], S], blocking: Callable[[S, Portal], R]
+) -> Iterator[R]:
+    portal = Portal("holdfast-cli")
+    portal.start()
+    manager = ConnectionManager(named_database(url).secret_text(), pool_size=2, application_name="holdfast-cli")
+    try:
+        portal.call(manager.initialize())
+        portal.call(Migrator(manager, schema=schema).check())
+        store = in_database(manager, schema)
+        try:
+            yield blocking(store, portal)
+        finally:
+            portal.call(store.close())
+    finally:
+        portal.call(manager.close())
+        portal.stop()
