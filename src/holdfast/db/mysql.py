@@ -3,6 +3,9 @@
 A session runs at READ COMMITTED in autocommit with strict SQL mode, in UTC, and counts found rows. After any error
 inside a transaction the whole of it must be rolled back: after a lock timeout the server would go on with the rest,
 after a deadlock it would commit the rest alone.
+
+The patience with a statement is ours, not the driver's: its own is ``asyncio.wait_for``, which on Python 3.11 swallows a
+cancellation that comes with the answer.
 """
 
 from __future__ import annotations
@@ -52,8 +55,9 @@ _READ_ONLY = {1290, 1836}
 class MySQLSession:
     """One asyncmy connection."""
 
-    def __init__(self, connection: Any) -> None:
+    def __init__(self, connection: Any, patience: float | None = None) -> None:
         self._connection = connection
+        self._patience = patience
         self._in_transaction = False
         self._broken = False
         self._largest: float = float("inf")
@@ -107,7 +111,8 @@ class MySQLSession:
         if not self.usable:
             raise ConnectionLost("The connection to MariaDB/MySQL was lost before the commit; nothing was written.")
         try:
-            await self._connection.commit()
+            async with asyncio.timeout(self._patience):
+                await self._connection.commit()
         except asyncio.CancelledError:
             self._broken = True
             raise
@@ -125,7 +130,8 @@ class MySQLSession:
         if not self.usable:
             return
         try:
-            await self._connection.rollback()
+            async with asyncio.timeout(self._patience):
+                await self._connection.rollback()
         except asyncio.CancelledError:
             self._broken = True
             raise
@@ -139,7 +145,8 @@ class MySQLSession:
             self._connection.close()
             return
         try:
-            await asyncio.wait_for(self._connection.ensure_closed(), timeout=2)
+            async with asyncio.timeout(2):
+                await self._connection.ensure_closed()
         except (*_BROKEN, DriverError):
             self._connection.close()
 
@@ -151,7 +158,8 @@ class MySQLSession:
             raise QueryFailed(f"A value does not fit MariaDB/MySQL ({error}): {_brief(sql)}") from error
         self._refuse_too_large(text, sql)
         try:
-            await cursor.execute(text)
+            async with asyncio.timeout(self._patience):
+                await cursor.execute(text)
         except asyncio.CancelledError:
             self._broken = True  # the reply is still on its way: this conversation cannot be picked up again
             raise
@@ -222,7 +230,7 @@ async def connect(settings: Settings) -> MySQLSession:
     where = settings.url.safe
     try:
         async with asyncio.timeout(settings.connect_timeout):  # the driver's own ends before the greeting
-            return await _settled_in(MySQLSession(await _greet(settings)), settings)
+            return await _settled_in(MySQLSession(await _greet(settings), settings.command_timeout), settings)
     except TimeoutError as error:
         raise Unavailable(
             f"MariaDB/MySQL at {where} did not answer within {settings.connect_timeout:g} s: "
@@ -245,7 +253,6 @@ async def _greet(settings: Settings) -> Any:
         client_flag=CLIENT.FOUND_ROWS,
         autocommit=True,
         connect_timeout=max(1, round(settings.connect_timeout)),
-        read_timeout=settings.command_timeout,
         program_name=settings.application_name,
     )
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from holdfast.testing.colours import Manager
     from holdfast.testing.contract.venue import Venue
 
+_SOON = 10.0
+
 
 class LifeContract:
     """A manager works between ``initialize`` and ``close``, and says so elsewhere."""
@@ -80,6 +82,25 @@ class LifeContract:
                 assert written == {row["k"] for row in await manager.fetch(f"SELECT k FROM {table}")}
 
         venue.play(scene)
+
+    def test_no_cancellation_is_swallowed_by_an_answer_that_comes_with_it(self, venue: Venue) -> None:
+        async def scene(manager: Manager) -> None:
+            async def ask_on() -> None:
+                while True:
+                    await manager.fetch("SELECT 1 AS one")
+
+            if venue.colour is Colour.SYNC:
+                pytest.skip("a thread cannot be cancelled")
+            for turn in range(300):
+                asking = asyncio.create_task(ask_on())
+                for _ in range(10 + turn % 30):
+                    await asyncio.sleep(0)
+                asking.cancel()
+                ended, _ = await asyncio.wait([asking], timeout=_SOON)
+                assert ended, f"the cancellation of turn {turn} was lost"
+                assert asking.cancelled()
+
+        venue.play(scene, command_timeout=60.0)
 
     def test_use_on_another_loop_is_refused_or_needs_none(self, venue: Venue) -> None:
         manager = venue.manager()
