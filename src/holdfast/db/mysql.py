@@ -4,7 +4,7 @@ A session runs at READ COMMITTED in autocommit with strict SQL mode, in UTC, and
 inside a transaction the whole of it must be rolled back: after a lock timeout the server would go on with the rest,
 after a deadlock it would commit the rest alone.
 
-The patience with a statement is ours, not the driver's: its own is ``asyncio.wait_for``, which on Python 3.11 swallows a
+The patience with a statement is ours, not the driver's: its own is ``asyncio.wait_for``, which on Python 3.11 loses a
 cancellation that comes with the answer.
 """
 
