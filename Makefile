@@ -6,6 +6,9 @@ READY := .venv/.ready
 # More than there are cores: many tests wait, for other processes and for leases to end.
 WORKERS ?= 4
 
+# The tests start some thousand processes: what one has compiled the next shall find, whatever the shell has set.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test check soak bench clean
 
