@@ -159,8 +159,9 @@ class Queries:
         """Read the queries of *dialect* from *folder*; a dialect's own query stands before the common one.
 
         *schema* is where PostgreSQL's tables are; the others ignore it. *fragments* are further ``{name}``
-        texts. *clock_offset_ms* is an SQL expression added to the database's clock, for tests. Raises
-        QueryFailed for a file that is not in the grammar, ConfigurationError for a folder without files.
+        texts. *clock_offset_ms* is an SQL expression added to the database's clock, for tests. The same call gives
+        the same object for as long as the process lives: the files belong to the code. Raises QueryFailed for a file
+        that is not in the grammar, ConfigurationError for a folder without files.
         """
         if schema is not None:
             check_identifier(schema, dialect, "schema")
@@ -168,8 +169,8 @@ class Queries:
             raise ConfigurationError(
                 "The fragments rows, now_ms, now_iso and later_iso are built in: give yours other names."
             )
-        sources, written = _merged(_FOLDER if folder is None else folder, dialect)
-        return cls(dialect, sources, schema, {**written, **clock(dialect, clock_offset_ms), **(fragments or {})})
+        given = frozenset((fragments or {}).items())
+        return _loaded(dialect, schema, _FOLDER if folder is None else folder, given, clock_offset_ms)
 
     def names(self) -> tuple[str, ...]:
         """Return the names of all queries, sorted."""
@@ -218,6 +219,20 @@ class Queries:
         return Query(source.name, source.doc, tuple(sorted(parameters)), source.rows, written, self.dialect)
 
 
+# One engine asks for a dozen folders, and a process may open many engines on as many schemas.
+@lru_cache(maxsize=256)
+def _loaded(
+    dialect: DialectName,
+    schema: str | None,
+    folder: Path,
+    fragments: frozenset[tuple[str, str]],
+    clock_offset_ms: str | None,
+) -> Queries:
+    sources, written = _merged(folder, dialect)
+    return Queries(dialect, sources, schema, {**written, **clock(dialect, clock_offset_ms), **dict(fragments)})
+
+
+@lru_cache
 def _merged(folder: Path, dialect: DialectName) -> tuple[dict[str, Source], dict[str, str]]:
     paths = [folder / "common.sql", folder / f"{dialect}.sql"]
     if not any(path.exists() for path in paths):

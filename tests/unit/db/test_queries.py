@@ -36,6 +36,7 @@ def _load(folder: Path, dialect: DialectName = SQLITE, common: str = "", **optio
 
 
 def _one(folder: Path, dialect: DialectName, sql: str, **options: Any) -> Query:
+    folder.mkdir(exist_ok=True)
     return _load(folder, dialect, f"-- name: it\n{sql}", **options)["it"]
 
 
@@ -212,7 +213,7 @@ def test_bind_and_batch_are_not_confused(tmp_path: Path) -> None:
     with pytest.raises(QueryFailed, match=r"bind\(\)"):
         _one(tmp_path, SQLITE, "SELECT :a").batch([(1,)], {"a": 1})
     with pytest.raises(QueryFailed, match=r"batch\(\)"):
-        _one(tmp_path, SQLITE, "-- rows: a int\nSELECT a FROM {rows} AS r").bind({})
+        _one(tmp_path / "other", SQLITE, "-- rows: a int\nSELECT a FROM {rows} AS r").bind({})
 
 
 BATCH = """-- rows: a text,
