@@ -51,7 +51,7 @@ def database(request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
     made: dict[str, str] = {}
     yield made
     for name, url in made.items():
-        if name != "newest_postgres":  # its server, begun later, has ended by now
+        if name not in {"sqlite", "newest_postgres"}:  # a file of the run's own; a server that has ended by now
             databases_of(url).drop(url)
 
 
@@ -65,7 +65,15 @@ def venue(request: pytest.FixtureRequest, database: dict[str, str], tmp_path_fac
 def shared_venue(
     request: pytest.FixtureRequest, database: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> Venue:
-    """A database in a colour that several processes can share; each server once."""
+    """A database in a colour that several processes can share; each server once.
+
+    On SQLite too the tests of a worker share one, which is brought up to date once.
+    """
+    backend, colour = request.param
+    if backend.name == "sqlite":
+        if "sqlite" not in database:
+            database["sqlite"] = f"sqlite:///{tmp_path_factory.mktemp('venue')}/db.sqlite"
+        return Venue(backend.name, database["sqlite"], colour)
     return _venue(request, database, tmp_path_factory)
 
 
