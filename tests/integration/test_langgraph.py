@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
@@ -15,7 +16,7 @@ from langgraph.checkpoint.conformance.report import ProgressCallbacks
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from redis import Redis
 
-from holdfast.errors import ConfigurationError, InvalidURL, TooLong
+from holdfast.errors import ConfigurationError, InvalidURL, Retryable, StorageError, TooLong
 from holdfast.integrations.langgraph import HoldfastSaver
 from holdfast.testing.servers import databases_of
 from holdfast.testing.servers.redis_cluster import RedisCluster
@@ -289,6 +290,60 @@ def test_prune_leaves_what_is_put_at_the_same_moment(saver: HoldfastSaver, threa
         pruning.result(60)
         saver.prune([thread])
         assert steps(saver, at(thread)) == [29]
+
+
+def fork(saver: HoldfastSaver, first: RunnableConfig, step: int) -> RunnableConfig:
+    """Go on from *first*, whose text did not change, as a run does that has loaded it before."""
+    checkpoint, versions = made(1, text=f"{LONG}1", number=step)
+    return saver.put(first, checkpoint, about(step), {"number": versions["number"]})
+
+
+def test_fork_from_a_checkpoint_that_was_pruned_keeps_values_that_did_not_change(
+    saver: HoldfastSaver, thread: str
+) -> None:
+    first = put(saver, at(thread), 1)
+    put(saver, first, 2)
+    saver.prune([thread])
+    fork(saver, first, 3)
+    assert newest(saver, thread) == {"text": f"{LONG}1", "number": 3}
+
+    async def forked_async() -> None:
+        checkpoint, versions = made(1, text=f"{LONG}1", number=4)
+        await saver.aput(first, checkpoint, about(4), {"number": versions["number"]})
+        await saver._sides.aclose_here()
+
+    saver.prune([thread], strategy="delete")
+    asyncio.run(forked_async())
+    assert newest(saver, thread) == {"text": f"{LONG}1", "number": 4}
+
+
+def test_forks_that_are_put_while_their_parent_is_pruned_keep_their_values(saver: HoldfastSaver, thread: str) -> None:
+    def forks(number: int) -> None:
+        first = put(saver, at(f"{thread}-{number}"), 1)
+        for step in range(2, 12):
+            here = fork(saver, first, step)
+            found = saver.get_tuple(here)
+            # It may have been pruned itself by now, being not the newest any more; if it is there it is whole.
+            assert found is None or found.checkpoint["channel_values"] == {"text": f"{LONG}1", "number": step}
+            put(saver, here, 100 + step)
+
+    with ThreadPoolExecutor(3) as pool:
+        running = [pool.submit(forks, number) for number in range(2)]
+        while not all(each.done() for each in running):
+            with suppress(Retryable):  # a database that gives up on one of two who wait for each other chose this one
+                saver.prune([f"{thread}-0", f"{thread}-1"])
+        for each in running:
+            each.result(60)
+
+
+def test_change_on_top_of_a_checkpoint_that_was_deleted_is_refused(saver: HoldfastSaver, thread: str) -> None:
+    first = put(saver, at(thread), 1)
+    saver.delete_thread(thread)
+    checkpoint, versions = made(2, number=2)
+    changed = about(2, counters_since_delta_snapshot={"messages": (1, 1)})
+    with pytest.raises(StorageError, match="deleted meanwhile"):
+        saver.put(first, checkpoint, changed, versions)
+    assert saver.get_tuple(at(thread)) is None
 
 
 def test_saver_with_an_allowlist_uses_the_same_database(fresh_database: Callable[[str], str]) -> None:

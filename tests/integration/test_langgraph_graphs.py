@@ -29,7 +29,7 @@ LONG = "x" * 2000
 def test_graph_killed_at_a_question_goes_on_with_the_answer(
     kind: str, colour: str, fresh_database: Callable[[str], str], tmp_path: Path
 ) -> None:
-    told = {"url": fresh_database(kind), "ledger": str(tmp_path / "ledger"), "colour": colour}
+    told: dict[str, Any] = {"url": fresh_database(kind), "ledger": str(tmp_path / "ledger"), "colour": colour}
     with Worker(PROGRAM, **told) as first:
         first.hear("asks", "Which city?")
         first.kill()
@@ -44,7 +44,7 @@ def test_graph_killed_at_a_question_goes_on_with_the_answer(
 def test_graph_killed_in_a_node_goes_on_without_repeating_finished_nodes(
     kind: str, colour: str, fresh_database: Callable[[str], str], tmp_path: Path
 ) -> None:
-    told = {"url": fresh_database(kind), "ledger": str(tmp_path / "ledger"), "colour": colour}
+    told: dict[str, Any] = {"url": fresh_database(kind), "ledger": str(tmp_path / "ledger"), "colour": colour}
     with Worker(PROGRAM, **told, die_in="book") as first:
         first.hear("asks", "Which city?")
         first.tell("Rome")

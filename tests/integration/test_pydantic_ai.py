@@ -66,18 +66,18 @@ async def names_of_steps(app: AsyncHoldfast, workflow_id: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("point", "at", "repeated"),
+    ("backend", "point", "at", "repeated"),
     [
-        ("step.after_user_code", 1, ["request-0"]),
-        ("step.recorded", 1, []),
-        ("step.recorded", 5, []),
-        ("step.after_user_code", 6, ["book"]),
+        ("sqlite", "step.after_user_code", 1, ["request-0"]),
+        ("postgres", "step.recorded", 1, []),
+        ("mariadb", "step.recorded", 5, []),
+        ("sqlite", "step.after_user_code", 6, ["book"]),
     ],
 )
 def test_killed_agent_goes_on_without_repeating_what_is_recorded(
-    point: str, at: int, repeated: list[str], fresh_database: Callable[[str], str], tmp_path: Path
+    backend: str, point: str, at: int, repeated: list[str], fresh_database: Callable[[str], str], tmp_path: Path
 ) -> None:
-    told = {"url": fresh_database("sqlite"), "ledger": str(tmp_path / "ledger")}
+    told: dict[str, Any] = {"url": fresh_database(backend), "ledger": str(tmp_path / "ledger")}
     with Worker(PROGRAM, **told, point=point, at=at) as first:
         assert first.end() == -signal.SIGKILL
     with Worker(PROGRAM, **told) as second:

@@ -26,6 +26,7 @@ try:
         get_checkpoint_id,
         get_checkpoint_metadata,
     )
+    from langgraph.checkpoint.serde.types import _DeltaSnapshot
 except ImportError as error:
     from holdfast.errors import DriverMissing
 
@@ -33,6 +34,7 @@ except ImportError as error:
 
 from holdfast.errors import ConfigurationError
 from holdfast.integrations.langgraph_sides import SaverSides
+from holdfast.integrations.langgraph_stored import Stored
 from holdfast.stores.threads import Found, LargeValue, Place, Saved, Span, Walk, Write
 
 if TYPE_CHECKING:
@@ -46,7 +48,8 @@ if TYPE_CHECKING:
 
     from holdfast.stores.threads import Threads
 
-_SMALL = 1024  # letters of a text that is kept in the checkpoint itself
+_SMALL = 2048  # bytes of a value that is kept in the checkpoint itself
+_SHORT = 512  # letters of a text that is certainly small
 _FIRST_ANCESTORS = 4  # read at once; more if the chain is longer
 _PLAIN = (int, float, bool, type(None))
 
@@ -61,6 +64,7 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
     def __init__(self, url: str | os.PathLike[str], *, serde: SerializerProtocol | None = None) -> None:
         super().__init__(serde=serde)
         self._sides = SaverSides(url)
+        self._stored = Stored()
 
     @classmethod
     def from_url(cls, url: str | os.PathLike[str], *, serde: SerializerProtocol | None = None) -> Self:
@@ -112,7 +116,7 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
         """Yield checkpoints, newest first; *filter* compares metadata by equality."""
         walk = _walk(config, filter, before, limit)
         while walk.more:
-            yield from map(self._tuple, walk.taken(self._sides.page(walk)))
+            yield from map(self._tuple, self._sides.listed(walk))
 
     async def alist(
         self,
@@ -137,7 +141,10 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
     ) -> RunnableConfig:
         """Store a checkpoint; return the config that names it, when it is durable."""
         saved, values = self._saved(config, checkpoint, metadata, new_versions)
-        self._sides.put(saved, values)
+        if not self._sides.put(saved, values):
+            saved, values = self._saved(config, checkpoint, metadata, None)
+            self._sides.put(saved, values)
+        self._stored.add(saved.place, values)
         return _config(saved.place)
 
     async def aput(
@@ -149,7 +156,10 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
     ) -> RunnableConfig:
         """Store a checkpoint; return the config that names it, when it is durable."""
         saved, values = self._saved(config, checkpoint, metadata, new_versions)
-        await self._sides.acall(lambda threads: threads.put(saved, values))
+        if not await self._sides.acall(lambda threads: threads.put(saved, values)):
+            saved, values = self._saved(config, checkpoint, metadata, None)
+            await self._sides.acall(lambda threads: threads.put(saved, values))
+        self._stored.add(saved.place, values)
         return _config(saved.place)
 
     def put_writes(
@@ -218,24 +228,29 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
         return f"{number + 1:032}.{random.getrandbits(64):016x}"
 
     def _saved(
-        self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, new: ChannelVersions
+        self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, new: ChannelVersions | None
     ) -> tuple[Saved, Sequence[LargeValue]]:
+        """Return a checkpoint and those of its large values that may not be stored yet; all of them without *new*."""
         thread_id, checkpoint_ns, parent_id = _where(config)
-        values = checkpoint["channel_values"]
-        small = {channel: value for channel, value in values.items() if _is_small(value)}
-        format_, data = self.serde.dumps_typed({**checkpoint, "channel_values": small})
-        large = {
-            channel: str(version)
-            for channel, version in checkpoint["channel_versions"].items()
-            if channel in values and channel not in small
-        }
-        fresh = [
-            LargeValue(channel, version, *self.serde.dumps_typed(values[channel]))
-            for channel, version in large.items()
-            if channel in new
-        ]
-        about = get_checkpoint_metadata(config, metadata)
         place = Place(thread_id, checkpoint_ns, checkpoint["id"])
+        versions = checkpoint["channel_versions"]
+        small: dict[str, Any] = {}
+        large: dict[str, str] = {}
+        fresh: list[LargeValue] = []
+        for channel, value in checkpoint["channel_values"].items():
+            if _is_plain(value) or channel not in versions:
+                small[channel] = value
+                continue
+            version = str(versions[channel])
+            if new is None or channel in new or not self._stored.has(place, channel, version):
+                format_, data = self.serde.dumps_typed(value)
+                if len(data) <= _SMALL and not isinstance(value, _DeltaSnapshot):
+                    small[channel] = value
+                    continue
+                fresh.append(LargeValue(channel, version, format_, data))
+            large[channel] = version
+        format_, data = self.serde.dumps_typed({**checkpoint, "channel_values": small})
+        about = get_checkpoint_metadata(config, metadata)
         return Saved(place, parent_id, about.get("run_id"), format_, data, json.dumps(about), large), fresh
 
     def _writes(self, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str) -> Sequence[Write]:
@@ -280,8 +295,8 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
         return history
 
 
-def _is_small(value: Any) -> bool:
-    return isinstance(value, _PLAIN) or (isinstance(value, str) and len(value) <= _SMALL)
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, _PLAIN) or (isinstance(value, str) and len(value) <= _SHORT)
 
 
 def _where(config: RunnableConfig) -> tuple[str, str, str | None]:
@@ -302,7 +317,8 @@ def _named_place(config: RunnableConfig) -> Place:
 
 
 def _config(place: Place) -> RunnableConfig:
-    return {"configurable": place._asdict()}
+    thread_id, checkpoint_ns, checkpoint_id = place
+    return {"configurable": {"thread_id": thread_id, "checkpoint_ns": checkpoint_ns, "checkpoint_id": checkpoint_id}}
 
 
 def _walk(

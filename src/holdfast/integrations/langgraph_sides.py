@@ -15,10 +15,10 @@ from holdfast.stores.threads.driven import Driven
 from holdfast.stores.threads.redis_threads import RedisThreads
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
 
     from holdfast.stores.threads import Found, LargeValue, Place, Saved, Threads, Walk, Write
-    from holdfast.stores.threads.reading import SqliteReader
+    from holdfast.stores.threads.sqlite_reader import SqliteReader
 
 T = TypeVar("T")
 
@@ -52,10 +52,16 @@ class SaverSides(Sides["Threads"]):
             return reader.find(thread_id, checkpoint_ns, checkpoint_id)
         return self._read(lambda threads: threads.find(thread_id, checkpoint_ns, checkpoint_id))
 
-    def page(self, walk: Walk) -> list[Found]:
-        """Return the next page of *walk*, from a thread that may wait."""
+    def listed(self, walk: Walk) -> Iterator[Found]:
+        """Yield what is wanted of the next page of *walk*, from a thread that may wait."""
         reader = self._reader()
-        return self._read(walk.read) if reader is None else reader.page(*walk.next_page())
+        if reader is None:
+            yield from walk.taken(self._read(walk.read))
+            return
+        for seen in walk.taken(reader.page(*walk.next_page())):
+            found = reader.filled(seen)
+            if found is not None:
+                yield found
 
     def close(self) -> None:
         """End what sync calls have opened; it opens again when used."""
@@ -69,21 +75,32 @@ class SaverSides(Sides["Threads"]):
     def _read(self, work: Callable[[Threads], Awaitable[T]]) -> T:
         return self.call(work) if self._one else self._reads.call(work, self.call)
 
-    def put(self, saved: Saved, values: Sequence[LargeValue]) -> None:
-        """Store a checkpoint, from a thread that may wait."""
+    def put(self, saved: Saved, values: Sequence[LargeValue]) -> bool:
+        """Store a checkpoint, from a thread that may wait; False as ``Threads.put``."""
         threads = self.blocking()
         if isinstance(threads, SQLThreads):
-            threads.put_blocking(saved, values)
-        else:
-            self.call(lambda threads: threads.put(saved, values))
+            alone = self._alone(threads, lambda here: here.put_alone(saved, values))
+            return alone or threads.put_blocking(saved, values)
+        return self.call(lambda threads: threads.put(saved, values))
 
     def put_writes(self, place: Place, writes: Sequence[Write]) -> None:
         """Store writes, from a thread that may wait."""
         threads = self.blocking()
         if isinstance(threads, SQLThreads):
-            threads.put_writes_blocking(place, writes)
+            if not self._alone(threads, lambda here: here.put_writes_alone(place, writes)):
+                threads.put_writes_blocking(place, writes)
         else:
             self.call(lambda threads: threads.put_writes(place, writes))
+
+    def _alone(self, threads: SQLThreads, work: Callable[[SQLThreads], Awaitable[bool]]) -> bool:
+        """Write on this thread, if nobody else of this saver writes; False if the pipeline is to do it."""
+        if threads.reader is not None or self._one or threads.pipeline.unsettled:
+            return False
+
+        async def written(here: Threads) -> bool:
+            return isinstance(here, SQLThreads) and await work(here)
+
+        return self._reads.call(written, lambda _: False)
 
 
 async def _opened(threads: SQLThreads | RedisThreads, *, reading: bool) -> Threads:

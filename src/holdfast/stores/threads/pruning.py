@@ -23,8 +23,17 @@ class Bone(NamedTuple):
 
 
 def bone(place: Place, parent_id: str | None, metadata: str | bytes, large: Mapping[str, str]) -> Bone:
-    """Return what must be known of a checkpoint, whose metadata is Python's JSON: NaN may be in it."""
-    return Bone(place, parent_id, large, frozenset(json.loads(metadata).get(_DELTAS) or ()))
+    """Return what must be known of a checkpoint."""
+    return Bone(place, parent_id, large, deltas_of(metadata))
+
+
+def deltas_of(metadata: str | bytes) -> frozenset[str]:
+    """Return the channels of which a checkpoint has only the last change; metadata is Python's JSON, NaN and all."""
+    return frozenset(json.loads(metadata).get(_DELTAS) or ()) if _has_deltas(metadata) else frozenset()
+
+
+def _has_deltas(metadata: str | bytes) -> bool:
+    return (_DELTAS if isinstance(metadata, str) else _DELTAS.encode()) in metadata  # type: ignore[operator] # the same kind of text
 
 
 def to_delete(bones: Iterable[Bone]) -> list[Place]:

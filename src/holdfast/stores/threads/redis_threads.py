@@ -13,6 +13,7 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from holdfast.errors import Retryable
+from holdfast.stores.threads.facts import held, orphaned
 from holdfast.stores.threads.pruning import Bone, bone, orphans, to_delete
 from holdfast.stores.threads.records import Found, LargeValue, Place, Saved, Span, Write, in_order
 
@@ -28,6 +29,7 @@ _PUT, _PUT_WRITES, _PAGE, _SKELETON, _DELETE, _DELETE_THREAD, _COPY_THREAD = (
     _LUA / f"{name}.lua" for name in ("put", "put_writes", "page", "skeleton", "delete", "delete_thread", "copy_thread")
 )
 _TRIES = 100
+_VALUE, _PARENT = 1, 2  # what a checkpoint lacks that was not stored
 _value = msgspec.msgpack.Decoder(tuple[str, bytes]).decode
 _write = msgspec.msgpack.Decoder(tuple[str, int, str, str, bytes, str]).decode
 
@@ -53,8 +55,8 @@ class RedisThreads:
         """End the connections."""
         await self._link.close()
 
-    async def put(self, saved: Saved, values: Sequence[LargeValue]) -> None:
-        """Store a checkpoint and the large values that are new in it."""
+    async def put(self, saved: Saved, values: Sequence[LargeValue]) -> bool:
+        """Store a checkpoint and large values of it; False, and nothing is stored, if another one it has is gone."""
         thread, ns, _ = place = _encoded(saved.place)
         keys = [
             *(self._key("checkpoint", place), self._key("ns", (thread, ns)), self._key("thread", (thread,))),
@@ -67,11 +69,15 @@ class RedisThreads:
             for each in values
             for part in (_field(ns, each.channel, each.version), msgspec.msgpack.encode((each.format, each.data)))
         ]
+        parent = (saved.place._replace(checkpoint_id=each[-1]) for each in held(saved, values)[1])
         args = [
             *(self._prefix, _name(saved.place), thread, saved.parent_id or "", run, saved.format, saved.data),
-            *(saved.metadata, large, *new),
+            *(saved.metadata, large, next((self._key("checkpoint", _encoded(each)) for each in parent), ""), *new),
         ]
-        await self._link.run(_PUT, keys, args, again=True)
+        lacks = await self._link.run(_PUT, keys, args, again=True)
+        if lacks == _PARENT:
+            raise orphaned(saved)
+        return bool(lacks != _VALUE)
 
     async def put_writes(self, place: Place, writes: Sequence[Write]) -> None:
         """Store what a task has written on top of a checkpoint."""

@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from holdfast.db.migrations import SCHEMA, Migrator
 from holdfast.db.pipeline import Pipeline
-from holdfast.stores.threads.facts import PutAll, checkpoint_rows, single_checkpoints, single_writes, write_rows
+from holdfast.errors import Retryable, UnknownCommit
+from holdfast.stores.threads.facts import (
+    PutAll,
+    PutHeld,
+    checkpoint_puts,
+    checkpoint_rows,
+    held,
+    orphaned,
+    write_puts,
+    write_rows,
+)
 from holdfast.stores.threads.pruning import Bone, bone, orphans, to_delete
 from holdfast.stores.threads.queries import thread_queries
-from holdfast.stores.threads.reading import SqliteReader, large_of, page_values, together
+from holdfast.stores.threads.reading import large_of, page_values, together
 from holdfast.stores.threads.records import Found, LargeValue, Place, Saved, Span, Write
+from holdfast.stores.threads.sqlite_reader import SqliteReader
+from holdfast.stores.threads.sqlite_writer import SqliteWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from holdfast.db.manager import ConnectionManager
+    from holdfast.db.operation import Kind, Values
     from holdfast.db.session import Row, Transaction
 
 
@@ -29,10 +43,12 @@ class SQLThreads:
         self._manager = manager
         self._schema = schema
         self._queries = thread_queries(manager.dialect, schema)
-        self._checkpoints = PutAll("checkpoint", self._queries["thread_put"], single_checkpoints)
-        self._writes = PutAll("write of a task", self._queries["thread_put_writes"], single_writes)
+        self._checkpoints = checkpoint_puts(self._queries)
+        self._later = PutHeld(self._checkpoints, self._queries["values_hold"], self._queries["checkpoints_hold"])
+        self._writes = write_puts(self._queries)
         self.pipeline = Pipeline(manager)
         self.reader: SqliteReader | None = None
+        self._writer: SqliteWriter | None = None
 
     async def initialize(self) -> None:
         """Connect, bring the tables up to date, and begin to take writes; a second call changes nothing."""
@@ -40,6 +56,8 @@ class SQLThreads:
         await Migrator(self._manager, schema=self._schema).migrate()
         await self.pipeline.open()
         if self.reader is None and self._manager.settings.url.path is not None:
+            await self._manager.execute(self._queries["keep_log"])
+            self._writer = SqliteWriter(self._manager.settings, self._queries)
             self.reader = SqliteReader(self._manager.settings, self._queries)
 
     async def connect(self) -> None:
@@ -51,16 +69,19 @@ class SQLThreads:
         if self.reader is not None:
             self.reader.close()
             self.reader = None
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
         await self.pipeline.close()
         await self._manager.close()
 
-    async def put(self, saved: Saved, values: Sequence[LargeValue]) -> None:
-        """Store a checkpoint and the large values that are new in it."""
-        await self.pipeline.write(self._checkpoints, checkpoint_rows(saved, values))
+    async def put(self, saved: Saved, values: Sequence[LargeValue]) -> bool:
+        """Store a checkpoint and large values of it; False, and nothing is stored, if another one it has is gone."""
+        return await self.pipeline.write(*self._put(saved, values))
 
-    def put_blocking(self, saved: Saved, values: Sequence[LargeValue]) -> None:
+    def put_blocking(self, saved: Saved, values: Sequence[LargeValue]) -> bool:
         """Do as ``put`` from a thread."""
-        self.pipeline.write_blocking(self._checkpoints, checkpoint_rows(saved, values))
+        return self._write_blocking(*self._put(saved, values))
 
     async def put_writes(self, place: Place, writes: Sequence[Write]) -> None:
         """Store what a task has written on top of a checkpoint."""
@@ -68,15 +89,50 @@ class SQLThreads:
 
     def put_writes_blocking(self, place: Place, writes: Sequence[Write]) -> None:
         """Do as ``put_writes`` from a thread."""
-        self.pipeline.write_blocking(self._writes, write_rows(place, writes))
+        self._write_blocking(self._writes, write_rows(place, writes))
+
+    async def put_alone(self, saved: Saved, values: Sequence[LargeValue]) -> bool:
+        """Do as ``put`` past the pipeline, with one statement; False if that is not to be, or in doubt: ``put`` it."""
+        return await self._write_alone(*self._put(saved, values))
+
+    async def put_writes_alone(self, place: Place, writes: Sequence[Write]) -> bool:
+        """Do as ``put_writes`` past the pipeline, with one statement; False as ``put_alone``."""
+        return await self._write_alone(self._writes, write_rows(place, writes))
+
+    async def _write_alone(self, kind: Kind[bool], row: Values) -> bool:
+        call = kind.lone(row) if isinstance(kind, PutAll) else None
+        if call is None:
+            return False
+        try:
+            await self._manager.backend().execute(*call)
+        except (Retryable, UnknownCommit):
+            return False  # what may be there already may be written again
+        return True
+
+    def _put(self, saved: Saved, values: Sequence[LargeValue]) -> tuple[Kind[bool], Values]:
+        rows = checkpoint_rows(saved, values)
+        needs = held(saved, values)
+        return (self._later, (rows, *needs, orphaned(saved))) if any(needs) else (self._checkpoints, rows)
+
+    def _write_blocking(self, kind: Kind[bool], row: Values) -> bool:
+        if self._writer is not None and not self.pipeline.unsettled:
+            for outcome in self._writer.write(kind, row):
+                if isinstance(outcome, Exception):
+                    raise outcome
+                return bool(outcome)
+        return self.pipeline.write_blocking(kind, row)
 
     async def find(self, thread_id: str, checkpoint_ns: str, checkpoint_id: str | None) -> Found | None:
         """Return a checkpoint, by default the newest, or None."""
+        if self.reader is not None:
+            return await asyncio.to_thread(self.reader.find, thread_id, checkpoint_ns, checkpoint_id)
         found = await self.page(Span(thread_id, checkpoint_ns, checkpoint_id), None, 1)
         return found[0] if found else None
 
     async def page(self, span: Span, after: Place | None, most: int) -> list[Found]:
         """Return so many checkpoints of *span*, newest first, that come after *after*."""
+        if self.reader is not None:
+            return await asyncio.to_thread(self.reader.whole_page, span, after, most)
         return together(await self._manager.fetch(self._queries["thread_page"], **page_values(span, after, most)))
 
     async def delete_thread(self, thread_id: str) -> None:
@@ -95,7 +151,8 @@ class SQLThreads:
         async def work(transaction: Transaction) -> None:
             await transaction.execute(copy, source=source, target=target)
 
-        await self._manager.run(work)
+        # All of it at one moment: a checkpoint that is put between two of the statements would come without its values.
+        await self._manager.run(work, isolation="REPEATABLE READ")
 
     async def delete_runs(self, run_ids: Sequence[str]) -> None:
         """Delete the checkpoints that belong to runs, with their writes, and the values nobody has any more."""
@@ -119,12 +176,24 @@ class SQLThreads:
         threads = [(thread_id,) for thread_id in thread_ids]
         if not threads:
             return
-        bones = [_bone(row) for row in await transaction.fetch_batch(self._queries["thread_skeleton"], threads)]
+        bones = await self._bones(transaction, threads)
         gone = choose(bones)
-        if gone:
-            await transaction.execute_batch(self._queries["checkpoints_delete"], gone)
-        if alone := orphans(bones, gone):
-            await transaction.execute_batch(self._queries["values_delete"], alone)
+        alone = orphans(bones, gone)
+        if not gone:
+            return
+        # Whoever puts a checkpoint that needs one of these holds it until that checkpoint is there, and is waited for
+        # here; whoever comes later waits for this transaction, and finds that it is gone.
+        await transaction.fetch_batch(self._queries["values_take"], alone)
+        await transaction.fetch_batch(self._queries["checkpoints_take"], gone)
+        bones = await self._bones(transaction, threads)
+        taken = set(gone)
+        gone = [place for place in choose(bones) if place in taken]
+        alone = sorted(set(alone).intersection(orphans(bones, gone)))
+        await transaction.execute_batch(self._queries["checkpoints_delete"], gone)
+        await transaction.execute_batch(self._queries["values_delete"], alone)
+
+    async def _bones(self, transaction: Transaction, threads: Sequence[tuple[str]]) -> list[Bone]:
+        return [_bone(row) for row in await transaction.fetch_batch(self._queries["thread_skeleton"], threads)]
 
 
 def _place(row: Row) -> Place:
@@ -132,4 +201,4 @@ def _place(row: Row) -> Place:
 
 
 def _bone(row: Row) -> Bone:
-    return bone(_place(row), row["parent_id"], row["metadata"], large_of(row))
+    return bone(_place(row), row["parent_id"], row["metadata"], large_of(row["large"]))

@@ -19,8 +19,12 @@ class Threads(Protocol):
     async def close(self) -> None:
         """End the connections."""
 
-    async def put(self, saved: Saved, values: Sequence[LargeValue]) -> None:
-        """Store a checkpoint and the large values that are new in it."""
+    async def put(self, saved: Saved, values: Sequence[LargeValue]) -> bool:
+        """Store a checkpoint and *values*, its large values that may not be stored yet.
+
+        False, and nothing is stored, if another large value it has was deleted meanwhile: put it with all of them.
+        ``StorageError`` if it is a change on top of a parent that was deleted.
+        """
 
     async def put_writes(self, place: Place, writes: Sequence[Write]) -> None:
         """Store what a task has written on top of a checkpoint."""

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from holdfast.stores.threads.records import Found, Place, Saved, Span
     from holdfast.stores.threads.threads import Threads
 
 _LARGEST = 100
 _GROWTH = 4
+
+
+class HasSaved(Protocol):
+    """A checkpoint, with more or less of what belongs to it."""
+
+    @property
+    def saved(self) -> Saved:
+        """The checkpoint itself."""
+
+
+F = TypeVar("F", bound=HasSaved)
 
 
 class Walk:
@@ -46,7 +57,7 @@ class Walk:
         """Return the next page."""
         return await threads.page(*self.next_page())
 
-    def taken(self, page: list[Found]) -> Iterator[Found]:
+    def taken(self, page: Sequence[F]) -> Iterator[F]:
         """Yield what is wanted of the page that was read."""
         self.more = len(page) == self._size
         if page:

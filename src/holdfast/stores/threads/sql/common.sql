@@ -1,34 +1,5 @@
 -- Checkpoints of conversation threads.
 
--- name: thread_put
--- rows: part int, thread_id text, checkpoint_ns text, name text, other text, run_id text, format text, data bytes
--- rows: metadata text, large text
--- Part 0 is a checkpoint (its id, its parent), part 1 a large value (its channel, its version), which never changes.
-INSERT INTO @holdfast_thread_values (thread_id, checkpoint_ns, channel, version, format, data)
-SELECT r.thread_id, r.checkpoint_ns, r.name, r.other, r.format, r.data FROM {rows} AS r WHERE r.part = 1
-ON CONFLICT DO NOTHING;
-INSERT INTO @holdfast_thread_checkpoints (
-    thread_id, checkpoint_ns, checkpoint_id, parent_id, run_id, format, data, metadata, large
-)
-SELECT r.thread_id, r.checkpoint_ns, r.name, r.other, r.run_id, r.format, r.data, r.metadata, r.large
-FROM {rows} AS r WHERE r.part = 0
-ON CONFLICT (thread_id, checkpoint_ns, checkpoint_id) DO UPDATE
-SET parent_id = excluded.parent_id, run_id = excluded.run_id, format = excluded.format, data = excluded.data,
-    metadata = excluded.metadata, large = excluded.large;
-
--- name: thread_put_writes
--- rows: thread_id text, checkpoint_ns text, checkpoint_id text, task_id text, idx int, channel text, format text
--- rows: data bytes, task_path text
--- What a task has written stays; its errors, interrupts and answers, whose places are negative, are replaced.
-INSERT INTO @holdfast_thread_writes AS w (
-    thread_id, checkpoint_ns, checkpoint_id, task_id, idx, channel, format, data, task_path
-)
-SELECT r.thread_id, r.checkpoint_ns, r.checkpoint_id, r.task_id, r.idx, r.channel, r.format, r.data, r.task_path
-FROM {rows} AS r WHERE true
-ON CONFLICT (thread_id, checkpoint_ns, checkpoint_id, task_id, idx) DO UPDATE
-SET channel = excluded.channel, format = excluded.format, data = excluded.data, task_path = excluded.task_path
-WHERE w.idx < 0;
-
 -- name: thread_page
 -- Checkpoints, newest first (part 0), the large values they have (part 1), and the writes on top of them (part 2): all of
 -- them in one answer, so that a checkpoint costs one round trip.
@@ -67,6 +38,36 @@ FROM page AS p JOIN @holdfast_thread_writes AS w
 SELECT c.thread_id, c.checkpoint_ns, c.checkpoint_id, c.parent_id, c.metadata, c.large
 FROM {rows} AS r JOIN @holdfast_thread_checkpoints AS c ON c.thread_id = r.thread_id;
 
+-- name: values_hold
+-- rows: thread_id text, checkpoint_ns text, channel text, version text
+-- Those that are there. They stay until the end of the transaction: on SQLite because nobody else writes meanwhile.
+SELECT v.thread_id, v.checkpoint_ns, v.channel, v.version
+FROM {rows} AS r JOIN @holdfast_thread_values AS v
+    ON v.thread_id = r.thread_id AND v.checkpoint_ns = r.checkpoint_ns
+    AND v.channel = r.channel AND v.version = r.version {hold_value};
+
+-- name: values_take
+-- rows: thread_id text, checkpoint_ns text, channel text, version text
+-- Wait for whoever holds them; nobody else holds them before the end of the transaction.
+SELECT v.thread_id, v.checkpoint_ns, v.channel, v.version
+FROM {rows} AS r JOIN @holdfast_thread_values AS v
+    ON v.thread_id = r.thread_id AND v.checkpoint_ns = r.checkpoint_ns
+    AND v.channel = r.channel AND v.version = r.version {take_value};
+
+-- name: checkpoints_hold
+-- rows: thread_id text, checkpoint_ns text, checkpoint_id text
+SELECT c.thread_id, c.checkpoint_ns, c.checkpoint_id
+FROM {rows} AS r JOIN @holdfast_thread_checkpoints AS c
+    ON c.thread_id = r.thread_id AND c.checkpoint_ns = r.checkpoint_ns AND c.checkpoint_id = r.checkpoint_id
+    {hold_checkpoint};
+
+-- name: checkpoints_take
+-- rows: thread_id text, checkpoint_ns text, checkpoint_id text
+SELECT c.thread_id, c.checkpoint_ns, c.checkpoint_id
+FROM {rows} AS r JOIN @holdfast_thread_checkpoints AS c
+    ON c.thread_id = r.thread_id AND c.checkpoint_ns = r.checkpoint_ns AND c.checkpoint_id = r.checkpoint_id
+    {take_checkpoint};
+
 -- name: run_checkpoints
 -- rows: run_id text
 SELECT c.thread_id, c.checkpoint_ns, c.checkpoint_id
@@ -88,9 +89,10 @@ DELETE FROM @holdfast_thread_values WHERE (thread_id, checkpoint_ns, channel, ve
 );
 
 -- name: thread_delete
+-- Values first: that waits for checkpoints that are being put and have one of them, and those are then deleted too.
+DELETE FROM @holdfast_thread_values WHERE thread_id = :thread_id;
 DELETE FROM @holdfast_thread_writes WHERE thread_id = :thread_id;
 DELETE FROM @holdfast_thread_checkpoints WHERE thread_id = :thread_id;
-DELETE FROM @holdfast_thread_values WHERE thread_id = :thread_id;
 
 -- name: thread_copy
 -- What the target has already stays as it is.

@@ -1,4 +1,5 @@
 -- name: thread_put
+-- only: postgres, mysql
 -- rows: part int, thread_id text, checkpoint_ns text, name text, other text, run_id text, format text, data bytes
 -- rows: metadata text, large text
 INSERT INTO @holdfast_thread_values (thread_id, checkpoint_ns, channel, version, format, data)
@@ -13,9 +14,24 @@ ON DUPLICATE KEY UPDATE
     parent_id = VALUES(parent_id), run_id = VALUES(run_id), format = VALUES(format), data = VALUES(data),
     metadata = VALUES(metadata), large = VALUES(large);
 
+-- name: checkpoints_put
+-- only: postgres, mysql
+-- rows: part int, thread_id text, checkpoint_ns text, name text, other text, run_id text, format text, data bytes
+-- rows: metadata text, large text
+-- Checkpoints without large values.
+INSERT INTO @holdfast_thread_checkpoints (
+    thread_id, checkpoint_ns, checkpoint_id, parent_id, run_id, format, data, metadata, large
+)
+SELECT r.thread_id, r.checkpoint_ns, r.name, r.other, r.run_id, r.format, r.data, r.metadata, r.large
+FROM {rows} AS r
+ON DUPLICATE KEY UPDATE
+    parent_id = VALUES(parent_id), run_id = VALUES(run_id), format = VALUES(format), data = VALUES(data),
+    metadata = VALUES(metadata), large = VALUES(large);
+
 -- name: thread_put_writes
--- rows: thread_id text, checkpoint_ns text, checkpoint_id text, task_id text, idx int, channel text, format text
--- rows: data bytes, task_path text
+-- only: postgres, mysql
+-- rows: part int, thread_id text, checkpoint_ns text, checkpoint_id text, task_id text, idx int, channel text
+-- rows: format text, data bytes, task_path text
 INSERT INTO @holdfast_thread_writes (
     thread_id, checkpoint_ns, checkpoint_id, task_id, idx, channel, format, data, task_path
 )
@@ -37,6 +53,36 @@ j.version
 CROSS JOIN JSON_TABLE(
     p.large, '$[*]' COLUMNS (channel VARCHAR(128) PATH '$[0]', version VARCHAR(64) PATH '$[1]')
 ) AS j
+
+-- name: values_hold
+-- rows: thread_id text, checkpoint_ns text, channel text, version text
+SELECT v.thread_id, v.checkpoint_ns, v.channel, v.version
+FROM {rows} AS r STRAIGHT_JOIN @holdfast_thread_values AS v FORCE INDEX (PRIMARY)
+    ON v.thread_id = r.thread_id AND v.checkpoint_ns = r.checkpoint_ns
+    AND v.channel = r.channel AND v.version = r.version
+LOCK IN SHARE MODE;
+
+-- name: values_take
+-- rows: thread_id text, checkpoint_ns text, channel text, version text
+SELECT v.thread_id, v.checkpoint_ns, v.channel, v.version
+FROM {rows} AS r STRAIGHT_JOIN @holdfast_thread_values AS v FORCE INDEX (PRIMARY)
+    ON v.thread_id = r.thread_id AND v.checkpoint_ns = r.checkpoint_ns
+    AND v.channel = r.channel AND v.version = r.version
+FOR UPDATE;
+
+-- name: checkpoints_hold
+-- rows: thread_id text, checkpoint_ns text, checkpoint_id text
+SELECT c.thread_id, c.checkpoint_ns, c.checkpoint_id
+FROM {rows} AS r STRAIGHT_JOIN @holdfast_thread_checkpoints AS c FORCE INDEX (PRIMARY)
+    ON c.thread_id = r.thread_id AND c.checkpoint_ns = r.checkpoint_ns AND c.checkpoint_id = r.checkpoint_id
+LOCK IN SHARE MODE;
+
+-- name: checkpoints_take
+-- rows: thread_id text, checkpoint_ns text, checkpoint_id text
+SELECT c.thread_id, c.checkpoint_ns, c.checkpoint_id
+FROM {rows} AS r STRAIGHT_JOIN @holdfast_thread_checkpoints AS c FORCE INDEX (PRIMARY)
+    ON c.thread_id = r.thread_id AND c.checkpoint_ns = r.checkpoint_ns AND c.checkpoint_id = r.checkpoint_id
+FOR UPDATE;
 
 -- name: checkpoints_delete
 -- rows: thread_id text, checkpoint_ns text, checkpoint_id text

@@ -1,11 +1,14 @@
 -- name: thread_put
+-- only: postgres, mysql
 -- rows: part int, thread_id text, checkpoint_ns text, name text, other text, run_id text, format text, data bytes
 -- rows: metadata text, large text
--- One statement, so that a lone checkpoint needs one round trip.
+-- Part 0 is a checkpoint (its id, its parent), part 1 a large value (its channel, its version), which never changes.
+-- One statement, so that a lone checkpoint needs one round trip. A value that is there is touched, which locks it: nobody
+-- deletes it before the checkpoint that has it can be seen.
 WITH larger AS (
     INSERT INTO @holdfast_thread_values (thread_id, checkpoint_ns, channel, version, format, data)
     SELECT r.thread_id, r.checkpoint_ns, r.name, r.other, r.format, r.data FROM {rows} AS r WHERE r.part = 1
-    ON CONFLICT DO NOTHING
+    ON CONFLICT (thread_id, checkpoint_ns, channel, version) DO UPDATE SET version = excluded.version
 )
 INSERT INTO @holdfast_thread_checkpoints (
     thread_id, checkpoint_ns, checkpoint_id, parent_id, run_id, format, data, metadata, large
@@ -16,6 +19,34 @@ ON CONFLICT (thread_id, checkpoint_ns, checkpoint_id) DO UPDATE
 SET parent_id = excluded.parent_id, run_id = excluded.run_id, format = excluded.format, data = excluded.data,
     metadata = excluded.metadata, large = excluded.large;
 
+-- name: checkpoints_put
+-- only: postgres, mysql
+-- rows: part int, thread_id text, checkpoint_ns text, name text, other text, run_id text, format text, data bytes
+-- rows: metadata text, large text
+-- Checkpoints without large values.
+INSERT INTO @holdfast_thread_checkpoints (
+    thread_id, checkpoint_ns, checkpoint_id, parent_id, run_id, format, data, metadata, large
+)
+SELECT r.thread_id, r.checkpoint_ns, r.name, r.other, r.run_id, r.format, r.data, r.metadata, r.large
+FROM {rows} AS r
+ON CONFLICT (thread_id, checkpoint_ns, checkpoint_id) DO UPDATE
+SET parent_id = excluded.parent_id, run_id = excluded.run_id, format = excluded.format, data = excluded.data,
+    metadata = excluded.metadata, large = excluded.large;
+
+-- name: thread_put_writes
+-- only: postgres, mysql
+-- rows: part int, thread_id text, checkpoint_ns text, checkpoint_id text, task_id text, idx int, channel text
+-- rows: format text, data bytes, task_path text
+-- What a task has written stays; its errors, interrupts and answers, whose places are negative, are replaced.
+INSERT INTO @holdfast_thread_writes AS w (
+    thread_id, checkpoint_ns, checkpoint_id, task_id, idx, channel, format, data, task_path
+)
+SELECT r.thread_id, r.checkpoint_ns, r.checkpoint_id, r.task_id, r.idx, r.channel, r.format, r.data, r.task_path
+FROM {rows} AS r WHERE true
+ON CONFLICT (thread_id, checkpoint_ns, checkpoint_id, task_id, idx) DO UPDATE
+SET channel = excluded.channel, format = excluded.format, data = excluded.data, task_path = excluded.task_path
+WHERE w.idx < 0;
+
 -- fragment: large_channel
 j.item ->> 0
 
@@ -24,3 +55,15 @@ j.item ->> 1
 
 -- fragment: large_items
 CROSS JOIN LATERAL json_array_elements(CAST(p.large AS json)) AS j(item)
+
+-- fragment: hold_value
+FOR SHARE OF v
+
+-- fragment: hold_checkpoint
+FOR SHARE OF c
+
+-- fragment: take_value
+FOR UPDATE OF v
+
+-- fragment: take_checkpoint
+FOR UPDATE OF c

@@ -1,0 +1,126 @@
+"""Reading checkpoints from a SQLite file on the thread that asks."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from holdfast.db.sqlite import meaning
+from holdfast.errors import NotInitialized, WrongLoop
+from holdfast.stores.threads.reading import large_of, page_values
+from holdfast.stores.threads.records import Found, LargeValue, Place, Saved, Span, Write, in_order
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.db.queries import Queries
+    from holdfast.db.settings import Settings
+
+_LOOKS = 3
+
+
+class Seen(NamedTuple):
+    """A checkpoint without its large values, and whether there are writes on top of it."""
+
+    saved: Saved
+    has_writes: bool
+
+
+class SqliteReader:
+    """Reads a SQLite file on the thread that asks: no other thread is woken, which would take longer than the reading.
+
+    Threads take turns on one connection, which writes nothing. It sees every commit that was acknowledged before.
+    """
+
+    def __init__(self, settings: Settings, queries: Queries) -> None:
+        self._queries = queries
+        self._value, self._writes = (queries[name].statements[0].text for name in ("thread_value", "thread_written"))
+        self._texts: dict[tuple[str, ...], tuple[str, tuple[str, ...]]] = {}
+        self._turn = threading.Lock()
+        self._pid = os.getpid()
+        self._raw: sqlite3.Connection | None = sqlite3.connect(
+            str(settings.url.path), timeout=settings.busy_timeout, isolation_level=None, check_same_thread=False
+        )
+        for text, arguments in queries["reader_settings"].bind({}):
+            self._raw.execute(text, arguments)
+
+    def close(self) -> None:
+        """End the connection."""
+        with self._turn:
+            raw, self._raw = self._raw, None
+            if raw is not None and os.getpid() == self._pid:
+                raw.close()
+
+    def find(self, thread_id: str, checkpoint_ns: str, checkpoint_id: str | None) -> Found | None:
+        """Return a checkpoint, by default the newest, or None."""
+        values = {"thread_id": thread_id, "checkpoint_ns": checkpoint_ns, "most": 1}
+        if checkpoint_id is not None:
+            values["checkpoint_id"] = checkpoint_id
+        found: Found | None = None
+        for _ in range(_LOOKS):  # again if it was deleted while it was being read
+            seen = self._page(values)
+            if not seen:
+                return None
+            found, whole = self._filled(seen[0])
+            if whole:
+                break
+        return found
+
+    def page(self, span: Span, after: Place | None, most: int) -> list[Seen]:
+        """Return so many checkpoints of *span*, newest first, that come after *after*; ``filled`` brings the rest."""
+        return self._page(page_values(span, after, most))
+
+    def whole_page(self, span: Span, after: Place | None, most: int) -> list[Found]:
+        """Return a page of checkpoints with all that belongs to them."""
+        while True:
+            page = self.page(span, after, most)
+            found = [each for each in map(self.filled, page) if each is not None]
+            if len(found) == len(page):  # a page that lacks what was deleted meanwhile would look like the last one
+                return found
+
+    def filled(self, seen: Seen) -> Found | None:
+        """Return a checkpoint with its large values and writes; None if it was deleted meanwhile."""
+        found, whole = self._filled(seen)
+        return found if whole else self.find(*seen.saved.place)
+
+    def _page(self, values: dict[str, Any]) -> list[Seen]:
+        given = tuple(values)
+        if given not in self._texts:
+            [statement] = self._queries["thread_read"].variant(given).statements
+            self._texts[given] = statement.text, statement.order
+        text, order = self._texts[given]
+        return [_seen(row) for row in self._fetch(text, [values[name] for name in order])]
+
+    def _filled(self, seen: Seen) -> tuple[Found, bool]:
+        """Return a checkpoint with what belongs to it, and whether all of that was there."""
+        saved = seen.saved
+        if not saved.large and not seen.has_writes:
+            return Found(saved, (), ()), True
+        thread_id, checkpoint_ns, _ = place = saved.place
+        values = [
+            LargeValue(channel, version, *row)
+            for channel, version in saved.large.items()
+            for row in self._fetch(self._value, (thread_id, checkpoint_ns, channel, version))
+        ]
+        writes = [Write(*row) for row in self._fetch(self._writes, place)] if seen.has_writes else []
+        whole = len(values) == len(saved.large) and bool(writes) is seen.has_writes
+        return Found(saved, tuple(values), in_order(writes)), whole
+
+    def _fetch(self, text: str, arguments: Sequence[Any]) -> list[Any]:
+        if os.getpid() != self._pid:
+            raise WrongLoop("This object was opened before a fork, and SQLite cannot be used across one: make another.")
+        with self._turn:
+            if self._raw is None:
+                raise NotInitialized("This object was closed by another thread during the call.")
+            try:
+                return self._raw.execute(text, arguments).fetchall()
+            except sqlite3.Error as error:
+                raise meaning(error, text) from error
+
+
+def _seen(row: Sequence[Any]) -> Seen:
+    thread_id, checkpoint_ns, checkpoint_id, parent_id, format_, data, metadata, large, has_writes = row
+    place = Place(thread_id, checkpoint_ns, checkpoint_id)
+    return Seen(Saved(place, parent_id, None, format_, data, metadata, large_of(large)), bool(has_writes))
