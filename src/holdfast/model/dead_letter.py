@@ -104,6 +104,18 @@ class FailedOperationData(Struct, frozen=True, kw_only=True):
         return self.retry_count < self.max_retries
 
 
+class ReplayEnd(Struct, frozen=True, kw_only=True):
+    """How one of several replays has ended: what ``complete_replay`` is told of it. *token* is the replay's."""
+
+    id: str
+    token: str | None
+    success: bool
+    resolution_type: str = ""
+    note: str = ""
+    resolved_by_id: int | None = None
+    error_details: dict[str, Any] | None = None
+
+
 class CompressedStatus(StrEnum):
     """Where a summary stands; it only moves on, and is never deleted."""
 
@@ -167,5 +179,6 @@ __all__ = [
     "DeadLetterStats",
     "FailedOperationData",
     "FailedOperationStatus",
+    "ReplayEnd",
     "ResolutionTrigger",
 ]

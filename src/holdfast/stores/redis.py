@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from typing import Self
 
 _CLUSTER = "+cluster://"
-_PAUSES = (0.05, 0.2, 0.5, 1.0)  # between tries of what may run twice
-_SECONDS = 10.0
+PAUSES = (0.05, 0.2, 0.5, 1.0)  # between tries of what may run twice
+SECONDS = 10.0
 _AT_ONCE = 64  # calls under way; more wait their turn, where the driver would refuse them
 _CLOCK = "local function now_ms() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000){} end\n"
 
@@ -30,6 +30,8 @@ class RedisLink:
     *clock_offset_key* names a key with milliseconds that are added to the server's clock, for tests. Nothing is ever
     sent twice behind the back of the caller: see ``run``.
     """
+
+    blocks = False
 
     def __init__(self, url: str, *, clock_offset_key: str | None = None) -> None:
         self._url = url
@@ -45,9 +47,9 @@ class RedisLink:
             client = _client(self._url)
             try:
                 await client.ping()
-            except _lost() as error:
+            except lost() as error:
                 await client.aclose()
-                raise Unavailable(f"Redis cannot be reached: {_plain(error)}") from error
+                raise Unavailable(f"Redis cannot be reached: {plain(error)}") from error
             self._client = client
 
     async def close(self) -> None:
@@ -83,15 +85,15 @@ class RedisLink:
         if command is None:
             text = self._prelude + await asyncio.to_thread(script.read_text, "utf-8")
             command = self._scripts[script] = client.register_script(text)
-        for pause in (*_PAUSES, None):
+        for pause in (*PAUSES, None):
             try:
                 async with self._turns:
                     return await command(keys=list(keys), args=list(args), client=client)
-            except _lost() as error:
+            except lost() as error:
                 if not again or pause is None:
-                    raise UnknownCommit(f"Redis did not answer, it may have done it: {_plain(error)}") from error
+                    raise UnknownCommit(f"Redis did not answer, it may have done it: {plain(error)}") from error
                 await asyncio.sleep(pause)
-            except _refused() as error:
+            except refused() as error:
                 raise QueryFailed(f"Redis refused the script {script.name}: {error}") from error
         raise AssertionError("unreachable")
 
@@ -106,22 +108,24 @@ def _client(url: str) -> Any:
         raise DriverMissing("Redis needs the extra: pip install 'holdfast[redis]'.") from error
     once = Retry(NoBackoff(), 0)  # the driver would send a script again that may have run
     if _CLUSTER in url:
-        return RedisCluster.from_url(url.replace(_CLUSTER, "://"), socket_timeout=_SECONDS, retry=once)
-    return Redis.from_url(url, socket_timeout=_SECONDS, socket_connect_timeout=_SECONDS, retry=once)
+        return RedisCluster.from_url(url.replace(_CLUSTER, "://"), socket_timeout=SECONDS, retry=once)
+    return Redis.from_url(url, socket_timeout=SECONDS, socket_connect_timeout=SECONDS, retry=once)
 
 
-def _lost() -> tuple[type[BaseException], ...]:
+def lost() -> tuple[type[BaseException], ...]:
+    """Return what the driver raises when no answer came."""
     from redis import exceptions  # noqa: PLC0415 -- an extra
 
     return (exceptions.ConnectionError, exceptions.TimeoutError, OSError)
 
 
-def _refused() -> tuple[type[BaseException], ...]:
+def refused() -> tuple[type[BaseException], ...]:
+    """Return what the driver raises, lost answers among it."""
     from redis import exceptions  # noqa: PLC0415 -- an extra
 
     return (exceptions.RedisError,)
 
 
-def _plain(error: BaseException) -> str:
+def plain(error: BaseException) -> str:
     """Say what happened without the address, which may hold a password."""
     return type(error).__name__

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 Item: TypeAlias = "tuple[str, ...]"  # which store, and which item of it
 
@@ -26,9 +26,13 @@ def hold(item: Item, token: str) -> None:
 
 def hold_all(claimed: Mapping[Item, str]) -> None:
     """Remember that this task or thread holds several items, each under its token."""
-    known = {**{key: value for key, value in _held.get().items() if key not in claimed}, **claimed}
-    for old in list(known)[:-_MOST]:
-        del known[old]
+    held = _held.get()
+    if not claimed.keys().isdisjoint(held):
+        held = {key: value for key, value in held.items() if key not in claimed}
+    known = {**held, **claimed}
+    if len(known) > _MOST:
+        for old in list(known)[:-_MOST]:
+            del known[old]
     _held.set(known)
 
 
@@ -41,6 +45,13 @@ def let_go(item: Item) -> None:
     """Forget the token of *item*; nothing happens if there is none."""
     if item in _held.get():
         _held.set({key: value for key, value in _held.get().items() if key != item})
+
+
+def let_go_all(items: Iterable[Item]) -> None:
+    """Forget the tokens of several items."""
+    gone = set(items)
+    if gone & _held.get().keys():
+        _held.set({key: value for key, value in _held.get().items() if key not in gone})
 
 
 def all_held() -> Mapping[Item, str]:

@@ -110,9 +110,14 @@ class RunLetters:
         *,
         is_open: bool,
         facts: Mapping[str, Any],
+        attempts: Sequence[Mapping[str, Any]] = (),
     ) -> FailedOperationData:
-        """Return the letter of a step that failed for good, with its arguments if *is_open*: no codec hides them."""
+        """Return the letter of a step that failed for good, with its arguments if *is_open*: no codec hides them.
+
+        *attempts* are those of this execution, of which its history tells.
+        """
         kept = self._contents.call(*call) if is_open else _hidden(run_id)
+        history = [{**facts, **_brief(error, kept), "attempts": list(attempts)}]
         return FailedOperationData(
             id=letter_id("step", run_id, identity),
             domain=domain,
@@ -120,7 +125,7 @@ class RunLetters:
             entity_id=f"{run_id}#{identity}",
             workflow_id=run_id,
             request_data=kept,
-            metadata={"way_back": "rewind", **facts, "history": [{**facts, **_brief(error, kept)}]},
+            metadata={"way_back": "rewind", **facts, "history": history},
             next_action_hint=_HINTS["rewind"],
             **self._common(domain, error, kept),
         )

@@ -15,7 +15,7 @@ from holdfast.stores.dead_letters.repository import AsyncFailedOperationReposito
 from holdfast.stores.dead_letters.sql import AsyncSQLFailedOperationRepository, SqlShelf
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from holdfast.db.manager import ConnectionManager
     from holdfast.db.portal import Portal
@@ -82,6 +82,13 @@ class AsyncDeadLetters(DBDeadLetterQueue, AsyncSQLFailedOperationRepository):
         await self.replayer.close()
         await super().close()
 
+    async def due_in(self, domains: Sequence[str]) -> dict[str, float]:
+        """Return in how many seconds the next letter of each domain is due by itself; 0 if it is due now.
+
+        By the database's clock. A domain of which nothing will be due is left out.
+        """
+        return await self._tables.due_in(domains)
+
     async def replay(
         self,
         id: str | None = None,  # noqa: A002 -- the documented word
@@ -116,6 +123,13 @@ class DeadLetters(SyncDeadLetterQueue, BlockingFailedOperations):
     def __init__(self, store: AsyncDeadLetters, portal: Portal) -> None:
         BlockingFailedOperations.__init__(self, store, portal)
         self._store: AsyncDeadLetters = store
+
+    def due_in(self, domains: Sequence[str]) -> dict[str, float]:
+        """Return in how many seconds the next letter of each domain is due by itself; 0 if it is due now.
+
+        By the database's clock. A domain of which nothing will be due is left out.
+        """
+        return self._call(self._store.due_in(domains))
 
     def replay(
         self,

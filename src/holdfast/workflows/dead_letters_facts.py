@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from holdfast import faults
 from holdfast.errors import SerializationError, UnknownCommit
+from holdfast.stores.dead_letters import door
 from holdfast.workflows.dead_letters import is_hidden
 from holdfast.workflows.dead_letters_handlers import DOMAIN
 from holdfast.workflows.facts import FinishRuns
@@ -104,8 +106,10 @@ class StepLetters:
             "generation": run.generation,
             "start_step": operation.position,
         }
+        is_open = self._is_open(args, kwargs)
+        attempts = [_attempt(*each, is_open=is_open) for each in operation.failures]
         letter = self._letters.step(
-            run.id, operation.identity, domain, error, (args, kwargs), is_open=self._is_open(args, kwargs), facts=facts
+            run.id, operation.identity, domain, error, (args, kwargs), is_open=is_open, facts=facts, attempts=attempts
         )
         write = SideWrite(self, (letter,))
         operation.writes += (write,)
@@ -124,6 +128,11 @@ class StepLetters:
     def written(self, rows: Sequence[Values]) -> None:  # noqa: ARG002 -- the interface of side writes
         """Tell whoever replays letters that are due."""
         self._made()
+
+
+def _attempt(number: int, at: float, name: str, message: str, *, is_open: bool) -> dict[str, Any]:
+    when = datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")
+    return {"attempt": number, "at": when, "error": door.text(f"{name}: {message}") if is_open else name}
 
 
 class GivingUp:

@@ -12,6 +12,7 @@ from holdfast.model.dead_letter import (
     DLQCompressedEntry,
     FailedOperationData,
     FailedOperationStatus,
+    ReplayEnd,
     ResolutionTrigger,
 )
 
@@ -22,5 +23,6 @@ __all__ = [
     "DeadLetterStats",
     "FailedOperationData",
     "FailedOperationStatus",
+    "ReplayEnd",
     "ResolutionTrigger",
 ]

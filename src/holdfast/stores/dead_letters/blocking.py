@@ -8,12 +8,13 @@ from holdfast.stores.blocking import Blocking
 from holdfast.stores.dead_letters.interface import FailedOperationRepository
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime, timedelta
     from types import TracebackType
     from typing import Self
 
     from holdfast.db.portal import Portal
-    from holdfast.model.dead_letter import DLQCompressedEntry, FailedOperationData
+    from holdfast.model.dead_letter import DLQCompressedEntry, FailedOperationData, ReplayEnd
     from holdfast.model.workflow import Duration
     from holdfast.stores.dead_letters.page import FailedOperationPage
     from holdfast.stores.dead_letters.repository import AsyncFailedOperationRepository
@@ -168,11 +169,13 @@ class BlockingFailedOperations(Blocking, FailedOperationRepository):
         newest_first: bool = True,
         cursor: str | None = None,
         limit: int = 100,
+        whole: bool = True,
     ) -> FailedOperationPage:
         """Return a page of operations; its ``cursor`` asks for the next one and is None after the last.
 
         Going on with the cursors, an operation that fits all the time is returned exactly once, whatever is written
-        meanwhile. ``ConfigurationError`` for a cursor that is not of this order.
+        meanwhile. If *whole* is false, payloads and data of requests and responses may be left out.
+        ``ConfigurationError`` for a cursor that is not of this order.
         """
         return self._call(
             self._store.find_page(
@@ -182,6 +185,7 @@ class BlockingFailedOperations(Blocking, FailedOperationRepository):
                 newest_first=newest_first,
                 cursor=cursor,
                 limit=limit,
+                whole=whole,
             )
         )
 
@@ -240,6 +244,20 @@ class BlockingFailedOperations(Blocking, FailedOperationRepository):
         """
         return self._call(self._store.try_acquire_for_replay(id, max_retries, force, lease=lease))
 
+    def acquire_many(
+        self,
+        ids: Sequence[str],
+        max_retries: int | None = None,
+        force: bool = False,
+        *,
+        lease: Duration | None = None,
+    ) -> list[FailedOperationData]:
+        """Do as ``try_acquire_for_replay`` for several operations in one step; return those that were taken.
+
+        *max_retries* is a limit for all of them; if it is None, each has its own.
+        """
+        return self._call(self._store.acquire_many(ids, max_retries, force, lease=lease))
+
     def return_replay_attempt(
         self,
         id: str,  # noqa: A002 -- the documented word
@@ -296,6 +314,13 @@ class BlockingFailedOperations(Blocking, FailedOperationRepository):
         return self._call(
             self._store.complete_replay(id, success, resolution_type, note, resolved_by_id, error_details, token=token)
         )
+
+    def complete_many(self, ends: Sequence[ReplayEnd]) -> list[bool]:
+        """Do as ``complete_replay`` for several operations in one step; return of each whether it was ended.
+
+        ``ValueError`` if one operation is named twice.
+        """
+        return self._call(self._store.complete_many(ends))
 
     def release_stale_replaying(self, older_than_minutes: int = 30) -> int:
         return self._call(self._store.release_stale_replaying(older_than_minutes))

@@ -65,10 +65,23 @@ def moment(value: datetime | None, what: str) -> datetime | None:
 
 def json(value: Any, what: str) -> Any:
     """Return what comes back of *value* when it is read again; ``CannotSerialize`` names the part that does not fit."""
+    if type(value) is dict and _is_flat(value):
+        return value.copy()
     try:
         return _format.deserialize(_format.serialize(value))
     except CannotSerialize as error:
         raise CannotSerialize(f"{what}: {error}") from None
+
+
+def _is_flat(value: dict[Any, Any]) -> bool:
+    """Whether a mapping is of words to plain values, as most are: then it comes back as it is."""
+    for name, part in value.items():
+        if type(name) is not str or not name.isascii():
+            return False
+        kind = type(part)
+        if not ((kind is str and part.isascii()) or (kind is int and part in _NUMBERS) or kind is bool or part is None):
+            return False
+    return True
 
 
 def mapping(value: dict[str, Any] | None, what: str) -> dict[str, Any]:

@@ -68,18 +68,20 @@ class Looking(Room):
         newest_first: bool = True,
         cursor: str | None = None,
         limit: int = 100,
+        whole: bool = True,
     ) -> FailedOperationPage:
         """Return a page of operations; its ``cursor`` asks for the next one and is None after the last.
 
         Going on with the cursors, an operation that fits all the time is returned exactly once, whatever is written
-        meanwhile. ``ConfigurationError`` for a cursor that is not of this order.
+        meanwhile. If *whole* is false, payloads and data of requests and responses may be left out.
+        ``ConfigurationError`` for a cursor that is not of this order.
         """
         if door.count(limit, "limit") < 1:
             raise ValueError("A page has at least one entry: its limit is 1 or more.")
         beyond = None if cursor is None else page.read(cursor, newest=newest_first)
         wanted = Wanted(
             status=status, domain=domain, failure_type=failure_type, newest=newest_first, beyond=beyond,
-            limit=limit + 1,
+            limit=limit + 1, whole=whole,
         )  # fmt: skip
         found = await self._shelf.find(wanted)  # one more than wanted tells whether there is another page
         shown = found[:limit]

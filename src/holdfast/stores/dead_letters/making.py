@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from holdfast.model.world import World
 
 
+_PENDING = FailedOperationStatus.PENDING.value
+
+
 class Adds(Protocol):
     """Where a new record goes: a shelf, or one inside of somebody's transaction."""
 
@@ -67,22 +70,22 @@ class Making:
             id=self._world.new_id(),
             domain=door.word(domain, "domain"),
             failure_type=door.word(failure_type, "failure type"),
-            status=FailedOperationStatus.PENDING.value,
+            status=_PENDING,
             entity_type=None if entity_type is None else door.text(entity_type),
             entity_id=None if entity_id is None else door.text(entity_id),
-            entity_refs=door.mapping(entity_refs, "entity_refs"),
-            user_id=door.number(user_id, "user_id"),
-            snapshot_data=door.mapping(snapshot_data, "snapshot_data"),
-            error_code=door.word(error_code, "error code"),
+            entity_refs=door.mapping(entity_refs, "entity_refs") if entity_refs else {},
+            user_id=None if user_id is None else door.number(user_id, "user_id"),
+            snapshot_data=door.mapping(snapshot_data, "snapshot_data") if snapshot_data else {},
+            error_code=door.word(error_code, "error code") if error_code else "",
             error_message=message,
             retry_count=door.count(retry_count, "retry_count"),
             max_retries=door.count(max_retries, "max_retries"),
-            request_data=door.mapping(request_data, "request_data"),
-            response_data=door.mapping(response_data, "response_data"),
-            metadata=door.mapping(metadata, "metadata"),
-            next_action_hint=door.text(next_action_hint),
-            recommended_action=door.text(recommended_action),
-            expires_at=door.moment(expires_at, "expires_at"),
+            request_data=door.mapping(request_data, "request_data") if request_data else {},
+            response_data=door.mapping(response_data, "response_data") if response_data else {},
+            metadata=door.mapping(metadata, "metadata") if metadata else {},
+            next_action_hint=door.text(next_action_hint) if next_action_hint else "",
+            recommended_action=door.text(recommended_action) if recommended_action else "",
+            expires_at=None if expires_at is None else door.moment(expires_at, "expires_at"),
             error=message if error is None else door.text(error),
             workflow_id=None if workflow_id is None else door.word(workflow_id, "workflow_id"),
             payload=None if payload is None else door.json(payload, "payload"),

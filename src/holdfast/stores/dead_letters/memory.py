@@ -37,6 +37,7 @@ class MemoryShelf:
         self._tally: dict[tuple[str, str, str], int] = {}
         self._summaries: dict[str, DLQCompressedEntry] = {}
         self.place = f"memory {id(self)}"
+        self.at_once = True
 
     async def initialize(self) -> None:
         """Nothing is needed."""
@@ -50,20 +51,32 @@ class MemoryShelf:
             due = now if fresh.retry_delay is not None and fresh.status == "pending" else None
             made = replace(fresh, created_at=now, updated_at=now, next_retry_at=due)
             self._put(None, made)
-            return _copy(made)
+        return _copy(made)
 
     async def get(self, id: str) -> FailedOperationData | None:  # noqa: A002 -- the documented word
         with self._lock:
             record = self._records.get(id)
             return None if record is None else _copy(record)
 
-    async def change(self, id: str, decide: Decide) -> FailedOperationData | None:  # noqa: A002
+    async def change(self, id: str, decide: Decide, *, whole: bool = True) -> FailedOperationData | None:  # noqa: A002
         with self._lock:
-            record = self._records.get(id)
-            changed = [] if record is None else self._change([record], decide)
-        return changed[0] if changed else None
+            before = self._records.get(id)
+            after = None if before is None else decide(before, self._now())
+            if before is None or after is None:
+                return None
+            if isinstance(after, Gone):
+                self._put(before, None)
+                return before
+            self._put(before, after)
+        return _copy(after) if whole else after
 
-    async def change_all(self, ids: Sequence[str], decide: Decide) -> list[FailedOperationData]:
+    async def change_all(
+        self,
+        ids: Sequence[str],
+        decide: Decide,
+        *,
+        whole: bool = True,  # noqa: ARG002 -- everything is at hand
+    ) -> list[FailedOperationData]:
         with self._lock:
             return self._change([self._records[id] for id in ids if id in self._records], decide)  # noqa: A001
 
@@ -238,15 +251,22 @@ def _copy(record: FailedOperationData) -> FailedOperationData:
         request_data=_fresh(record.request_data) if record.request_data else {},
         response_data=_fresh(record.response_data) if record.response_data else {},
         metadata=_fresh(record.metadata) if record.metadata else {},
-        payload=_fresh(record.payload),
+        payload=None if record.payload is None else _fresh(record.payload),
     )
 
 
 def _fresh(value: Any) -> Any:
     kind = type(value)
     if kind is dict:
-        return {name: _fresh(part) for name, part in value.items()}
+        fresh = value.copy()
+        for name, part in value.items():
+            if type(part) in _NESTED:
+                fresh[name] = _fresh(part)
+        return fresh
     return [_fresh(part) for part in value] if kind is list else value
+
+
+_NESTED = frozenset({dict, list})
 
 
 def added(known: DLQCompressedEntry, more: DLQCompressedEntry) -> DLQCompressedEntry:

@@ -6,10 +6,8 @@ the same when it is run again under the same key, so that a lost reply costs a s
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -18,18 +16,18 @@ from holdfast.core.dead_letters import summary_may_become
 from holdfast.model.dead_letter import IN_FLIGHT, CompressedStatus, DLQCompressedEntry, FailedOperationData
 from holdfast.model.world import RealWorld, World
 from holdfast.stores.dead_letters import redis_records as records
+from holdfast.stores.dead_letters.remembered import Remembered
 from holdfast.stores.dead_letters.repository import DEFAULT_LEASE, AsyncFailedOperationRepository
+from holdfast.stores.dead_letters.room import to_the_end
 from holdfast.stores.dead_letters.shelf import Gone, Wanted
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from holdfast.model.workflow import Duration
     from holdfast.stores.dead_letters.shelf import Decide, Summarise, Tally
     from holdfast.stores.redis import RedisLink
-
-T = TypeVar("T")
 
 _LUA = Path(__file__).with_name("lua")
 _CHUNK = 200
@@ -44,6 +42,8 @@ class RedisShelf:
         self._base = f"{{{prefix}}}:"
         self._world = world or RealWorld()
         self.place = f"redis {prefix}"
+        self.at_once = link.blocks
+        self._remembered = Remembered()
 
     async def initialize(self) -> None:
         """Reach the server; a second call changes nothing."""
@@ -54,7 +54,11 @@ class RedisShelf:
 
     async def add(self, fresh: FailedOperationData) -> FailedOperationData:
         key = self._world.new_id()
-        _, now = await self._write(key, [records.addition(fresh, key)], whole=True)
+        faults.point("dead_letters.before_commit")
+        addition = records.addition(fresh, key)
+        now = records.moment(await self._run("add", *addition))
+        faults.point("dead_letters.changed")
+        self._remembered.note(fresh.id, addition[records.ADDED], now, key, now)
         due = now if fresh.retry_delay is not None and fresh.status == "pending" else None
         return replace(fresh, created_at=now, updated_at=now, next_retry_at=due)
 
@@ -64,17 +68,42 @@ class RedisShelf:
         _, found, _ = records.read(await self._run("read", id))
         return found[0] if found else None
 
-    async def change(self, id: str, decide: Decide) -> FailedOperationData | None:  # noqa: A002
-        changed = await _to_the_end(self.change_all([id], decide))
+    async def change(
+        self,
+        id: str,  # noqa: A002
+        decide: Decide,
+        *,
+        whole: bool = True,  # noqa: ARG002 -- a record is one value
+    ) -> FailedOperationData | None:
+        changing = self._changed(id, decide)
+        changed = await (changing if self.at_once else to_the_end(changing))
         return changed[0] if changed else None
 
-    async def change_all(self, ids: Sequence[str], decide: Decide) -> list[FailedOperationData]:
+    async def _changed(self, id: str, decide: Decide) -> list[FailedOperationData]:  # noqa: A002
+        """Change a record without reading it first, if it was last written here, lately; read it if that is over."""
+        known = self._remembered.get(id)
+        if known is not None:
+            before, now = known.record(), known.now()
+            after = decide(before, now)
+            if after is not None and not isinstance(after, Gone):
+                written = await self._put([(before, after)], whole=True, now=now, known_by=known.key)
+                if all(written):
+                    return [after]
+        return await self.change_all([id], decide)
+
+    async def change_all(
+        self,
+        ids: Sequence[str],
+        decide: Decide,
+        *,
+        whole: bool = True,  # noqa: ARG002 -- a record is one value
+    ) -> list[FailedOperationData]:
         wanted = [id for id in ids if _may_be_there(id)]  # noqa: A001
         while True:
             now, found, _ = records.read(await self._run("read", *wanted))
             decided = [(before, decide(before, now)) for before in found]
             changes = [(before, after) for before, after in decided if after is not None]
-            if not changes or all(await self._put(changes, whole=True)):
+            if not changes or all(await self._put(changes, whole=True, now=now)):
                 return [before if isinstance(after, Gone) else after for before, after in changes]
 
     async def sweep(
@@ -85,7 +114,8 @@ class RedisShelf:
             decided = [(before, decide(before, now)) for before in found]
             changes = [(before, after) for before, after in decided if after is not None]
             summaries = [] if summarise is None or not changes else summarise([before for before, _ in changes], now)
-            written = await self._put(changes, summaries, whole=summarise is not None) if changes else []
+            whole = summarise is not None
+            written = await self._put(changes, summaries, whole=whole, now=now) if changes else []
             if any(written) or not changes:
                 return [
                     before if isinstance(after, Gone) else after
@@ -136,13 +166,20 @@ class RedisShelf:
         return await self._link.run(_LUA / f"{script}.lua", [self._base], args, again=True)
 
     async def _write(
-        self, key: str, writes: Sequence[Sequence[Any]], summaries: Sequence[Sequence[Any]] = (), *, whole: bool
+        self,
+        key: str,
+        writes: Sequence[Sequence[Any]],
+        summaries: Sequence[Sequence[Any]] = (),
+        *,
+        whole: bool,
+        near: datetime | None = None,
     ) -> tuple[list[bool], datetime]:
-        """Return which of the records were written, and the server's time."""
+        """Return which of the records were written, and the server's time. *near* is what is taken for that time."""
         flat = [part for each in writes for part in each]
         summed = [part for each in summaries for part in each]
         faults.point("dead_letters.before_commit")
-        reply = await self._run("write", key, int(whole), len(writes), *flat, len(summaries), *summed)
+        time = "" if near is None else int(records.score(near)) // 1000
+        reply = await self._run("write", key, int(whole), time, len(writes), *flat, len(summaries), *summed)
         faults.point("dead_letters.changed")
         verdicts, now = reply.decode().split(" ")
         return [verdict == "1" for verdict in verdicts], records.moment(int(now) * 1000)
@@ -153,11 +190,21 @@ class RedisShelf:
         summaries: Sequence[DLQCompressedEntry] = (),
         *,
         whole: bool,
+        now: datetime,
+        known_by: str | None = None,
     ) -> list[bool]:
+        """Write what was decided at *now*; *known_by* names the change that the only record stands on, if not read."""
         key = self._world.new_id()
-        writes = [records.change(before, None if isinstance(after, Gone) else after, key) for before, after in changes]
+        writes = [
+            records.change(before, None if isinstance(after, Gone) else after, key, known_by)
+            for before, after in changes
+        ]
         summed = [records.summary_arguments(entry, entry.last_seen) for entry in summaries]
-        return (await self._write(key, writes, summed, whole=whole))[0]
+        written, at = await self._write(key, writes, summed, whole=whole, near=now if known_by else None)
+        for (before, _), write, done in zip(changes, writes, written, strict=True):
+            if done and before.created_at is not None:
+                self._remembered.note(before.id, write[records.WRITTEN], before.created_at, key, at)
+        return written
 
     async def _found(self, wanted: Wanted) -> tuple[datetime, list[FailedOperationData]]:
         """Walk an index, some records at a time, until enough of them fit; return the server's time and the records."""
@@ -174,15 +221,6 @@ class RedisShelf:
             passed += some
             if len(replies) <= 4 * some - 3 or len(found) >= wanted.limit + skipped:
                 return now, found[skipped : skipped + wanted.limit]
-
-
-async def _to_the_end(work: Coroutine[Any, Any, T]) -> T:
-    """Wait for *work* until it is done, even if this task is cancelled meanwhile: it may have been carried out."""
-    task = asyncio.ensure_future(work)
-    while not task.done():
-        with suppress(asyncio.CancelledError):
-            await asyncio.shield(task)
-    return task.result()
 
 
 def _is_exact(wanted: Wanted) -> bool:

@@ -13,6 +13,9 @@ from holdfast.model.dead_letter import DLQCompressedEntry, FailedOperationData
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+ADDED, WRITTEN = 3, 4
+"""Where the JSON of a record stands among the arguments of an addition, and of a change."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _encode = msgspec.json.Encoder().encode
@@ -37,14 +40,15 @@ def read(replies: Sequence[bytes]) -> tuple[datetime, list[FailedOperationData],
     for at in range(1, len(replies), 4):
         body, made, key = replies[at + 1 : at + 4]
         if body:  # an index is never ahead of its records; this is for one that somebody has deleted by hand
-            record = _seen(_record(body), moment(made))
+            record = seen(body, moment(made))
             records.append(record)
             keys[record.id] = key.decode()
     return now, records, keys
 
 
-def _seen(record: FailedOperationData, made: datetime) -> FailedOperationData:
-    """Return a record with the times the server gave it when it was made."""
+def seen(body: bytes, made: datetime) -> FailedOperationData:
+    """Return the record in its JSON, with the times the server gave it when it was made."""
+    record = _record(body)
     if record.version > 1:
         return replace(record, created_at=made)
     due = made if record.retry_delay is not None and record.status == "pending" else None
@@ -96,14 +100,19 @@ def group(record: FailedOperationData) -> str:
 
 
 def addition(record: FailedOperationData, key: str) -> list[Any]:
-    """Return the arguments of ``write.lua`` for a new record."""
+    """Return the arguments of ``add.lua`` for a new record."""
     due = "now" if record.retry_delay is not None and record.status == "pending" else None
     joins = [part for each in indexes(record, "now", due) for part in each]
-    return [record.id, 0, record.version, key, body(record), 0, len(joins) // 2, *joins, 1, group(record), 1]
+    return [record.id, record.version, key, body(record), group(record), *joins]
 
 
-def change(before: FailedOperationData, after: FailedOperationData | None, key: str) -> list[Any]:
-    """Return the arguments of ``write.lua`` for a record that is changed, or with None deleted."""
+def change(
+    before: FailedOperationData, after: FailedOperationData | None, key: str, known_by: str | None = None
+) -> list[Any]:
+    """Return the arguments of ``write.lua`` for a record that is changed, or with None deleted.
+
+    *known_by* are the keys of the change that made *before*, if it was not just read.
+    """
     old = places(before)
     new = {} if after is None else places(after)
     leaves = [name for name in old if name not in new]
@@ -113,8 +122,9 @@ def change(before: FailedOperationData, after: FailedOperationData | None, key: 
         counts += [group(after), 1]
     written = b"" if after is None else body(after)
     version = 0 if after is None else after.version
+    read = str(before.version) if known_by is None else f"{before.version} {known_by}"
     return [
-        before.id, before.version, version, key, written, len(leaves), *leaves, len(joins) // 2, *joins,
+        before.id, read, version, key, written, len(leaves), *leaves, len(joins) // 2, *joins,
         len(counts) // 2, *counts,
     ]  # fmt: skip
 
@@ -171,12 +181,15 @@ def summary(id: bytes, fields: Sequence[bytes]) -> DLQCompressedEntry:  # noqa: 
 
 
 __all__ = [
+    "ADDED",
+    "WRITTEN",
     "addition",
     "change",
     "moment",
     "pair",
     "read",
     "score",
+    "seen",
     "summary",
     "summary_arguments",
     "summary_fields",

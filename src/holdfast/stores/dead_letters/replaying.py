@@ -15,6 +15,7 @@ from holdfast.core.dead_letters import (
     transition,
     was_completed,
 )
+from holdfast.model.dead_letter import ReplayEnd
 from holdfast.model.workflow import seconds
 from holdfast.stores import tokens
 from holdfast.stores.dead_letters import door
@@ -22,6 +23,7 @@ from holdfast.stores.dead_letters.room import AT_ONCE, Room, happening
 from holdfast.stores.dead_letters.shelf import Wanted
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
     from holdfast.model.dead_letter import FailedOperationData
@@ -59,6 +61,32 @@ class Replaying(Room):
         taken = changed or (mine[0] if mine else None)
         if taken is not None:
             tokens.hold(self._item(id), event.token)
+        return taken
+
+    async def acquire_many(
+        self,
+        ids: Sequence[str],
+        max_retries: int | None = None,
+        force: bool = False,
+        *,
+        lease: Duration | None = None,
+    ) -> list[FailedOperationData]:
+        """Do as ``try_acquire_for_replay`` for several operations in one step; return those that were taken.
+
+        *max_retries* is a limit for all of them; if it is None, each has its own.
+        """
+        held_for = self._lease_of(lease)
+        given = {id: self._world.new_id() for id in ids}  # noqa: A001 -- the documented word
+
+        def decide(record: FailedOperationData, now: datetime) -> FailedOperationData | None:
+            limit = record.max_retries if max_retries is None else max_retries
+            return transition(record, Acquire(given[record.id], limit, held_for, force), now)
+
+        def undo(record: FailedOperationData, now: datetime) -> FailedOperationData | None:
+            return transition(record, GiveBack(given[record.id]), now)
+
+        taken = await self._change_all(list(given), decide, undo)
+        tokens.hold_all({self._item(record.id): given[record.id] for record in taken})
         return taken
 
     async def return_replay_attempt(
@@ -134,15 +162,12 @@ class Replaying(Room):
         may be ended by anyone. *note* is the resolution's, or the error's message; *error_details* go into
         ``metadata``. What is empty or None keeps its value.
         """
-        event = Complete(
-            success=success,
-            token=tokens.held(self._item(id), token),
-            resolution_type=door.text(resolution_type),
-            note=door.text(note),
-            resolved_by_id=door.number(resolved_by_id, "resolved_by_id"),
-            error_details=door.mapping(error_details, "error_details"),
-            draw=self._world.random.random(),
-        )
+        event = self._ending(
+            ReplayEnd(
+                id=id, token=token, success=success, resolution_type=resolution_type, note=note,
+                resolved_by_id=resolved_by_id, error_details=error_details,
+            )
+        )  # fmt: skip
         done = False
 
         def decide(record: FailedOperationData, now: datetime) -> FailedOperationData | None:
@@ -150,10 +175,43 @@ class Replaying(Room):
             done = was_completed(record, event)
             return None if done else transition(record, event, now)
 
-        changed = await self._change(id, decide)
+        changed = await self._change(id, decide, whole=False)
         if token is None:
             tokens.let_go(self._item(id))
+        if changed is None and done:  # it had ended, as far as was known; it may have been deleted since
+            done = await self._shelf.get(id) is not None
         return done or changed is not None
+
+    async def complete_many(self, ends: Sequence[ReplayEnd]) -> list[bool]:
+        """Do as ``complete_replay`` for several operations in one step; return of each whether it was ended.
+
+        ``ValueError`` if one operation is named twice.
+        """
+        events = {end.id: self._ending(end) for end in ends}
+        if len(events) < len(ends):
+            raise ValueError("One operation is named twice among the replays that have ended: a step ends each once.")
+        done: dict[str, bool] = {}
+
+        def decide(record: FailedOperationData, now: datetime) -> FailedOperationData | None:
+            event = events[record.id]
+            changed = None if was_completed(record, event) else transition(record, event, now)
+            done[record.id] = changed is not None or was_completed(record, event)
+            return changed
+
+        await self._change_all(list(events), decide, whole=False)
+        tokens.let_go_all(self._item(end.id) for end in ends if end.token is None)
+        return [done.get(end.id, False) for end in ends]
+
+    def _ending(self, end: ReplayEnd) -> Complete:
+        return Complete(
+            success=end.success,
+            token=tokens.held(self._item(end.id), end.token),
+            resolution_type=door.text(end.resolution_type),
+            note=door.text(end.note),
+            resolved_by_id=door.number(end.resolved_by_id, "resolved_by_id"),
+            error_details=door.mapping(end.error_details, "error_details"),
+            draw=self._world.random.random(),
+        )
 
     async def release_stale_replaying(self, older_than_minutes: int = 30) -> int:
         """Make operations pending again whose holder was last heard of longer ago than that; return how many."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.core.dead_letters import Event, transition
 from holdfast.model.world import RealWorld, World
 from holdfast.stores.dead_letters.making import Making
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine, Sequence
     from datetime import datetime
     from types import TracebackType
     from typing import Self
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
     from holdfast.stores import tokens
     from holdfast.stores.dead_letters.shelf import Decide, Shelf, Wanted
 
+T = TypeVar("T")
+_running = asyncio._get_running_loop  # noqa: SLF001 -- asks without raising, which would take longer than the call
+
 AT_ONCE = 500
 """How many records one step of a long change takes."""
 
@@ -25,12 +30,13 @@ ALL = 2**31 - 1
 
 
 class Room(Making):
-    """A shelf, and how its records are changed."""
+    """A shelf, and how its records are changed. *at_once* says that nothing here ever waits for the loop."""
 
     def __init__(self, shelf: Shelf, *, lease: float, world: World | None = None) -> None:
         super().__init__(shelf, world or RealWorld())
         self._shelf = shelf
         self._lease = lease
+        self.at_once: bool = getattr(shelf, "at_once", False)
 
     async def initialize(self) -> None:
         """Make the storage ready; a second call changes nothing."""
@@ -52,22 +58,42 @@ class Room(Making):
     def _item(self, id: str) -> tokens.Item:  # noqa: A002 -- the documented word
         return ("dead letter", self._shelf.place, id)
 
-    async def _change(self, id: str, decide: Decide, undo: Event | None = None) -> FailedOperationData | None:  # noqa: A002
-        """Change one record; None if there is none, or it is left as it is.
+    async def _change(
+        self,
+        id: str,  # noqa: A002 -- the documented word
+        decide: Decide,
+        undo: Event | None = None,
+        *,
+        whole: bool = True,
+    ) -> FailedOperationData | None:
+        """Change one record; None if there is none, or it is left as it is. *whole* is as in ``Wanted``.
 
         If this task was cancelled meanwhile, *undo* happens to it, if it is given, and then the cancellation goes on.
         """
         before = _cancellings()
-        changed = await self._shelf.change(id, decide)
+        changed = await self._shelf.change(id, decide, whole=whole)
         if _cancellings() > before:
             if undo is not None:
-                await self._shelf.change(id, happening(undo))
+                await self._shelf.change(id, happening(undo), whole=False)
+            raise asyncio.CancelledError
+        return changed
+
+    async def _change_all(
+        self, ids: Sequence[str], decide: Decide, undo: Decide | None = None, *, whole: bool = True
+    ) -> list[FailedOperationData]:
+        """Change several records in one step, to the end; *undo* is as for ``_change``."""
+        before = _cancellings()
+        changing = self._shelf.change_all(ids, decide, whole=whole)
+        changed = await (changing if self.at_once else to_the_end(changing))
+        if _cancellings() > before:
+            if undo is not None and changed:
+                await to_the_end(self._shelf.change_all([record.id for record in changed], undo, whole=False))
             raise asyncio.CancelledError
         return changed
 
     async def _happen(self, id: str, event: Event) -> FailedOperationData | None:  # noqa: A002
-        """Let *event* happen to one record; None if there is none, or it is refused."""
-        return await self._change(id, happening(event))
+        """Let *event* happen to one record; None if there is none, or it is refused. It may come without contents."""
+        return await self._change(id, happening(event), whole=False)
 
     async def _sweep(self, wanted: Wanted, decide: Decide) -> int:
         """Change everything that is wanted, some at a time; return how many that were."""
@@ -86,13 +112,19 @@ def happening(event: Event) -> Decide:
     return decide
 
 
+async def to_the_end(work: Coroutine[Any, Any, T]) -> T:
+    """Wait for *work* until it is done, even if this task is cancelled meanwhile: it may have been carried out."""
+    task = asyncio.ensure_future(work)
+    while not task.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.shield(task)
+    return task.result()
+
+
 def _cancellings() -> int:
     """Return how often the running task has been cancelled; a store in memory is also driven without any."""
-    try:
-        task = asyncio.current_task()
-    except RuntimeError:
-        return 0
+    task = None if _running() is None else asyncio.current_task()
     return 0 if task is None else task.cancelling()
 
 
-__all__ = ["ALL", "AT_ONCE", "Room", "happening"]
+__all__ = ["ALL", "AT_ONCE", "Room", "happening", "to_the_end"]

@@ -85,15 +85,19 @@ class Shelf(Protocol):
     async def get(self, id: str) -> FailedOperationData | None:  # noqa: A002 -- the documented word
         """Return the record, or None."""
 
-    async def change(self, id: str, decide: Decide) -> FailedOperationData | None:  # noqa: A002
+    async def change(self, id: str, decide: Decide, *, whole: bool = True) -> FailedOperationData | None:  # noqa: A002
         """Read, decide, write if the version is still the one that was read; from the start if it is not.
 
         Return what was written, or what was deleted; None if there is no such record or it was left as it is. Once
         begun it is carried out and told, even if the task is cancelled meanwhile: ``Task.cancelling()`` says so.
+        *whole* is as in ``Wanted``.
         """
 
-    async def change_all(self, ids: Sequence[str], decide: Decide) -> list[FailedOperationData]:
-        """Do as ``change`` for several records, all in one step; an error of *decide* leaves them all as they are."""
+    async def change_all(self, ids: Sequence[str], decide: Decide, *, whole: bool = True) -> list[FailedOperationData]:
+        """Do as ``change`` for several records, all in one step; an error of *decide* leaves them all as they are.
+
+        A cancelled task may not learn whether it was done. *whole* is as in ``Wanted``.
+        """
 
     async def sweep(
         self, wanted: Wanted, decide: Decide, summarise: Summarise | None = None

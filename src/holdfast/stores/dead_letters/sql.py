@@ -94,15 +94,21 @@ class SqlShelf:
         row = await self._manager.fetchone(self._queries["dlq_get"], id=id)
         return None if row is None else rows.record(row)
 
-    async def change(self, id: str, decide: Decide) -> FailedOperationData | None:  # noqa: A002
+    async def change(
+        self,
+        id: str,  # noqa: A002
+        decide: Decide,
+        *,
+        whole: bool = True,  # noqa: ARG002 -- those of one commit are read together
+    ) -> FailedOperationData | None:
         if not _may_be_there(id):
             return None
         outcome = await self._commits.write(self._changes, (id, decide, self._world.new_id()), to_the_end=True)
         return outcome or None
 
-    async def change_all(self, ids: Sequence[str], decide: Decide) -> list[FailedOperationData]:
+    async def change_all(self, ids: Sequence[str], decide: Decide, *, whole: bool = True) -> list[FailedOperationData]:
         keys = [(id,) for id in ids if _may_be_there(id)]  # noqa: A001
-        read, planned = self._queries["dlq_read"], "dlq_planned" in self._queries.sources
+        read, planned = self._queries["dlq_read" if whole else "dlq_read_brief"], "dlq_planned" in self._queries.sources
 
         async def found(transaction: Transaction) -> list[Row]:
             if planned:
@@ -144,6 +150,22 @@ class SqlShelf:
         values = {name: value for name, value in _values(wanted).items() if name not in unwanted}
         row = await self._manager.fetchone(self._queries["dlq_number"], **values)
         return 0 if row is None else int(row["number"])
+
+    async def due_in(self, domains: Sequence[str]) -> dict[str, float]:
+        """Return in how many seconds the next record of each domain is due, by the database's clock; 0 if it is.
+
+        A domain of which nothing is due by itself is left out.
+        """
+        query, keys = self._queries["dlq_next_due"], [(domain,) for domain in domains]
+
+        async def work(transaction: Transaction) -> list[Row]:
+            return await transaction.fetch_batch(query, keys)
+
+        return {
+            row["domain"]: max(0.0, (rows.moment(row["due"]) - rows.moment(row["now_iso"])).total_seconds())
+            for row in await self._manager.run(work)
+            if row["due"] is not None
+        }
 
     async def tally(self) -> Tally:
         counted = await self._manager.fetch(self._queries["dlq_tally"])
@@ -282,7 +304,7 @@ def _values(wanted: Wanted) -> dict[str, Any]:
 def _index(wanted: Wanted) -> str:
     """Return the switch of the index that leads to what is wanted."""
     if wanted.due:
-        return "by_next_retry"
+        return "by_next_retry" if wanted.domain is None else "by_domain_next_retry"
     if wanted.expires_before is not None:
         return "by_expires"
     if wanted.resolved_for is not None:

@@ -12,6 +12,7 @@ from holdfast.stores.dead_letters.memory import AsyncInMemoryFailedOperationRepo
 from holdfast.stores.dead_letters.redis import AsyncRedisDLQRepository
 from holdfast.stores.dead_letters.sql import AsyncSQLFailedOperationRepository
 from holdfast.stores.redis import RedisLink
+from holdfast.stores.redis_blocking import BlockingRedisLink
 
 if TYPE_CHECKING:
     import os
@@ -31,14 +32,18 @@ class InMemoryFailedOperationRepository(BlockingFailedOperations):
         super().__init__(store or AsyncInMemoryFailedOperationRepository(), portal or Portal())
 
     def _call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do *work* here and now: it waits for nothing, so it needs no loop."""
-        try:
-            work.send(None)
-        except StopIteration as done:
-            result: T = done.value
-            return result
-        work.close()
-        raise MisuseError("A repository in memory tried to wait.")
+        return _done(work)
+
+
+def _done(work: Coroutine[Any, Any, T]) -> T:
+    """Do *work* here and now: it waits for no loop, so it needs none."""
+    try:
+        work.send(None)
+    except StopIteration as done:
+        result: T = done.value
+        return result
+    work.close()
+    raise MisuseError("A repository that never waits tried to.")
 
 
 class _Standing(BlockingFailedOperations):
@@ -52,25 +57,32 @@ class _Standing(BlockingFailedOperations):
     ) -> None:
         super().__init__(store, portal or Portal("holdfast-dead-letters"))
         self._base = base
-        self._is_ours = portal is None
+        self._is_ours = portal is None and not store.at_once
+        self._is_open = False
+        self._at_once = store.at_once
 
     def initialize(self) -> None:
         """Open the storage and make it ready; a second call changes nothing."""
         if self._is_ours:
             self._portal.start()
+        self._is_open = True
         if self._base is not None:
             self._call(self._base.initialize())
         super().initialize()
 
     def close(self) -> None:
         """Finish what is being written, and close what was opened here; a second call changes nothing."""
-        if not self._portal.is_running:
+        if not self._is_open or not (self._at_once or self._portal.is_running):
             return
+        self._is_open = False
         super().close()
         if self._base is not None:
             self._call(self._base.close())
         if self._is_ours:
             self._portal.stop()
+
+    def _call(self, work: Coroutine[Any, Any, T]) -> T:
+        return _done(work) if self._at_once else super()._call(work)
 
 
 class SQLFailedOperationRepository(_Standing):
@@ -104,7 +116,7 @@ class RedisDLQRepository(_Standing):
         if isinstance(source, AsyncRedisDLQRepository):
             super().__init__(source, None, portal)
         else:
-            link = RedisLink(source)
+            link = RedisLink(source) if "+cluster://" in source else BlockingRedisLink(source)
             super().__init__(AsyncRedisDLQRepository(link, **options), link, portal)
 
 

@@ -86,6 +86,12 @@ class DeadLetterRecords:
             record.request_data["list"].append(3)
             again = await letters.get_by_id(record.id)
             assert (again.request_data, again.metadata) == ({"list": [1]}, {})
+            taken = await letters.try_acquire_for_replay(record.id, 1)
+            taken.request_data["list"].append(4)
+            taken.metadata["newer"] = 1
+            assert await letters.complete_replay(record.id, False)
+            again = await letters.get_by_id(record.id)
+            assert (again.request_data, again.metadata) == ({"list": [1]}, {})
 
         play(store_venue, scene)
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
+from holdfast.stores import ReplayEnd
 from holdfast.testing.contract.store_dead_letters_stage import ALL_STATUSES, made, open_letters, play
 
 if TYPE_CHECKING:
@@ -30,6 +33,33 @@ class DeadLetterReplays:
             record = await letters.create("d", "t", retry_count=3, max_retries=2)
             assert await letters.try_acquire_for_replay(record.id, 3) is None
             assert (await letters.try_acquire_for_replay(record.id, 4)).retry_count == 4
+
+        play(store_venue, scene)
+
+    def test_many_are_taken_and_ended_in_one_step(self, store_venue: StoreVenue) -> None:
+        async def scene(letters: Any, _: Ground) -> None:
+            one, two, spent, held = [await letters.create("d", "t", retry_count=n) for n in (0, 1, 2, 0)]
+            await letters.try_acquire_for_replay(held.id, 1)
+            wanted = [one.id, two.id, spent.id, held.id, "nobody", one.id]
+            taken = {each.id: each for each in await letters.acquire_many(wanted)}
+            assert {entry: each.retry_count for entry, each in taken.items()} == {one.id: 1, two.id: 2}
+            assert await letters.get_by_id(one.id) == taken[one.id]
+            assert [each.id for each in await letters.acquire_many([spent.id], 9)] == [spent.id]
+            ends = [
+                ReplayEnd(id=one.id, token=taken[one.id].replay_token, success=True, resolution_type="manual_replay"),
+                ReplayEnd(id=two.id, token=None, success=False, note="again", error_details={"code": 500}),
+                ReplayEnd(id=held.id, token="wrong", success=True),  # noqa: S106 -- that is the point
+                ReplayEnd(id="nobody", token=None, success=True),
+            ]
+            assert await letters.complete_many(ends) == [True, True, False, False]
+            assert await letters.complete_many(ends[:1]) == [True]  # this very replay has ended so
+            first, second = await letters.get_by_id(one.id), await letters.get_by_id(two.id)
+            assert (first.status, first.resolution_type) == ("resolved", "manual_replay")
+            assert (second.status, second.error_message) == ("requires_review", "again")
+            assert second.metadata == {"code": 500}
+            with pytest.raises(ValueError, match="twice"):
+                await letters.complete_many([ends[0], ends[0]])
+            assert await letters.acquire_many([]) == await letters.complete_many([]) == []
 
         play(store_venue, scene)
 

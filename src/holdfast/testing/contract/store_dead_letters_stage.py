@@ -14,10 +14,13 @@ from holdfast.stores import (
     SQLFailedOperationRepository,
     SyncDeadLetterQueue,
 )
+from holdfast.stores.redis_blocking import BlockingRedisLink
+from holdfast.testing.colours import Colour
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
+    from holdfast.stores.redis import RedisLink
     from holdfast.testing.contract.store_ground import Ground, StoreVenue
 
 TABLES = ("holdfast_dlq", "holdfast_dlq_counts", "holdfast_dlq_compressed")
@@ -36,13 +39,23 @@ async def open_letters(ground: Ground, **options: Any) -> Any:
         store = AsyncSQLFailedOperationRepository(await ground.manager(), clock_offset_ms=offset, **options)
         blocking = SQLFailedOperationRepository
     elif ground.venue.name == "redis":
-        store = AsyncRedisDLQRepository(await ground.link(), prefix=ground.prefix, **options)
+        store = AsyncRedisDLQRepository(await _link(ground), prefix=ground.prefix, **options)
         blocking = RedisDLQRepository
     else:
         store = AsyncInMemoryFailedOperationRepository(world=ground.world, **options)
         blocking = InMemoryFailedOperationRepository
     await _begin(ground, store)
     return ground.face(store, blocking)
+
+
+async def _link(ground: Ground) -> RedisLink:
+    """Return a link of the colour: the sync one needs no loop."""
+    if ground.colour is Colour.ASYNC:
+        return await ground.link()
+    link = BlockingRedisLink(ground.venue.url, clock_offset_key=ground.clock_offset_key)
+    await link.initialize()
+    ground.afterwards.push_async_callback(link.close)
+    return link
 
 
 async def open_queue(ground: Ground, **options: Any) -> Any:

@@ -49,6 +49,8 @@ CREATE INDEX idx_holdfast_dlq_type_status ON @holdfast_dlq (failure_type, status
 CREATE INDEX idx_holdfast_dlq_all_three ON @holdfast_dlq (domain, failure_type, status, created_at, id);
 -- What is due: when it may be handed out next, also if somebody holds it now and lets the lease pass.
 CREATE INDEX idx_holdfast_dlq_next_retry ON @holdfast_dlq (next_retry_at, id) WHERE next_retry_at IS NOT NULL;
+CREATE INDEX idx_holdfast_dlq_domain_next_retry ON @holdfast_dlq (domain, next_retry_at, id)
+WHERE next_retry_at IS NOT NULL;
 CREATE INDEX idx_holdfast_dlq_expires ON @holdfast_dlq (expires_at, id) WHERE expires_at IS NOT NULL;
 -- What may be archived, and what may be purged.
 CREATE INDEX idx_holdfast_dlq_resolved ON @holdfast_dlq (status, resolved_at) WHERE resolved_at IS NOT NULL;

@@ -9,12 +9,15 @@
 --   c:<id>            hash: a summary; c:all and c:d:<domain> are sorted sets of summaries; totals counts them
 --   done:<key>        what this script has answered under this key, for as long as somebody may ask again
 --
--- Arguments: the key of the call, "1" if all or nothing is to be written, the number of records, then for each: id,
--- version read (0: it is new), new version, key of the change, JSON ("" deletes it), how many sets it leaves and their
--- names, how many sets it joins and for each its name and score ("now" is the time), how many counts change and for
--- each its name and by how much. Then the number of summaries, each with its eleven fields.
+-- Arguments: the key of the call, "1" if all or nothing is to be written, what the caller takes for the time in
+-- milliseconds ("" if the server has just told it), the number of records, then for each: id, version read, and behind a
+-- space the keys of the change that made it if the caller has not just read it, new version, key of the change, JSON (""
+-- deletes it), how many sets it leaves and their names, how many sets it joins and for each its name and score, how many
+-- counts change and for each its name and by how much. Then the number of summaries, each with its ten fields.
 --
--- Answers a "1" or "0" for each record, a space, and the time in milliseconds.
+-- Answers a "1" or "0" for each record, a space, and the time in milliseconds. Who is wrong about the time by more than
+-- NEAR is refused.
+local NEAR = 100
 local base = KEYS[1]
 local done = base .. 'done:' .. ARGV[1]
 local known = redis.call('GET', done)
@@ -22,7 +25,7 @@ if known then
     return known
 end
 local now = now_ms()
-local at = 2
+local at = 3
 
 local function take()
     at = at + 1
@@ -30,15 +33,17 @@ local function take()
 end
 
 local records = {}
-local fits_all = true
+local fits_all = ARGV[3] == '' or math.abs(now - ARGV[3]) <= NEAR
 for i = 1, tonumber(take()) do
     local record = {id = take(), version = take(), new_version = take(), key = take(), body = take(),
                     leaves = {}, joins = {}, counts = {}}
     for j = 1, tonumber(take()) do record.leaves[j] = take() end
     for j = 1, tonumber(take()) do record.joins[j] = {take(), take()} end
     for j = 1, tonumber(take()) do record.counts[j] = {take(), take()} end
-    local there = redis.call('HGET', base .. 'r:' .. record.id, 'v')
-    record.fits = (there or '0') == record.version
+    local there = redis.call('HMGET', base .. 'r:' .. record.id, 'v', 'k')
+    local version = there[1] or ''
+    if string.find(record.version, ' ', 1, true) then version = version .. ' ' .. (there[2] or '') end
+    record.fits = version == record.version
     fits_all = fits_all and record.fits
     records[i] = record
 end
@@ -51,8 +56,7 @@ for i, record in ipairs(records) do
         local key = base .. 'r:' .. record.id
         for _, name in ipairs(record.leaves) do redis.call('ZREM', base .. name, record.id) end
         for _, join in ipairs(record.joins) do
-            local score = join[2] == 'now' and string.format('%.0f', now * 1000) or join[2]
-            redis.call('ZADD', base .. join[1], score, record.id)
+            redis.call('ZADD', base .. join[1], join[2], record.id)
         end
         for _, count in ipairs(record.counts) do
             if redis.call('HINCRBY', base .. 'counts', count[1], count[2]) == 0 then
@@ -63,7 +67,6 @@ for i, record in ipairs(records) do
             redis.call('DEL', key)
         else
             redis.call('HSET', key, 'b', record.body, 'v', record.new_version, 'k', record.key)
-            redis.call('HSETNX', key, 'c', string.format('%.0f', now * 1000))
         end
     end
 end

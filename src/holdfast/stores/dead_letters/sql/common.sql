@@ -63,6 +63,13 @@ SELECT {columns}, {contents}, {now_iso} AS now_iso
 FROM {rows} AS r JOIN @holdfast_dlq AS d ON d.id = r.id
 ORDER BY d.id {locked};
 
+-- name: dlq_read_brief
+-- rows: id text
+-- As dlq_read, for decisions that need no contents.
+SELECT {columns}, {now_iso} AS now_iso
+FROM {rows} AS r JOIN @holdfast_dlq AS d ON d.id = r.id
+ORDER BY d.id {locked};
+
 -- name: dlq_look
 -- rows: id text
 SELECT {columns}, {contents} FROM {rows} AS r JOIN @holdfast_dlq AS d ON d.id = r.id;
@@ -91,6 +98,14 @@ ORDER BY d.created_at, d.id {some};
 {planned}
 {found} AND d.next_retry_at <= {now_iso}
 ORDER BY d.next_retry_at, d.id {some};
+
+-- name: dlq_next_due
+-- rows: domain text
+-- When the next letter of each domain is due, where there is one.
+SELECT
+    r.domain, {now_iso} AS now_iso,
+    (SELECT MIN(d.next_retry_at) FROM @holdfast_dlq AS d WHERE d.domain = r.domain AND d.next_retry_at IS NOT NULL) AS due
+FROM {rows} AS r;
 
 -- name: dlq_expired
 {planned}

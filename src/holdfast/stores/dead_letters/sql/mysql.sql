@@ -15,6 +15,7 @@ SIGNED
 [[ by_type_status? FORCE INDEX (idx_holdfast_dlq_type_status) ]]
 [[ by_all_three? FORCE INDEX (idx_holdfast_dlq_all_three) ]]
 [[ by_next_retry? FORCE INDEX (idx_holdfast_dlq_next_retry) ]]
+[[ by_domain_next_retry? FORCE INDEX (idx_holdfast_dlq_domain_next_retry) ]]
 [[ by_expires? FORCE INDEX (idx_holdfast_dlq_expires) ]]
 [[ by_resolved? FORCE INDEX (idx_holdfast_dlq_resolved) ]]
 [[ by_archived? FORCE INDEX (idx_holdfast_dlq_archived) ]]
@@ -56,6 +57,12 @@ SELECT d.id, d.created_at FROM {rows} AS r JOIN @holdfast_dlq AS d ON d.id = r.i
 -- name: dlq_read
 -- rows: id text
 SELECT {columns}, {contents}, {now_iso} AS now_iso
+FROM {rows} AS r STRAIGHT_JOIN @holdfast_dlq AS d FORCE INDEX (PRIMARY) ON d.id = r.id
+ORDER BY r.id {locked};
+
+-- name: dlq_read_brief
+-- rows: id text
+SELECT {columns}, {now_iso} AS now_iso
 FROM {rows} AS r STRAIGHT_JOIN @holdfast_dlq AS d FORCE INDEX (PRIMARY) ON d.id = r.id
 ORDER BY r.id {locked};
 

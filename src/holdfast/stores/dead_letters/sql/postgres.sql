@@ -13,6 +13,7 @@ bigint
 [[ by_type_status? ]]
 [[ by_all_three? ]]
 [[ by_next_retry? ]]
+[[ by_domain_next_retry? ]]
 [[ by_expires? ]]
 [[ by_resolved? ]]
 [[ by_archived? ]]
