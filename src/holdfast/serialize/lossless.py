@@ -78,32 +78,30 @@ def _is_plain(value: Any, depth: int = 1) -> bool:
     """
     level = [value]
     while level:
-        if not _are_plain_leaves(level):
+        kinds = set(map(type, level))
+        if not kinds <= _PLAIN or not _are_plain_numbers(level, kinds):
             return False
-        dicts = [part for part in level if type(part) is dict]
-        lists = [part for part in level if type(part) is list]
-        if not set(map(type, chain.from_iterable(dicts))) <= _TEXT:
-            return False
-        if any(key[:1] == "$" for key in set(chain.from_iterable(dicts))):
+        dicts = [part for part in level if type(part) is dict] if dict in kinds else []
+        lists = [part for part in level if type(part) is list] if list in kinds else []
+        # A text equals no other kind of key, so that each other kind is seen among those that differ.
+        keys = set(chain.from_iterable(dicts))
+        if not set(map(type, keys)) <= _TEXT or any(key[:1] == "$" for key in keys):
             return False
         if depth > MAX_DEPTH and (dicts or lists):
             return False
-        once = {id(part): part for part in (*dicts, *lists)}.values()
-        level = list(chain.from_iterable(part.values() if type(part) is dict else part for part in once))
+        once = {id(part): part for part in dicts}.values(), {id(part): part for part in lists}.values()
+        level = list(chain.from_iterable(chain(map(dict.values, once[0]), once[1])))
         depth += 1
     return True
 
 
-def _are_plain_leaves(values: list[Any]) -> bool:
-    """Say whether JSON keeps each of *values*, whatever is in those that are containers."""
-    kinds = set(map(type, values))
-    if not kinds <= _PLAIN:
-        return False
+def _are_plain_numbers(values: list[Any], kinds: set[type]) -> bool:
+    """Say whether JSON keeps the numbers among *values*, which are of these *kinds*."""
     if int in kinds:
         numbers = [value for value in values if type(value) is int]
         if min(numbers) < -_LARGEST or max(numbers) >= _LARGEST:
             return False
-    return float not in kinds or all(isfinite(value) for value in values if type(value) is float)
+    return float not in kinds or all(map(isfinite, [value for value in values if type(value) is float]))
 
 
 class _Tagger:

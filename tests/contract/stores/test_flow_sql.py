@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import closing
+import fcntl
+import sqlite3
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -17,6 +19,7 @@ from holdfast.errors import ConfigurationError, InvalidIdentifier, MisuseError, 
 from holdfast.stores import (
     CheckpointBackend,
     CheckpointStatus,
+    FileCheckpointBackend,
     MySQLCheckpointBackend,
     PostgresCheckpointBackend,
     SQLiteCheckpointBackend,
@@ -25,7 +28,7 @@ from holdfast.stores import (
 from holdfast.testing.contract.store_flow_stage import checkpoint, ended
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     FreshDatabase = Callable[[str], str]
@@ -55,6 +58,38 @@ def test_both_colours_see_one_file(tmp_path: Path) -> None:
         await backend.aclose()
 
     asyncio.run(scene(SQLiteCheckpointBackend(tmp_path / "flows.db")))
+
+
+@contextmanager
+def held_up(kind: str, path: Path) -> Iterator[None]:
+    """Keep every other writer of *path* waiting."""
+    if kind == "file":
+        with (path / ".lock").open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+    else:
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            yield
+
+
+@pytest.mark.parametrize("kind", ["file", "sqlite"])
+def test_async_call_that_has_to_wait_leaves_the_loop_free(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "flows"
+
+    async def scene() -> None:
+        async with FileCheckpointBackend(path) if kind == "file" else SQLiteCheckpointBackend(path) as backend:
+            await backend.asave(checkpoint())
+            with held_up(kind, path):
+                waiting = asyncio.create_task(backend.asave(checkpoint()))
+                for _ in range(50):  # the loop goes on to here only if the call does not block it
+                    await asyncio.sleep(0)
+                assert not waiting.done()
+            async with asyncio.timeout(60):
+                await waiting
+            assert len(await backend.alist_by_flow("flow")) == 2
+
+    asyncio.run(scene())
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from holdfast.model.world import RealWorld, World
 from holdfast.stores.flow.backend import MAX_BYTES, CheckpointBackend
 from holdfast.stores.flow.file_shelf import FileShelf
+from holdfast.stores.flow.straight import Straight
 from holdfast.stores.flow.verbs import as_storage_error
-from holdfast.stores.sides import Sides
 
 if TYPE_CHECKING:
     import os
@@ -36,12 +36,11 @@ class FileCheckpointBackend(CheckpointBackend):
         self.checkpoints_dir = self.base_dir / "checkpoints"
         self.indexes_dir = self.base_dir / "indexes"
 
-        async def opened() -> FileShelf:
-            shelf = FileShelf(self.base_dir, surroundings)
+        async def opened(*, here: bool) -> FileShelf:
+            shelf = FileShelf(self.base_dir, surroundings, here=here)
             with as_storage_error("The checkpoints could not be opened"):
                 await shelf.initialize()
             return shelf
 
-        super().__init__(
-            Sides(opened), max_bytes=max_bytes, max_checkpoints=max_checkpoints, ttl=ttl, world=surroundings
-        )
+        way = Straight(lambda: opened(here=False), lambda: opened(here=True))
+        super().__init__(way, max_bytes=max_bytes, max_checkpoints=max_checkpoints, ttl=ttl, world=surroundings)

@@ -1,7 +1,8 @@
 """The list of a flow's checkpoints in a file: one a line, the newest last, each with its id and when it was created.
 
-A save adds a line. A line that a crash has cut short names what was never written, and is dropped by the next writer.
-A list that is damaged otherwise is made anew from the checkpoints themselves.
+A save adds a line, and so does a delete, which takes the one before back. A line that a crash has cut short names what
+was never written, and is dropped by the next writer. A list that is damaged otherwise is made anew from the checkpoints
+themselves.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import errno
 import json
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.stores.files import write_whole
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _TAIL = 16384  # bytes, more than a line has
+MOST_GONE = 256  # lines that take others back; then the list is written anew without all of them
 
 
 class Entry(NamedTuple):
@@ -41,16 +43,41 @@ def read_index(path: Path) -> list[Entry]:
     except FileNotFoundError:
         return []
     lines = content.split(b"\n")[:-1]  # what comes after the last line's end was cut short, or is being written
+    entries: dict[str, Entry] = {}
     try:
-        entries = [Entry(**json.loads(line)) for line in lines]
+        for line in map(json.loads, lines):
+            if "gone" in line:
+                entries.pop(line["gone"], None)
+            else:
+                entry = Entry(**line)
+                entries[entry.id] = entry
     except (ValueError, TypeError) as error:
         raise DamagedIndex(str(path)) from error
-    return list({entry.id: entry for entry in entries}.values())
+    return list(entries.values())
 
 
 def add_to_index(path: Path, entry: Entry) -> None:
     """Add a line, durably. Only one writer at a time may do so."""
-    line = json.dumps(entry._asdict(), ensure_ascii=False).encode() + b"\n"
+    _add(path, _line(entry), durably=True)
+
+
+def take_from_index(path: Path, checkpoint_id: str) -> bool:
+    """Add a line that takes another one back; return whether the list should be written anew without both.
+
+    If a crash loses it, the list names what is not there, which is passed over.
+    """
+    tail = _last_lines(path)
+    before = next((int(line.get("taken", 0)) for line in tail if "gone" in line), 0)
+    gone = {"gone": checkpoint_id, "sequence": _sequence(tail), "taken": before + 1}
+    _add(path, json.dumps(gone, ensure_ascii=False).encode() + b"\n", durably=False)
+    return before + 1 >= MOST_GONE
+
+
+def _line(entry: Entry) -> bytes:
+    return json.dumps(entry._asdict(), ensure_ascii=False).encode() + b"\n"
+
+
+def _add(path: Path, line: bytes, *, durably: bool) -> None:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         end = _end_of_lines(descriptor)
@@ -59,25 +86,38 @@ def add_to_index(path: Path, entry: Entry) -> None:
         if written < len(line):  # a disk that fills up takes a part
             os.ftruncate(descriptor, end)
             raise OSError(errno.ENOSPC, "No space left on device", str(path))
-        os.fsync(descriptor)
+        if durably:
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)
 
 
 def write_index(path: Path, entries: Iterable[Entry], temporary_id: str) -> None:
     """Put *entries* in the place of a list, durably."""
-    lines = (json.dumps(entry._asdict(), ensure_ascii=False).encode() + b"\n" for entry in entries)
-    write_whole(path, lines, temporary_id)
+    write_whole(path, map(_line, entries), temporary_id)
 
 
 def last_sequence(path: Path) -> int:
     """Return the number in the last whole line; 0 without one."""
+    return _sequence(_last_lines(path))
+
+
+def _sequence(tail: Iterable[dict[str, Any]]) -> int:
+    for line in tail:
+        with suppress(ValueError, TypeError, KeyError):
+            return int(line["sequence"])
+    return 0
+
+
+def _last_lines(path: Path) -> list[dict[str, Any]]:
+    """Return what can be read of the last whole lines, the last one first."""
+    lines = []
     with suppress(FileNotFoundError), path.open("rb") as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
         for line in reversed(file.read().split(b"\n")[:-1]):
-            with suppress(ValueError, TypeError, KeyError):
-                return int(json.loads(line)["sequence"])
-    return 0
+            with suppress(ValueError):
+                lines.append(json.loads(line))
+    return [line for line in lines if isinstance(line, dict)]
 
 
 def _end_of_lines(descriptor: int) -> int:
@@ -88,4 +128,13 @@ def _end_of_lines(descriptor: int) -> int:
     return begin + tail.rfind(b"\n") + 1
 
 
-__all__ = ["DamagedIndex", "Entry", "add_to_index", "last_sequence", "read_index", "write_index"]
+__all__ = [
+    "MOST_GONE",
+    "DamagedIndex",
+    "Entry",
+    "add_to_index",
+    "last_sequence",
+    "read_index",
+    "take_from_index",
+    "write_index",
+]

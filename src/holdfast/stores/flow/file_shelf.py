@@ -18,13 +18,14 @@ import msgspec
 
 from holdfast import faults
 from holdfast.errors import DamagedCheckpoint
-from holdfast.stores.files import file_name, make_folder, remove_abandoned, write_whole
+from holdfast.stores.files import file_name, make_folder, remove_abandoned, sync_folder, write_whole
 from holdfast.stores.flow.file_index import (
     DamagedIndex,
     Entry,
     add_to_index,
     last_sequence,
     read_index,
+    take_from_index,
     write_index,
 )
 from holdfast.stores.flow.memory import DONE, fits, in_order
@@ -36,7 +37,7 @@ except ImportError:  # not a POSIX system: one process may write
     fcntl = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from pathlib import Path
 
     from holdfast.model.world import World
@@ -65,9 +66,13 @@ class Stored(NamedTuple):
 
 
 class FileShelf:
-    """Cards in the folder *folder*: ``checkpoints/<id>.json`` and ``indexes/flow_<flow id>.json``."""
+    """Cards in the folder *folder*: ``checkpoints/<id>.json`` and ``indexes/flow_<flow id>.json``.
 
-    def __init__(self, folder: Path, world: World) -> None:
+    Files are read and written by threads beside the loop, or *here*, by the thread that asks, which no loop serves.
+    """
+
+    def __init__(self, folder: Path, world: World, *, here: bool = False) -> None:
+        self._here = here
         self._folder = folder
         self._checkpoints = folder / "checkpoints"
         self._indexes = folder / "indexes"
@@ -75,7 +80,7 @@ class FileShelf:
 
     async def initialize(self) -> None:
         """Make the folders, and remove what was left in them by writers that died."""
-        await asyncio.to_thread(self._make)
+        await self._done(self._make)
 
     async def close(self) -> None:
         """Do nothing: no file stays open."""
@@ -103,7 +108,7 @@ class FileShelf:
 
     async def get(self, checkpoint_id: str) -> Card | None:
         """Return a card, or None."""
-        stored = await asyncio.to_thread(self._read, checkpoint_id)
+        stored = await self._done(lambda: self._read(checkpoint_id))
         return None if stored is None else stored.card
 
     async def delete(self, checkpoint_id: str) -> bool:
@@ -112,7 +117,7 @@ class FileShelf:
 
     async def query(self, wanted: Wanted) -> list[Card]:
         """Return cards, newest first. One that is damaged is left out, and said so."""
-        return await asyncio.to_thread(self._query, wanted)
+        return await self._done(lambda: self._query(wanted))
 
     async def skeleton(self, wanted: Wanted) -> list[Card]:
         """Return cards without their data."""
@@ -158,7 +163,10 @@ class FileShelf:
                 remove_abandoned(folder)
 
     async def _in_turn(self, work: Callable[[], T]) -> T:
-        return await asyncio.to_thread(self._alone, work)
+        return await self._done(lambda: self._alone(work))
+
+    async def _done(self, work: Callable[[], T]) -> T:
+        return work() if self._here else await asyncio.to_thread(work)
 
     def _alone(self, work: Callable[[], T]) -> T:
         with self._turn():
@@ -207,7 +215,7 @@ class FileShelf:
         return True
 
     def _delete(self, ids: Sequence[str]) -> int:
-        """Remove files, then their names from the lists of their flows."""
+        """Remove files, durably, then their names from the lists of their flows."""
         gone: dict[str, set[str]] = {}
         count = 0
         for checkpoint_id in ids:
@@ -218,15 +226,22 @@ class FileShelf:
             with suppress(FileNotFoundError):
                 self._path(checkpoint_id).unlink()
                 count += 1
+        if count:
+            sync_folder(self._checkpoints)
         faults.point("flow.removed")
         for flow_id, removed in gone.items():
-            path = self._index_path(flow_id)
-            try:
-                entries = read_index(path)
-            except DamagedIndex:
-                entries = self._found(path)
-            write_index(path, (entry for entry in entries if entry.id not in removed), self._world.new_id())
+            self._unlist(self._index_path(flow_id), removed)
         return count
+
+    def _unlist(self, path: Path, removed: Collection[str]) -> None:
+        """Take names from a list: one with a line of its own, which is quick, many by writing the list anew."""
+        if len(removed) == 1 and not all(take_from_index(path, each) for each in removed):
+            return
+        try:
+            entries = read_index(path)
+        except DamagedIndex:
+            entries = self._found(path)
+        write_index(path, (entry for entry in entries if entry.id not in removed), self._world.new_id())
 
     def _query(self, wanted: Wanted) -> list[Card]:
         if wanted.flow_id is not None:

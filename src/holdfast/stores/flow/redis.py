@@ -9,11 +9,14 @@ from holdfast.errors import ConfigurationError
 from holdfast.model.world import RealWorld, World
 from holdfast.stores.flow.backend import MAX_BYTES, CheckpointBackend
 from holdfast.stores.flow.redis_shelf import RedisShelf
+from holdfast.stores.flow.straight import Straight
 from holdfast.stores.flow.verbs import as_storage_error
 from holdfast.stores.redis import RedisLink
+from holdfast.stores.redis_blocking import BlockingRedisLink
 from holdfast.stores.sides import Sides
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
     from typing import Any, Self
 
 PREFIX = "{holdfast:flow_checkpoint}:"
@@ -47,14 +50,20 @@ class RedisCheckpointBackend(CheckpointBackend):
         address = url or _address(host, port, db, password, kwargs)
         _refuse_unless_it_fits(address, prefix, default_ttl)
 
-        async def opened() -> RedisShelf:
-            link = RedisLink(address, clock_offset_key=clock_offset_key)
+        async def opened(link: RedisLink) -> RedisShelf:
             shelf = RedisShelf(link, surroundings, prefix=prefix, ttl=default_ttl)
             with as_storage_error("The checkpoints could not be opened"):
                 await shelf.initialize()
             return shelf
 
-        super().__init__(Sides(opened), max_bytes=max_bytes, max_checkpoints=max_checkpoints, world=surroundings)
+        def on_a_loop() -> Coroutine[Any, Any, RedisShelf]:
+            return opened(RedisLink(address, clock_offset_key=clock_offset_key))
+
+        def here() -> Coroutine[Any, Any, RedisShelf]:
+            return opened(BlockingRedisLink(address, clock_offset_key=clock_offset_key))
+
+        way = Sides(on_a_loop) if "+cluster://" in address else Straight(on_a_loop, here)
+        super().__init__(way, max_bytes=max_bytes, max_checkpoints=max_checkpoints, world=surroundings)
 
     @classmethod
     def from_url(cls, url: str, *, prefix: str = PREFIX, default_ttl: int | None = WEEK) -> Self:

@@ -11,14 +11,18 @@ from holdfast.model.world import RealWorld, World
 from holdfast.stores.flow.backend import CheckpointBackend
 from holdfast.stores.flow.queries import TABLE, flow_queries
 from holdfast.stores.flow.sql_shelf import SQLShelf
+from holdfast.stores.flow.sqlite_here import SqliteHere
+from holdfast.stores.flow.straight import Straight
 from holdfast.stores.flow.verbs import as_storage_error
 from holdfast.stores.sides import Sides
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Coroutine
     from typing import Self
 
     from holdfast.stores.flow.backend import Way
+    from holdfast.stores.flow.sql_shelf import Database
 
 FILE = ".holdfast_flow_checkpoints.db"
 _POOL_SIZE = 5
@@ -61,9 +65,8 @@ def _sides(
         raise ConfigurationError(f"This backend is for {dialect}, and the URL is one of {template.dialect}.")
     flow_queries(dialect, table_name)  # a name that is not allowed is refused here, not at the first save
 
-    async def opened() -> SQLShelf:
-        manager = ConnectionManager(url, pool_size=pool_size)
-        shelf = SQLShelf(manager, world, table_name=table_name, clock_offset_ms=clock_offset_ms)
+    async def opened(database: Database, *, shared: bool) -> SQLShelf:
+        shelf = SQLShelf(database, world, table_name=table_name, clock_offset_ms=clock_offset_ms, shared=shared)
         try:
             with as_storage_error("The checkpoints could not be opened"):
                 await shelf.initialize()
@@ -72,7 +75,12 @@ def _sides(
             raise
         return shelf
 
-    return Sides(opened, one=template.url.in_memory)
+    def on_a_loop() -> Coroutine[Any, Any, SQLShelf]:
+        return opened(ConnectionManager(url, pool_size=pool_size), shared=True)
+
+    if template.url.path is not None:
+        return Straight(on_a_loop, lambda: opened(SqliteHere(template.settings), shared=False))
+    return Sides(on_a_loop, one=template.url.in_memory)
 
 
 class SQLiteCheckpointBackend(_SQLCheckpointBackend):

@@ -9,6 +9,7 @@ from holdfast.db.url import DialectName
 from holdfast.errors import ClaimLost, Conflict, DatabaseError, StorageError, UnknownCommit
 from holdfast.stores.flow.queries import TABLE, flow_queries, split_name
 from holdfast.stores.flow.shelf import Card, Put, Wanted
+from holdfast.stores.flow.together import Together
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -52,17 +53,27 @@ class Database(Protocol):
 class SQLShelf:
     """Cards in the table *table_name* of *database*, which is made if it is not there.
 
-    Every write carries a key of its own: after a lost reply the table says whether it has landed.
+    Every write carries a key of its own: after a lost reply the table says whether it has landed. One that is *shared*
+    by the tasks of a loop writes in one transaction what they save at the same moment.
     """
 
     def __init__(
-        self, database: Database, world: World, *, table_name: str = TABLE, clock_offset_ms: str | None = None
+        self,
+        database: Database,
+        world: World,
+        *,
+        table_name: str = TABLE,
+        clock_offset_ms: str | None = None,
+        shared: bool = False,
     ) -> None:
         self._database = database
         self._world = world
         self._table = table_name
         self._offset = clock_offset_ms
         self._queries: Queries = flow_queries(database.dialect, table_name, clock_offset_ms=clock_offset_ms)
+        self._together = (
+            Together(self._write_one, self._write_many, lambda save: len(save[0]["data"])) if shared else None
+        )
 
     async def initialize(self) -> None:
         """Connect, and make the table if it is not there; another process may be at it at the same moment."""
@@ -89,7 +100,9 @@ class SQLShelf:
                 await self._create()
 
     async def close(self) -> None:
-        """End the connections, unless they are somebody else's."""
+        """Write what is at hand and end the connections, unless they are somebody else's."""
+        if self._together is not None:
+            await self._together.finish()
         await self._database.close()
 
     async def put(self, card: Card, expected: int) -> Put:
@@ -218,14 +231,35 @@ class SQLShelf:
         return await self._database.fetchone(self._queries["flow_head"], id=checkpoint_id)
 
     async def _written(self, values: dict[str, Any], expected: int) -> bool:
+        write = self._write_one if self._together is None else self._together.write
         try:
-            if expected:
-                values = {**values, "expected": expected}
-                del values["created_at"]
-                return await self._database.execute(self._queries["flow_update"], **values) > 0
-            return await self._database.execute(self._queries["flow_insert"], **values) > 0
+            return await write((values, expected))
         except (Conflict, UnknownCommit):  # MariaDB: it came in between the look and the insert; or nobody knows
             return False
+
+    async def _write_one(self, save: tuple[dict[str, Any], int]) -> bool:
+        query, values = self._change(*save)
+        return await self._database.execute(query, **values) > 0
+
+    async def _write_many(self, saves: Sequence[tuple[dict[str, Any], int]]) -> list[bool]:
+        # By id, so that two who write the same ones at once do not wait for each other.
+        order = sorted(range(len(saves)), key=lambda place: str(saves[place][0]["id"]))
+
+        async def work(transaction: Transaction) -> list[bool]:
+            stored = [False] * len(saves)
+            for place in order:
+                query, values = self._change(*saves[place])
+                stored[place] = await transaction.execute(query, **values) > 0
+            return stored
+
+        return await self._database.run(work)
+
+    def _change(self, values: dict[str, Any], expected: int) -> tuple[Query, dict[str, Any]]:
+        if not expected:
+            return self._queries["flow_insert"], values
+        newer = {**values, "expected": expected}
+        del newer["created_at"]
+        return self._queries["flow_update"], newer
 
     async def _find(self, wanted: Wanted, *, whole: bool) -> list[Card]:
         given: dict[str, Any] = {name: value for name, value in wanted._asdict().items() if value is not None}
@@ -237,6 +271,10 @@ class SQLShelf:
         query = self._queries["flow_query" if wanted.due_at is None else "flow_due"]
         rows = await self._database.fetch(query, **given, whole=whole, most=most)
         return [_card(row) for row in rows]
+
+
+def _size(save: tuple[dict[str, Any], int]) -> int:
+    return len(save[0]["data"])
 
 
 def _card(row: Row) -> Card:
