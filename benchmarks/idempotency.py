@@ -1,15 +1,19 @@
 """Idempotency keys: the store beside raw statements, the middleware beside the bare application and beside peers.
 
 Promised: every operation of the store at most 1.5 times the raw statement; the middleware adds less than 1 ms (p50) to
-a request with a new key on SQLite, and less than 0.3 ms to a replay; the executor costs two commits.
+a request with a new key on SQLite, and less than 0.3 ms to a replay; the executor costs two commits. Beside them stands
+the floor: two commits of SQLite that wait for the disk, on the thread that asks, and nothing else.
 """
 
 from __future__ import annotations
 
 import asyncio
 import itertools
+import sqlite3
 import statistics
 import time
+from contextlib import closing
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from yard.databases import databases
@@ -25,7 +29,6 @@ from holdfast.web import IdempotencyMiddleware
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-_REQUESTS = 400
 _ROUNDS = 7
 _BODY = b'{"sku": "book", "cents": 1900}'
 _PEERS = ["idemkit==1.0.2", "asgi-idempotency-header==0.2.0", "redis>=5", "fastapi", "starlette"]
@@ -39,7 +42,7 @@ _RAW_CLAIM = (
 _RAW_STORE = "UPDATE {} SET response_data = '1', status_code = 200 WHERE idempotency_key = ? AND owner_token = ?"
 
 
-async def _median(call: Callable[[], Awaitable[object]], count: int = _REQUESTS) -> float:
+async def _median(call: Callable[[], Awaitable[object]], count: int = 100) -> float:
     """Milliseconds of one call, the median of many made one after the other."""
     spans = []
     for _ in range(count):
@@ -47,6 +50,15 @@ async def _median(call: Callable[[], Awaitable[object]], count: int = _REQUESTS)
         await call()
         spans.append(time.perf_counter() - begun)
     return statistics.median(spans) * 1000
+
+
+async def _best(*calls: Callable[[], Awaitable[object]]) -> list[float]:
+    """Return the median of each call's best round, which other work disturbs least. The rounds alternate."""
+    taken: list[list[float]] = [[] for _ in calls]
+    for _ in range(_ROUNDS):
+        for spans, call in zip(taken, calls, strict=True):
+            spans.append(await _median(call))
+    return [min(each) for each in taken]
 
 
 async def _store(name: str, url: str) -> list[tuple[object, ...]]:
@@ -109,8 +121,26 @@ async def _application(scope: Any, receive: Any, send: Any) -> None:  # noqa: AR
 async def _middleware(name: str, store: Any) -> tuple[object, ...]:
     bare, wrapped = _Call(_application), _Call(IdempotencyMiddleware(_application, store=store))
     await wrapped.again()
-    base = await _median(bare.new)
-    return (name, await _median(wrapped.new) - base, await _median(wrapped.again) - base)
+    base, new, again = await _best(bare.new, wrapped.new, wrapped.again)
+    return (name, new - base, again - base)
+
+
+async def _floor() -> tuple[object, ...]:
+    with TemporaryDirectory() as folder, closing(sqlite3.connect(f"{folder}/raw.db", isolation_level=None)) as raw:
+        for line in ("journal_mode = WAL", "synchronous = FULL", "wal_autocheckpoint = 0"):
+            raw.execute(f"PRAGMA {line}")
+        columns = (
+            "idempotency_key PRIMARY KEY, fingerprint, response_data, status_code, headers, created_at, expires_at"
+        )
+        raw.execute(f"CREATE TABLE keys ({columns}, owner_token)")
+
+        async def commits() -> None:
+            key = f"raw-{next(_numbers)}"
+            raw.execute(_RAW_CLAIM.format("keys"), (key, key))
+            raw.execute(_RAW_STORE.format("keys"), (key, key))
+
+        [taken] = await _best(commits)
+        return ("SQLite itself, two commits", taken, "-")
 
 
 class _Runtime:
@@ -129,7 +159,7 @@ async def _executor(name: str, url: str) -> tuple[object, ...]:
             await executor.execute(_Runtime(), "wf", {"a": 1}, "run")
 
         await again()
-        return (name, await _median(new), await _median(again))
+        return (name, *await _best(new, again))
 
 
 def main() -> None:
@@ -140,6 +170,8 @@ def main() -> None:
     with databases() as urls, RedisServer() as redis:
         for name, url in urls.items():
             stores += asyncio.run(_store(name, url))
+            if name == "sqlite":
+                requests.append(asyncio.run(_floor()))
             requests.append(asyncio.run(_middleware(f"holdfast, {name}", url)))
             executions.append(asyncio.run(_executor(name, url)))
         requests.append(asyncio.run(_middleware("holdfast, redis", redis.url)))

@@ -122,55 +122,52 @@ def test_trial_of_a_process_that_is_killed_gives_its_slot_up(shared: Stage) -> N
 
 
 @pytest.mark.parametrize("kind", ["postgres", "redis"])
-def test_storage_that_is_killed_and_comes_back_loses_no_count_and_counts_none_twice(
+def test_storage_that_is_killed_loses_no_count_and_the_fleet_goes_on_by_itself_until_it_is_back(
     kind: str, own_server: OwnServer
 ) -> None:
     server = own_server(kind)
-    url = server.url if kind == "redis" else server.create_database()
-    stage = Stage(url, "killed")
+    stage = Stage(server.url if kind == "redis" else server.create_database(), "killed")
+    options: dict[str, Any] = {"failures": 3, "open_for": 0.5, "successes": 1, "storage_timeout": 1}
     with ExitStack() as stack:
         with stage.repository():
             pass  # the tables are there before anything is killed
-        workers = [stack.enter_context(stage.process()) for _ in range(2)]
-        for worker in workers:
-            worker.hear("ready")
-            worker.tell("count_blindly", 120)
-        for acknowledged in (20, 60):
-            until(lambda least=acknowledged: all(len(each.heard("counted")) > least for each in workers))  # type: ignore[misc]
-            server.kill()
-            server.start()
-        until(lambda: all(len(each.heard("counted")) == 120 for each in workers))
-        done = [worker.heard("counted")[-1][1:] for worker in workers]
-        with stage.repository() as repository:
-            counted = repository.get_by_service_name("counted").failure_count
-        # What was not acknowledged may have happened; what was, happened once.
-        assert sum(each[0] for each in done) <= counted <= sum(sum(each) for each in done)
-
-
-@pytest.mark.parametrize("kind", ["postgres", "redis"])
-def test_fleet_goes_on_by_itself_while_the_storage_is_away_and_together_afterwards(
-    kind: str, own_server: OwnServer
-) -> None:
-    server = own_server(kind)
-    stage = Stage(server.url if kind == "redis" else server.create_database(), "away")
-    options: dict[str, Any] = {"failures": 3, "open_for": 0.5, "successes": 1, "storage_timeout": 1}
-    with ExitStack() as stack:
         workers = [stack.enter_context(stage.process(**options)) for _ in range(2)]
         for worker in workers:
             worker.hear("ready")
-            worker.tell("call", 1, True)
-            worker.hear("called", 1, "fine")
+        _counts_are_kept(stage, server, workers)
+        _goes_on_by_itself(server, workers)
+
+
+def _counts_are_kept(stage: Stage, server: Any, workers: list[Worker]) -> None:
+    for worker in workers:
+        worker.tell("count_blindly", 80)
+    for acknowledged in (10, 40):
+        until(lambda least=acknowledged: all(len(each.heard("counted")) > least for each in workers))  # type: ignore[misc]
         server.kill()
-        for worker in workers:
-            worker.hear("event", "storage_away")
-        workers[0].tell("calls", False)
-        workers[0].hear("reached", "open")
-        workers[1].tell("call", 2, True)
-        assert workers[1].hear("called", 2)[2] == "fine"
-        workers[0].tell("calls", True)
-        workers[0].hear("reached", "closed")
         server.start()
-        for worker in workers:
-            worker.hear("event", "storage_back")
-        workers[0].tell("calls", False)
-        workers[1].hear("event", "opened")
+    until(lambda: all(len(each.heard("counted")) == 80 for each in workers))
+    done = [worker.heard("counted")[-1][1:] for worker in workers]
+    with stage.repository() as repository:
+        counted = repository.get_by_service_name("counted").failure_count
+    # What was not acknowledged may have happened; what was, happened once.
+    assert sum(each[0] for each in done) <= counted <= sum(sum(each) for each in done)
+
+
+def _goes_on_by_itself(server: Any, workers: list[Worker]) -> None:
+    for worker in workers:
+        worker.tell("call", 1, True)
+        worker.hear("called", 1, "fine")
+    server.kill()
+    for worker in workers:
+        worker.hear("event", "storage_away")
+    workers[0].tell("calls", False)
+    workers[0].hear("reached", "open")
+    workers[1].tell("call", 2, True)
+    assert workers[1].hear("called", 2)[2] == "fine"
+    workers[0].tell("calls", True)
+    workers[0].hear("reached", "closed")
+    server.start()
+    for worker in workers:
+        worker.hear("event", "storage_back")
+    workers[0].tell("calls", False)
+    workers[1].hear("event", "opened")

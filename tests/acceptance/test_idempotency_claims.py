@@ -52,6 +52,9 @@ def test_hundred_claimers_in_processes_have_one_winner_each_round(
         *((kind, "key.claimed") for kind in ("sqlite", "postgres", "mariadb", "redis")),
         ("sqlite", "key.before_result"),
         *((kind, "key.result_stored") for kind in ("sqlite", "redis")),
+        # The rest of the points, where the backends do not differ.
+        *(pytest.param(k, "key.before_result", marks=pytest.mark.soak) for k in ("postgres", "mariadb", "redis")),
+        *(pytest.param(k, "key.result_stored", marks=pytest.mark.soak) for k in ("postgres", "mariadb")),
     ],
 )
 def test_key_of_a_worker_that_died_is_done_once(

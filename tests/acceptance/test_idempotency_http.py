@@ -31,8 +31,9 @@ class Shops:
 
     def serve(self, name: str, *, lease: float = 60, mortal: bool = False) -> tuple[Worker, str]:
         """Start a server; return it and its address."""
-        settings = {"url": self._url, "ledger": str(self._ledger), "name": name, "lease": lease, "mortal": mortal}
-        worker = self._afterwards.enter_context(Worker(PROGRAM, **settings))
+        worker = self._afterwards.enter_context(
+            Worker(PROGRAM, url=self._url, ledger=str(self._ledger), name=name, lease=lease, mortal=mortal)
+        )
         return worker, f"http://127.0.0.1:{worker.hear('port')[1]}/orders"
 
     def done(self) -> Counter[str]:

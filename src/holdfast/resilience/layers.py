@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from holdfast.core.retry import wait_before_retry
 from holdfast.errors import CallTimeout, CircuitOpen
+from holdfast.resilience.interrupting import Late
 from holdfast.resilience.spare_threads import SpareThreads
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from holdfast.model.workflow import Retry
     from holdfast.model.world import World
+    from holdfast.resilience.interrupting import Watch
 
 Call: TypeAlias = "Callable[..., Any]"
 Park: TypeAlias = "Callable[[Exception, tuple[Any, ...], dict[str, Any]], Coroutine[Any, Any, None]]"
@@ -27,6 +29,21 @@ Once: TypeAlias = "Callable[[Call, tuple[Any, ...], dict[str, Any]], Coroutine[A
 Ask: TypeAlias = "Callable[[Coroutine[Any, Any, Any]], Any]"
 
 logger = logging.getLogger("holdfast.protect")
+
+
+def interrupted(call: Call, name: str, limit: float, watch: Watch) -> Call:
+    """Give a sync *call* so much time on its caller's own thread, where it is interrupted when that is over."""
+
+    @functools.wraps(call)
+    def within(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return watch.run(call, limit, args, kwargs)
+        except Late as error:
+            raise CallTimeout(
+                f"A call of {name!r} took longer than its timeout of {limit:g} s, and was interrupted."
+            ) from error
+
+    return within
 
 
 def timed(call: Call, name: str, limit: float, *, is_async: bool) -> Call:
@@ -195,4 +212,4 @@ def fallen_back(call: Call, fallback: Any, *, is_async: bool) -> Call:
     return rescued_blocking
 
 
-__all__ = ["Ask", "Call", "Once", "Park", "fallen_back", "once", "parked", "pause", "retried", "timed"]
+__all__ = ["Ask", "Call", "Once", "Park", "fallen_back", "interrupted", "once", "parked", "pause", "retried", "timed"]

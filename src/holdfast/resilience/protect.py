@@ -21,6 +21,7 @@ import inspect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from holdfast.errors import ConfigurationError
 from holdfast.model.workflow import Duration, Retry, seconds
 from holdfast.resilience import layers
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from holdfast.model.world import World
     from holdfast.resilience.breaker import CircuitBreaker
+    from holdfast.resilience.interrupting import Watch
     from holdfast.resilience.layers import Ask, Call, Once, Park
 
 NO_FALLBACK: Any = object()
@@ -42,6 +44,7 @@ class Protection:
     world: World
     retry: Retry | None = None
     timeout: Duration | None = None
+    watch: Watch | None = None
     breaker: CircuitBreaker | None = None
     fallback: Any = NO_FALLBACK
     park: Park | None = None
@@ -59,7 +62,11 @@ class Protection:
 
     def attempts(self, call: Call, *, is_async: bool) -> Call:
         """Return *call* with the inner layers: it tries, and gives up, by itself."""
-        if self.timeout is not None:
+        if self.timeout is not None and self.watch is not None:
+            if is_async:
+                raise ConfigurationError(f"interrupt of {self.name!r} is for sync functions: async ones are cancelled.")
+            call = layers.interrupted(call, self.name, seconds(self.timeout), self.watch)
+        elif self.timeout is not None:
             call = layers.timed(call, self.name, seconds(self.timeout), is_async=is_async)
         if self.breaker is not None:
             call = self.breaker(call)

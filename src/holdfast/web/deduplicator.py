@@ -86,7 +86,7 @@ class RequestDeduplicator:
         key = self._key(mark, headers, idempotency_key, scope)
         if key is None:
             return None
-        claim = await self._store.claim(key, mark, lease_seconds=self._lease)
+        claim = await self._store.claim(key, mark, lease_seconds=self._lease, fleeting=True)
         if claim.won:
             self._misses += 1
             return None

@@ -103,9 +103,8 @@ class Gate:
 
     async def enter(self, key: str, request: Request, body: bytes) -> Pass | Answer:
         """Claim the key of a request; return the pass with which it may happen, or the answer it gets without that."""
-        mark = self._fingerprints.create_fingerprint(
-            request.method, request.path, request.query, body, dict(request.headers)
-        )
+        headers = dict(request.headers) if self.rules.include_headers else None
+        mark = self._fingerprints.create_fingerprint(request.method, request.path, request.query, body, headers)
         try:
             store = self._store if self._store is not None else await self._opened()
             claim = await self._claimed(store, store_key(key, request.client), mark)
@@ -133,14 +132,15 @@ class Gate:
     async def _claimed(self, store: IdempotencyStore, key: str, mark: str) -> Claim:
         """Claim a key; while another is at the same request wait as long as the rules say."""
         lease = self.rules.lease_seconds
-        claim = await store.claim(key, mark, lease_seconds=lease)
+        # Nobody is left to mind the claim of a request if the whole machine goes down: it need not be on the disk.
+        claim = await store.claim(key, mark, lease_seconds=lease, fleeting=True)
         if claim.state is not ClaimState.IN_PROGRESS or not self.rules.wait_seconds:
             return claim
         deadline, tries = self._world.monotonic() + self.rules.wait_seconds, 0
         while (left := deadline - self._world.monotonic()) > 0:
             tries += 1
             await self._world.sleep(min(left, backoff(tries, base=0.01, cap=0.5, draw=self._world.random.random())))
-            claim = await store.claim(key, mark, lease_seconds=lease)
+            claim = await store.claim(key, mark, lease_seconds=lease, fleeting=True)
             if claim.state is not ClaimState.IN_PROGRESS:
                 break
         return claim

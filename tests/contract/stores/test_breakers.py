@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from holdfast.testing.contract.store_breakers import BreakerStates, BreakerTransitions
+from holdfast.testing.contract.store_breakers_agreement import BreakerAgreement
 from holdfast.testing.contract.store_breakers_pins import BreakerPins
 from holdfast.testing.contract.store_breakers_slots import BreakerSlots
 
@@ -22,4 +23,8 @@ class TestPins(BreakerPins):
 
 
 class TestSlots(BreakerSlots):
+    """One suite, every column."""
+
+
+class TestAgreement(BreakerAgreement):
     """One suite, every column."""

@@ -85,7 +85,7 @@ def _timeless(answer: Any) -> Any:
 
 
 def test_any_sequence_of_calls_does_the_same_as_in_memory(store_venue: StoreVenue) -> None:
-    @settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
     @given(calls=st.lists(CALLS, min_size=20, max_size=30))
     def same(calls: list[tuple[str, str, dict[str, Any]]]) -> None:
         async def scene(ground: Ground) -> None:

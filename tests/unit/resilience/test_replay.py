@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from holdfast.errors import ConfigurationError
+from holdfast.errors import ConfigurationError, Unavailable
 from holdfast.resilience.letters import MASK, Contents, arguments_of, make_letter
 from holdfast.resilience.replay import Manner, Replayer, Selection
 from holdfast.resilience.replay_report import ReplayReport, ReplayResult
@@ -15,9 +16,9 @@ from holdfast.stores import AsyncInMemoryFailedOperationRepository
 from holdfast.testing.world import VirtualWorld
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
-    from holdfast.model.dead_letter import FailedOperationData
+    from holdfast.model.dead_letter import FailedOperationData, ReplayEnd
 
 
 class Scene:
@@ -136,7 +137,7 @@ def test_cancelled_replay_leaves_every_letter_pending() -> None:
     asyncio.run(main())
 
 
-def test_error_of_the_storage_ends_the_replay() -> None:
+def test_letter_that_is_deleted_while_it_is_replayed_is_lost() -> None:
     async def main() -> None:
         async def handle(letter: FailedOperationData) -> None:
             await scene.letters.delete(letter.id)
@@ -144,6 +145,68 @@ def test_error_of_the_storage_ends_the_replay() -> None:
         scene = Scene(handle)
         await scene.fill(1)
         assert (await scene.replay()).lost == 1
+
+    asyncio.run(main())
+
+
+def test_error_of_the_storage_ends_the_replay_and_gives_back_what_was_not_begun() -> None:
+    class Broken(AsyncInMemoryFailedOperationRepository):
+        async def complete_many(self, ends: Sequence[ReplayEnd]) -> list[bool]:
+            raise Unavailable(f"no room for {len(ends)}")
+
+    async def main() -> None:
+        handled: list[str] = []
+
+        async def handle(letter: FailedOperationData) -> None:
+            handled.append(letter.id)
+
+        scene = Scene(handle)
+        scene.letters = Broken(world=scene.world)
+        scene.replayer = Replayer(scene.letters, lambda _: handle, scene.world)
+        await scene.fill(20)
+        with pytest.raises(Unavailable, match="no room"):
+            await scene.replay(concurrency=1)
+        counts = Counter(each.status for each in await scene.letters.find(domain="d"))
+        assert counts["replaying"] == len(handled)
+        assert counts["pending"] == 20 - len(handled) > 0
+
+    asyncio.run(main())
+
+
+def test_letters_whose_handler_is_gone_meanwhile_stay_untried() -> None:
+    async def main() -> None:
+        handled: list[str] = []
+
+        async def handle(letter: FailedOperationData) -> None:
+            handled.append(letter.id)
+
+        scene = Scene(handle)
+        scene.replayer = Replayer(scene.letters, lambda _: handle if len(handled) < 3 else None, scene.world)
+        await scene.fill(10)
+        report = await scene.replay(concurrency=1)
+        assert (report.replayed, report.skipped) == (3, 7)
+        left = await scene.letters.find(status="pending", domain="d")
+        assert [each.retry_count for each in left] == [0] * 7
+
+    asyncio.run(main())
+
+
+def test_limit_and_force_take_each_letter_once() -> None:
+    async def main() -> None:
+        handled: list[str] = []
+
+        async def handle(letter: FailedOperationData) -> None:
+            handled.append(letter.id)
+            raise OSError("still broken")
+
+        scene = Scene(handle)
+        ids = [(await scene.letters.create("d", "t", max_retries=1)).id for _ in range(6)]
+        await scene.letters.bulk_update_status(ids[4:], "requires_review")
+        limited = await scene.replayer.replay(Selection(domain="d", limit=2), Manner())
+        assert (limited.failed, len(handled), set(handled) <= set(ids[:4])) == (2, 2, True)
+        handled.clear()
+        assert (await scene.replay(force=True)).failed == 6
+        assert sorted(handled) == sorted(ids)
 
     asyncio.run(main())
 

@@ -306,7 +306,7 @@ def test_cookies_reach_the_first_client_and_no_other() -> None:
 
 def test_store_that_is_away_is_503_and_the_request_is_not_carried_out() -> None:
     class Away(InMemoryIdempotencyStore):
-        async def _claim(self, *args: Any) -> Any:
+        async def _claim(self, *args: Any, **kwargs: Any) -> Any:
             raise Unavailable("away")
 
     shop = Shop()

@@ -22,7 +22,7 @@ from holdfast.stores.breakers.documents import (
     written_receipts,
 )
 from holdfast.stores.breakers.facts import HISTORY_KEPT
-from holdfast.stores.breakers.watching import POLL_EVERY, Sighting, Watching
+from holdfast.stores.breakers.watching import POLL_EVERY, Sighting, Watching, ended
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -68,6 +68,7 @@ class AsyncRedisCircuitBreakerStateRepository(Deciding):
         self._asked: dict[str, list[_Asked]] = {}
         self._at_work: set[asyncio.Task[None]] = set()
         self._watching = Watching(self._look, poll_interval)
+        self._heard = self._watching.hints = _Heard()
         self._listener: asyncio.Task[None] | None = None
 
     async def initialize(self) -> None:
@@ -78,8 +79,7 @@ class AsyncRedisCircuitBreakerStateRepository(Deciding):
         """End what watches, after the changes that are under way; the link stays open."""
         listener, self._listener = self._listener, None
         if listener is not None:
-            listener.cancel()
-            await asyncio.gather(listener, return_exceptions=True)
+            await ended(listener)
         await self._watching.stop()
         await asyncio.gather(*self._at_work, return_exceptions=True)
 
@@ -187,16 +187,27 @@ class AsyncRedisCircuitBreakerStateRepository(Deciding):
             try:
                 async with self._link.client.pubsub() as heard:
                     await heard.subscribe(self._channel)
+                    self._heard.alive = True
                     self._watching.wake()  # what was told before was not heard
                     failures = 0
                     while True:
                         if await heard.get_message(ignore_subscribe_messages=True, timeout=_LISTEN) is not None:
                             self._watching.wake()
             except Exception as error:  # noqa: BLE001 -- the service loop: the poll goes on meanwhile
+                self._heard.alive = False
                 failures += 1
                 logger.debug("Listening for changes of breakers failed and is tried again: %s", type(error).__name__)
                 with contextlib.suppress(TimeoutError):
                     await asyncio.sleep(backoff(failures, base=0.1, cap=2.0, draw=self._world.random.random()))
+
+
+class _Heard:
+    """Whether changes of others are heard; one's own are told by the script that makes them."""
+
+    alive = False
+
+    def tell(self) -> None:
+        """Do nothing."""
 
 
 def _decided(

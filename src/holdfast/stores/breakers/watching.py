@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from holdfast.errors import HoldfastError
@@ -17,8 +18,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("holdfast.breakers")
 
-POLL_EVERY = 0.5
+POLL_EVERY = 0.9  # so that a fleet without hints opens and closes together within a second
+_SELDOM = 5.0  # while hints would be heard, and all breakers are closed: a process at rest
 _SHORTEST = 0.05  # between two looks, however many hints come
+_IN_VAIN = 0.25  # after a look that found nothing: most hints are about other things
 
 
 class Sighting(NamedTuple):
@@ -32,6 +35,10 @@ class Sighting(NamedTuple):
 
 class Hints(Protocol):
     """What tells other processes of a change, and is heard by them; nothing rests on it."""
+
+    @property
+    def alive(self) -> bool:
+        """Whether a hint from another process would be heard now; when it becomes so a look is asked for."""
 
     def tell(self) -> None:
         """Tell other processes soon; on the loop."""
@@ -88,8 +95,7 @@ class Watching:
         """Look no more, and say so to those who watch."""
         task, self._task = self._task, None
         if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+            await ended(task)
         watchers, self._watchers, self._stamps, self._last = self._watchers, {}, {}, {}
         for each in watchers.values():
             for watcher in each:
@@ -100,25 +106,32 @@ class Watching:
         assert woken is not None  # noqa: S101 -- made with the task
         while self._watchers:
             woken.clear()
+            pause = _SHORTEST
             try:
-                self._found(await self._look({name: stamp or "" for name, stamp in self._stamps.items()}))
+                pause = self._found(await self._look({name: stamp or "" for name, stamp in self._stamps.items()}))
             except HoldfastError as error:
                 self._lost(error)
             except Exception as error:
                 # The service loop: breakers that hear nothing any more would stay open for ever.
                 logger.exception("Looking at the breakers failed and is tried again.")
                 self._lost(error)
-            await asyncio.sleep(_SHORTEST)
-            await self._wait(woken)
+            await asyncio.sleep(pause)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self.patience() - pause):
+                    await woken.wait()
 
-    async def _wait(self, woken: asyncio.Event) -> None:
-        try:
-            async with asyncio.timeout(self._interval):
-                await woken.wait()
-        except TimeoutError:
-            pass
+    def patience(self) -> float:
+        """Return the seconds from one look to the next if nobody wakes it meanwhile."""
+        return max(self._interval, _SELDOM) if self._is_at_rest() else self._interval
 
-    def _found(self, sightings: Sequence[Sighting]) -> None:
+    def _is_at_rest(self) -> bool:
+        """Whether nothing is waited for but what others would tell."""
+        if self._away or self.hints is None or not self.hints.alive:
+            return False
+        return all(each.record is None or each.record.is_closed for each in self._last.values())
+
+    def _found(self, sightings: Sequence[Sighting]) -> float:
+        """Tell of what a look has found; return how long not to look again."""
         if self._away:
             self._away = False
             logger.info("The storage of breakers is back.")
@@ -126,6 +139,7 @@ class Watching:
             self.wake()
         for sighting in sightings:
             self._tell(sighting)
+        return _SHORTEST if sightings else min(_IN_VAIN, self._interval)
 
     def _tell(self, sighting: Sighting) -> None:
         last = self._last.get(sighting.service_name)
@@ -144,6 +158,13 @@ class Watching:
                     watcher.away(error)
 
 
+async def ended(task: asyncio.Task[None]) -> None:
+    """Have *task* end. It is told until it does: a driver may swallow a cancellation that comes with an answer."""
+    while not task.done():
+        task.cancel()
+        await asyncio.wait([task], timeout=0.1)
+
+
 def _is_older(sighting: Sighting, last: Sighting) -> bool:
     """Whether a look that was under way during a change has found what was there before it."""
     one, other = sighting.record, last.record
@@ -152,4 +173,4 @@ def _is_older(sighting: Sighting, last: Sighting) -> bool:
     return sighting.now < last.now
 
 
-__all__ = ["POLL_EVERY", "Hints", "Sighting", "Watching"]
+__all__ = ["POLL_EVERY", "Hints", "Sighting", "Watching", "ended"]

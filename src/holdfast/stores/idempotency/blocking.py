@@ -79,6 +79,7 @@ class SyncIdempotencyStore(Blocking):
         lease_seconds: Duration | None = None,
         token: str | None = None,
         note: str | None = None,
+        fleeting: bool = False,
     ) -> Claim:
         """Take *key* if nobody has it, and say how that went, in one step. Exactly one of many claimers wins.
 
@@ -88,8 +89,13 @@ class SyncIdempotencyStore(Blocking):
 
         *note* stays with the claim. Whoever takes over a claim that has expired, with the same fingerprint, gets the
         note of that claim instead: it may name what the worker that died had begun.
+
+        A *fleeting* claim holds against every living worker, and may be gone after the whole machine went down, its
+        worker with it. On SQLite it does not wait for the disk; elsewhere it is as any other.
         """
-        return self._call(self._store.claim(key, fingerprint, lease_seconds=lease_seconds, token=token, note=note))
+        return self._call(
+            self._store.claim(key, fingerprint, lease_seconds=lease_seconds, token=token, note=note, fleeting=fleeting)
+        )
 
     def try_claim(
         self, key: str, fingerprint: str, *, lease_seconds: Duration | None = None, token: str | None = None

@@ -10,7 +10,15 @@ from holdfast.db.migrations import SCHEMA, Migrator
 from holdfast.errors import UnknownCommit
 from holdfast.stores.commits import Commits
 from holdfast.stores.idempotency.entry import IN_PROGRESS, Kept, Result
-from holdfast.stores.idempotency.facts import ClaimKeys, ExtendKeys, FinishKeys, PutKeys, ReleaseKeys, kept
+from holdfast.stores.idempotency.facts import (
+    ClaimKeys,
+    ExtendKeys,
+    FinishKeys,
+    FleetingClaimKeys,
+    PutKeys,
+    ReleaseKeys,
+    kept,
+)
 from holdfast.stores.idempotency.queries import idempotency_queries
 from holdfast.stores.idempotency.store import (
     ABANDONED_MS,
@@ -66,6 +74,10 @@ class DBIdempotencyStore(IdempotencyStore):
         return ClaimKeys(self._queries)
 
     @cached_property
+    def _fleeting_claims(self) -> FleetingClaimKeys:
+        return FleetingClaimKeys(self._queries)
+
+    @cached_property
     def _finishes(self) -> FinishKeys:
         return FinishKeys(self._queries)
 
@@ -85,10 +97,11 @@ class DBIdempotencyStore(IdempotencyStore):
         row = await self._manager.fetchone(self._queries["key_get"], idempotency_key=key)
         return kept(row) if row is not None and row["is_live"] else None
 
-    async def _claim(self, key: str, fingerprint: str, token: str, lease_ms: int, note: str) -> Kept:
+    async def _claim(self, key: str, fingerprint: str, token: str, lease_ms: int, note: str, *, fleeting: bool) -> Kept:
         before = cancellings()
         row = (key, fingerprint, token, lease_ms, note)
-        found = await self._commits.write(self._claims, row, to_the_end=True)
+        kind = self._fleeting_claims if fleeting else self._claims
+        found = await self._commits.write(kind, row, to_the_end=True)
         if cancelled_since(before):
             if found.token == token and found.status_code == IN_PROGRESS:
                 await self._release(key, token)

@@ -131,10 +131,11 @@ class IdempotentExecutor:
             pair: tuple[Any, Any] = await self._run(runtime, workflow, parameters)
             return pair
         mark = self._fingerprint(workflow, parameters)
-        claim = await self._claimed(idempotency_key, mark)
+        is_durable = isinstance(workflow, Durable)
+        claim = await self._claimed(idempotency_key, mark, names_run=is_durable)
         if claim.result is not None:
             return _stored(claim.result)
-        if isinstance(workflow, Durable):
+        if is_durable:
             workflow = workflow.options(workflow_id=claim.note or "", on_conflict="return_existing")
         work = self._owned(claim, runtime, workflow, parameters)
         return await (work if _is_async(runtime) else self._to_its_end(work))
@@ -147,14 +148,16 @@ class IdempotentExecutor:
             pool, self._pool = self._pool, None
             await asyncio.to_thread(pool.shutdown)
 
-    async def _claimed(self, key: str, mark: str) -> Claim:
-        """Return a claim that was won or has a result."""
+    async def _claimed(self, key: str, mark: str, *, names_run: bool) -> Claim:
+        """Return a claim that was won or has a result.
+
+        The run that a claim names outlives the machine, and so must the claim; of other work nothing is left to go on.
+        """
         deadline = self._world.monotonic() + self._waits
         tries = 0
         while True:
-            claim = await self._store.claim(
-                key, mark, lease_seconds=self._lease, note=f"{hashed(key)}-{self._world.new_id()}"
-            )
+            note = f"{hashed(key)}-{self._world.new_id()}" if names_run else None
+            claim = await self._store.claim(key, mark, lease_seconds=self._lease, note=note, fleeting=not names_run)
             if claim.state is ClaimState.CONFLICT and self._on_conflict == "reject":
                 raise KeyConflict(
                     f"The idempotency key {key!r} was used for another workflow or with other parameters. "

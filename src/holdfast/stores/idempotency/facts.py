@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from holdfast.db.operation import Fleeting
 from holdfast.errors import Retryable
 from holdfast.stores.idempotency.entry import IN_PROGRESS, Kept
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from holdfast.db.session import Row, Transaction
 
 _ROUNDS = 10
+_FINISH = ("idempotency_key", "token", "mark", "response_data", "status_code", "headers", "later_ms")
 
 
 def kept(row: Row) -> Kept:
@@ -87,6 +89,12 @@ class ClaimKeys(_Keys):
         return {key: kept(row) for key, row in found.items() if row["is_live"]}
 
 
+class FleetingClaimKeys(ClaimKeys, Fleeting):
+    """Claims that end with the machine at the latest, and therefore need not be on its disk."""
+
+    name = "key claimed for now"
+
+
 class FinishKeys(_Keys):
     """Rows as in the query ``keys_finish``; the result is whether this very result is stored."""
 
@@ -94,15 +102,21 @@ class FinishKeys(_Keys):
 
     def __init__(self, queries: Queries) -> None:
         super().__init__(queries, "keys_finish")
+        self._write_one = queries["key_finish"]
 
     async def apply(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[bool | Exception]:
-        if await transaction.execute_batch(self._write, rows) == len(rows):
+        if await self._written(transaction, rows) == len(rows):
             return [True] * len(rows)
         return [each or False for each in await self.recall(transaction, rows)]
 
     async def recall(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[bool | None]:
         found = await self._look(transaction, [row[0] for row in rows])
         return [((there := found.get(row[0])) is not None and _is_result(there, row)) or None for row in rows]
+
+    async def _written(self, transaction: Transaction, rows: Sequence[Values]) -> int:
+        if len(rows) > 1 or rows[0][1] is None:
+            return await transaction.execute_batch(self._write, rows)
+        return await transaction.execute(self._write_one, **dict(zip(_FINISH, rows[0], strict=True)))
 
 
 class PutKeys(_Keys):
@@ -170,4 +184,4 @@ def _is_result(row: Row, wanted: Values) -> bool:
     return there == tuple(wanted[2:6])
 
 
-__all__ = ["ClaimKeys", "ExtendKeys", "FinishKeys", "PutKeys", "ReleaseKeys", "kept"]
+__all__ = ["ClaimKeys", "ExtendKeys", "FinishKeys", "FleetingClaimKeys", "PutKeys", "ReleaseKeys", "kept"]

@@ -45,7 +45,16 @@ class InMemoryIdempotencyStore(IdempotencyStore):
     async def _read(self, key: str) -> Kept | None:
         return self._live(key)
 
-    async def _claim(self, key: str, fingerprint: str, token: str, lease_ms: int, note: str) -> Kept:
+    async def _claim(
+        self,
+        key: str,
+        fingerprint: str,
+        token: str,
+        lease_ms: int,
+        note: str,
+        *,
+        fleeting: bool,  # noqa: ARG002 -- all of it is
+    ) -> Kept:
         live = self._live(key)
         if live is not None and not (live.status_code == IN_PROGRESS and live.token == token):
             return live

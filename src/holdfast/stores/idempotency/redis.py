@@ -47,7 +47,16 @@ class RedisIdempotencyStore(IdempotencyStore):
         row = await self._run("read", key)
         return None if row is None else _kept(key, row)
 
-    async def _claim(self, key: str, fingerprint: str, token: str, lease_ms: int, note: str) -> Kept:
+    async def _claim(
+        self,
+        key: str,
+        fingerprint: str,
+        token: str,
+        lease_ms: int,
+        note: str,
+        *,
+        fleeting: bool,  # noqa: ARG002 -- the server outlives the worker
+    ) -> Kept:
         # Carried to its end: whether a script that nobody waits for any more has run cannot be known.
         asking = asyncio.ensure_future(self._run("claim", key, fingerprint, token, lease_ms, note))
         try:

@@ -34,6 +34,7 @@ _LONGEST = 100 * 365 * 86400.0  # seconds; the year of what expires keeps its fo
 ABANDONED_MS = 86_400_000  # for so long a claim that has expired is left for its owner, or for who takes it over
 _AT_ONCE = 1000  # entries that one statement of a cleanup removes
 _json = PortableJSON()
+_NO_NOTE = "null"
 
 
 class IdempotencyStore(ABC):
@@ -96,6 +97,7 @@ class IdempotencyStore(ABC):
         lease_seconds: Duration | None = None,
         token: str | None = None,
         note: str | None = None,
+        fleeting: bool = False,
     ) -> Claim:
         """Take *key* if nobody has it, and say how that went, in one step. Exactly one of many claimers wins.
 
@@ -105,15 +107,19 @@ class IdempotencyStore(ABC):
 
         *note* stays with the claim. Whoever takes over a claim that has expired, with the same fingerprint, gets the
         note of that claim instead: it may name what the worker that died had begun.
+
+        A *fleeting* claim holds against every living worker, and may be gone after the whole machine went down, its
+        worker with it. On SQLite it does not wait for the disk; elsewhere it is as any other.
         """
         checked_key(key, "idempotency key")
         lease = self._lease if lease_seconds is None else milliseconds(lease_seconds, "lease_seconds")
         mine = _checked_token(token) if token is not None else self._world.new_id()
-        kept = await self._claim(key, _checked_fingerprint(fingerprint), mine, lease, _json.serialize(note))
+        mark, data = _checked_fingerprint(fingerprint), _NO_NOTE if note is None else _json.serialize(note)
+        kept = await self._claim(key, mark, mine, lease, data, fleeting=fleeting)
         faults.point("key.claimed")
         if kept.token == mine and kept.status_code == IN_PROGRESS:
             tokens.hold(self._item(key), mine)
-            inherited = _json.deserialize(kept.response_data)
+            inherited = None if kept.response_data == _NO_NOTE else _json.deserialize(kept.response_data)
             return Claim(key=key, state=ClaimState.WON, token=mine, note=inherited)
         return Claim(key=key, state=_lost_to(kept, fingerprint), entry=_entry(kept))
 
@@ -194,11 +200,12 @@ class IdempotencyStore(ABC):
         """Return what is kept under *key* and has not expired."""
 
     @abstractmethod
-    async def _claim(self, key: str, fingerprint: str, token: str, lease_ms: int, note: str) -> Kept:
+    async def _claim(self, key: str, fingerprint: str, token: str, lease_ms: int, note: str, *, fleeting: bool) -> Kept:
         """Keep a claim under *key* if what is kept has expired or is this token's claim; return what is kept then.
 
         What is returned has not expired. The *note* becomes the claim's data, unless the claim it replaces has the same
-        fingerprint: then that one's note stays. When the caller is cancelled no claim is left behind.
+        fingerprint: then that one's note stays. When the caller is cancelled no claim is left behind. One that is
+        *fleeting* need not outlive the machine.
         """
 
     @abstractmethod

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from holdfast.db.migrations import SCHEMA
+from holdfast.model.world import RealWorld
 from holdfast.stores import (
     AsyncInMemoryCircuitBreakerStateRepository,
     AsyncRedisCircuitBreakerStateRepository,
@@ -12,10 +14,12 @@ from holdfast.stores import (
     RedisCircuitBreakerStateRepository,
     SQLCircuitBreakerStateRepository,
 )
+from holdfast.workflows.wakeups import wakeups_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
+    from holdfast.db import ConnectionManager
     from holdfast.testing.contract.store_ground import Ground, StoreVenue
 
 TABLES = (
@@ -25,19 +29,27 @@ TABLES = (
 )
 STUCK = 60
 _POLL = 0.1  # a real fleet looks less often
+_NEVER = 86400.0
 
 
-async def open_breakers(ground: Ground) -> Any:
-    """Return one more handle on the breakers of *ground*; those in memory have no second one."""
+async def open_breakers(ground: Ground, *, only_hints: bool = False) -> Any:
+    """Return one more handle on the breakers of *ground*; those in memory have no second one.
+
+    With *only_hints* it never polls: what others change it learns from their hints, or not at all.
+    """
     store: Any
     blocking: Any
+    poll = _NEVER if only_hints else _POLL
     if ground.venue.is_sql:
+        manager = await ground.manager()
         store = AsyncSQLCircuitBreakerStateRepository(
-            await ground.manager(), clock_offset_ms=ground.clock_offset_ms, poll_interval=_POLL
+            manager, clock_offset_ms=ground.clock_offset_ms, poll_interval=poll
         )
+        if only_hints:
+            await _hinted(ground, manager, store)
         blocking = SQLCircuitBreakerStateRepository
     elif ground.venue.name == "redis":
-        store = AsyncRedisCircuitBreakerStateRepository(await ground.link(), prefix=ground.prefix)
+        store = AsyncRedisCircuitBreakerStateRepository(await ground.link(), prefix=ground.prefix, poll_interval=poll)
         blocking = RedisCircuitBreakerStateRepository
     else:
         store = AsyncInMemoryCircuitBreakerStateRepository(world=ground.world)
@@ -49,6 +61,18 @@ async def open_breakers(ground: Ground) -> Any:
 
     ground.afterwards.push_async_callback(close)
     return ground.face(store, blocking)
+
+
+async def _hinted(ground: Ground, manager: ConnectionManager, store: AsyncSQLCircuitBreakerStateRepository) -> None:
+    """Have *store* tell and hear hints, as that of an application does."""
+    wakeups = wakeups_for(manager, SCHEMA, RealWorld(), store.wake, enabled=True)
+    store.use_hints(wakeups)
+    await ground.on_loop(wakeups.start())
+
+    async def stop() -> None:
+        await ground.on_loop(wakeups.stop())
+
+    ground.afterwards.push_async_callback(stop)
 
 
 def play(venue: StoreVenue, scene: Callable[[Any, Ground], Coroutine[Any, Any, None]]) -> None:

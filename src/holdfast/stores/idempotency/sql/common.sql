@@ -45,6 +45,13 @@ FROM {rows} AS r
 WHERE k.idempotency_key = r.idempotency_key AND k.status_code = 0
   AND (k.owner_token = r.token OR (r.token IS NULL AND k.expires_at <= {now_iso}));
 
+-- name: key_finish
+-- One row of keys_finish that has a token, as nearly all come. On MariaDB/MySQL an update that joins takes twice as long.
+UPDATE @holdfast_idempotency
+SET response_data = :response_data, status_code = :status_code, headers = :headers, expires_at = {later_iso},
+    owner_token = :mark
+WHERE idempotency_key = :idempotency_key AND status_code = 0 AND owner_token = :token;
+
 -- name: keys_extend
 -- rows: idempotency_key text, token text, later_ms bigint
 UPDATE @holdfast_idempotency AS k
