@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _ROOT = Path(__file__).resolve().parents[2]
 
@@ -25,6 +29,38 @@ def peer(name: str, requirements: list[str], program: str, *arguments: str) -> l
     if done.returncode != 0 and not lines:
         raise RuntimeError(f"{program} failed:\n{done.stderr[-2000:]}")
     return lines
+
+
+class Conversation:
+    """A peer that is told what to do next, so that it can take turns with others: a JSON line in, a JSON line out."""
+
+    def __init__(self, told: IO[str], says: IO[str]) -> None:
+        self._told = told
+        self._says = says
+
+    def ask(self, **what: Any) -> dict[str, Any]:
+        """Have one thing done and return what is said of it."""
+        self._told.write(json.dumps(what) + "\n")
+        self._told.flush()
+        for line in self._says:
+            if line.startswith("{"):
+                said: dict[str, Any] = json.loads(line)
+                return said
+        raise RuntimeError(f"The peer has ended at {what}.")
+
+
+@contextmanager
+def conversing(name: str, requirements: list[str], program: str, *arguments: str) -> Iterator[Conversation]:
+    """Run benchmarks/peers/*program* as a peer that takes turns, until the block ends."""
+    python = _environment(name, requirements)
+    command = [str(python), str(_ROOT / "benchmarks" / "peers" / program), *arguments]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            yield Conversation(process.stdin, process.stdout)
+        finally:
+            process.stdin.close()
 
 
 def _environment(name: str, requirements: list[str]) -> Path:

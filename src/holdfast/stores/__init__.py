@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         DLQCompressedEntry,
         FailedOperationData,
         FailedOperationStatus,
+        ReplayEnd,
         ResolutionTrigger,
     )
     from holdfast.stores.dead_letters.interface import FailedOperationRepository
@@ -163,6 +164,7 @@ __all__ = [
     "RedisLink",
     "RedisLockStore",
     "RedisTaskQueue",
+    "ReplayEnd",
     "ResolutionTrigger",
     "SQLCircuitBreakerStateRepository",
     "SQLFailedOperationRepository",
@@ -236,6 +238,7 @@ _HOMES = {
     "DLQCompressedEntry": "dead_letters",
     "FailedOperationData": "dead_letters",
     "FailedOperationStatus": "dead_letters",
+    "ReplayEnd": "dead_letters",
     "ResolutionTrigger": "dead_letters",
     "FailedOperationRepository": "dead_letters.interface",
     "AsyncInMemoryFailedOperationRepository": "dead_letters.memory",

@@ -23,7 +23,7 @@ from holdfast.core.dead_letters import (
     transition,
     was_completed,
 )
-from holdfast.model.dead_letter import IN_FLIGHT, FailedOperationData
+from holdfast.model.dead_letter import IN_FLIGHT, FailedOperationData, ReplayEnd
 from holdfast.testing.contract.store_dead_letters_stage import ALL_STATUSES, TABLES, open_letters
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ STEPS = st.lists(
         st.tuples(st.just("create"), st.sampled_from("ab"), st.booleans(), st.integers(0, 3)),
         st.tuples(st.just("acquire"), st.integers(0, 5), st.integers(0, 3), st.booleans()),
         st.tuples(st.just("complete"), st.integers(0, 5), st.booleans(), st.integers(0, 3)),
+        st.tuples(st.just("acquire_many"), st.integers(0, 3)),
+        st.tuples(st.just("complete_many"), st.booleans()),
         st.tuples(st.just("give_back"), st.integers(0, 5)),
         st.tuples(st.just("say"), st.integers(0, 5), st.sampled_from(ALL_STATUSES)),
         st.tuples(st.just("count"), st.integers(0, 5)),
@@ -114,6 +116,26 @@ class Pair:
         done = known is not None and was_completed(known, event)
         after = None if done else self._model.happen(entry, event)
         assert await self._letters.complete_replay(entry, success, token=event.token) is (done or after is not None)
+
+    async def acquire_many(self, limit: int) -> None:
+        taken = await self._letters.acquire_many(self._ids, limit, lease=LEASE)
+        tokens = {record.id: record.replay_token for record in taken}
+        for entry in self._ids:
+            after = self._model.happen(entry, Acquire(tokens.get(entry, ""), limit, LEASE))
+            assert (after is not None) == (entry in tokens)
+            if entry in tokens:
+                self._tokens.setdefault(entry, []).append(tokens[entry])
+
+    async def complete_many(self, success: bool) -> None:
+        """End every replay there was, with its last token."""
+        ends = [ReplayEnd(id=entry, token=tokens[-1], success=success) for entry, tokens in self._tokens.items()]
+        noted = await self._letters.complete_many(ends)
+        for end, was_noted in zip(ends, noted, strict=True):
+            event = Complete(success, end.token, draw=0.5)
+            known = self._model.records.get(end.id)
+            done = known is not None and was_completed(known, event)
+            after = None if done else self._model.happen(end.id, event)
+            assert was_noted is (done or after is not None)
 
     async def give_back(self, place: int) -> None:
         entry = self._entry(place)

@@ -56,6 +56,23 @@ def test_custom_table_is_made_and_is_apart(store_venue: StoreVenue) -> None:
     play(store_venue, scene)
 
 
+def test_table_may_have_a_word_of_sql_for_its_name(store_venue: StoreVenue) -> None:
+    async def scene(ground: Ground) -> None:
+        queue = await make_queue(ground, table_name="order")
+        ids = await queue.enqueue_many(["complete", "fail", "release"], max_attempts=1)
+        assert [task.task_id for task in await queue.dequeue_many(3)] == ids
+        assert [await queue.complete(ids[0]), await queue.fail(ids[1], "no"), await queue.release(ids[2])] == [True] * 3
+        stats = await queue.get_stats()
+        assert (stats["completed"], stats["dead_lettered"], stats["pending"]) == (1, 1, 1)
+        task = await queue.dequeue()
+        assert await queue.extend(task.task_id, 60)
+        assert await queue.complete(task.task_id)
+        assert await queue.purge() == 3
+        assert await queue.list_tasks() == []
+
+    play(store_venue, scene)
+
+
 def test_name_of_a_table_is_checked(store_venue: StoreVenue) -> None:
     async def scene(ground: Ground) -> None:
         manager = await ground.manager()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.errors import DamagedCheckpoint
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 KEYS = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0"), min_size=1, max_size=60)
 
 
+@settings(deadline=None)
 @given(KEYS)
 def test_file_name_is_one_name_and_reads_back(key: str) -> None:
     name = file_name(key, SUFFIX)
@@ -37,11 +38,13 @@ def test_file_name_is_one_name_and_reads_back(key: str) -> None:
         assert unquote(name.removesuffix(".checkpoint")) == key
 
 
+@settings(deadline=None)
 @given(st.lists(KEYS, unique=True))
 def test_file_names_of_different_keys_differ(keys: list[str]) -> None:
     assert len({file_name(key, SUFFIX) for key in keys}) == len(keys)
 
 
+@settings(deadline=None)
 @given(KEYS, KEYS)
 def test_keys_between_a_prefix_and_what_comes_after_it_are_those_that_begin_with_it(prefix: str, key: str) -> None:
     until = after(prefix)

@@ -13,7 +13,7 @@ import pytest
 from holdfast import faults
 from holdfast.errors import DamagedCheckpoint, StorageError
 from holdfast.stores import FileCheckpointBackend, from_url
-from holdfast.stores.flow import file_index
+from holdfast.stores.flow import file_index, file_shelf
 from holdfast.testing.contract.store_flow_stage import checkpoint, ended
 
 if TYPE_CHECKING:
@@ -109,6 +109,34 @@ def test_name_without_a_file_is_passed_over(backend: FileCheckpointBackend, poin
     assert [each.id for each in backend.list_by_flow("flow")] == left
     backend.save(checkpoint(id="3", minute=2))
     assert [each.id for each in backend.list_by_flow("flow")] == ["3", *left]
+
+
+def test_list_is_written_anew_when_much_was_deleted(
+    backend: FileCheckpointBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A delete adds a line to the list; a list that was only added to would grow for ever."""
+    monkeypatch.setattr(file_index, "MOST_GONE", 4)
+    index = backend.indexes_dir / "flow_flow.json"
+    backend.save(checkpoint(id="stays"))
+    lines = []
+    for number in range(5):
+        backend.save(checkpoint(id=str(number), minute=1))
+        assert backend.delete(str(number)) is True
+        lines.append(len(index.read_text().splitlines()))
+    assert lines == [3, 5, 7, 1, 3]
+    assert [each.id for each in backend.list_by_flow("flow")] == ["stays"]
+    backend.save(checkpoint(id="0", minute=1))
+    assert [each.id for each in backend.list_by_flow("flow")] == ["0", "stays"]
+
+
+def test_files_are_kept_where_there_are_no_posix_locks(
+    backend: FileCheckpointBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file_shelf, "fcntl", None)
+    made = checkpoint(id="1")
+    backend.save(made)
+    assert backend.load("1") is not None
+    assert backend.delete("1") is True
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "swapped"])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from holdfast.db.url import DialectName
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -34,16 +36,24 @@ class SaveCheckpoints:
 
 
 class LoadCheckpoints:
-    """Rows are (key,); the result is a tuple with the data, empty if there is none. The time of use is set to now."""
+    """Rows are (key,); the result is a tuple with the data, empty if there is none. The time of use is set to now.
+
+    MariaDB/MySQL returns nothing from an UPDATE: what is there is read after it. Nothing depends on both being one
+    moment, so there is no transaction around them.
+    """
 
     name = "checkpoint loaded"
 
     def __init__(self, queries: Queries) -> None:
         self._load = queries["checkpoints_load"]
-        self.one_statement = len(self._load.statements) == 1
+        self._data = queries["checkpoints_data"] if queries.dialect is DialectName.MYSQL else None
+        self.one_statement = True  # that writes
 
     async def apply(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[tuple[bytes, ...] | Exception]:
-        found = await transaction.fetch_batch(self._load, list(dict.fromkeys(rows)))
+        keys = list(dict.fromkeys(rows))
+        found = await transaction.fetch_batch(self._load, keys)
+        if self._data is not None:
+            found = await transaction.fetch_batch(self._data, keys)
         loaded = {row["checkpoint_key"]: (bytes(row["data"]),) for row in found}
         return [loaded.get(row[0], ()) for row in rows]
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from holdfast.errors import Conflict, Retryable
 from holdfast.stores.executions.store import ExecutionStatus, not_pending, taken
 
 if TYPE_CHECKING:
@@ -28,8 +29,15 @@ class _Executions:
         self.one_statement = len(write.statements) == 1
 
     async def apply(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[Any]:
-        if await transaction.execute_batch(self._write, rows) == len(rows):
-            return [True] * len(rows)
+        first = {row[0]: row for row in reversed(rows)}  # of several who write to one run the first is tried
+        try:
+            if await transaction.execute_batch(self._write, [row for row in rows if first[row[0]] is row]) == len(rows):
+                return [True] * len(rows)
+        except Conflict as error:
+            if len(rows) > 1:
+                raise
+            # MariaDB/MySQL: the run id came in between the look and the insert. The next look sees whose it is.
+            raise Retryable(str(error)) from error
         found = await self._found(transaction, rows)
         return [self._is_mine(found.get(row[0]), row) or self._refusal(found.get(row[0]), row) for row in rows]
 

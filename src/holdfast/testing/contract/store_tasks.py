@@ -347,6 +347,37 @@ class TaskQueueContract:
 
         store_venue.play(scene, empty=tables_of(store_venue))
 
+    def test_requeue_stale_leaves_alone_what_is_taken_meanwhile(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            queue, other = await open_queue(ground), await open_queue(ground)
+            task_id = await queue.enqueue("x", visibility_timeout=1000)
+            await elsewhere(queue.dequeue())
+            await ground.advance(1001)
+            keepers = [elsewhere(each.requeue_stale()) for each in (queue, other) * 3]
+            takers = [elsewhere(each.dequeue(worker_id="w")) for each in (queue, other) * 3]
+            found: list[Any] = await asyncio.gather(*keepers, *takers)
+            assert sum(found[: len(keepers)]) <= 1
+            # Who looked while a keeper had it in its hands has found nothing; then it is there to be taken now.
+            taken = [task for task in found[len(keepers) :] if task is not None]
+            [task] = taken or [await elsewhere(queue.dequeue(worker_id="w"))]
+            assert await queue.requeue_stale() == 0
+            held = await queue.get(task_id)
+            assert (held.status, held.worker_id, held.attempts) == (TaskStatus.PROCESSING, "w", 2)
+            assert await queue.complete(task_id, token=task.token)
+
+        store_venue.play(scene, empty=tables_of(store_venue))
+
+    def test_task_that_fails_lets_the_others_go_first(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            queue = await open_queue(ground)
+            bad, good = await queue.enqueue_many(["bad", "good"])
+            assert (await queue.dequeue()).task_id == bad
+            assert await queue.fail(bad, "again")
+            assert (await queue.dequeue()).task_id == good
+            assert await queue.dequeue() is None
+
+        store_venue.play(scene, empty=tables_of(store_venue))
+
     def test_released_task_was_not_tried(self, store_venue: StoreVenue) -> None:
         async def scene(ground: Ground) -> None:
             queue = await open_queue(ground)

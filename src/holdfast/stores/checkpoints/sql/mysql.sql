@@ -17,5 +17,9 @@ STRAIGHT_JOIN @holdfast_checkpoints AS c FORCE INDEX (PRIMARY) ON c."key" = r.ch
 -- rows: checkpoint_key text
 UPDATE {rows} AS r STRAIGHT_JOIN @holdfast_checkpoints AS c FORCE INDEX (PRIMARY) ON c."key" = r.checkpoint_key
 SET c.accessed_at = {now_iso};
+
+-- name: checkpoints_data
+-- rows: checkpoint_key text
+-- only: mysql
 SELECT c."key" AS checkpoint_key, c.data FROM {rows} AS r
 STRAIGHT_JOIN @holdfast_checkpoints AS c FORCE INDEX (PRIMARY) ON c."key" = r.checkpoint_key;

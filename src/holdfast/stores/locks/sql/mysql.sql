@@ -1,4 +1,5 @@
--- MariaDB/MySQL assigns from left to right: what the condition reads is written last.
+-- MariaDB/MySQL assigns from left to right: what the condition reads is written last. It returns nothing: who has acquired
+-- what is looked up by the key of the claim.
 
 -- fragment: is_free
 (@holdfast_locks.owner IS NULL OR @holdfast_locks.expires_at_ms <= {now_ms})
@@ -15,8 +16,6 @@ ON DUPLICATE KEY UPDATE
     owner = CASE WHEN {is_free} THEN VALUES(owner) ELSE @holdfast_locks.owner END,
     expires_at_ms = CASE WHEN @holdfast_locks.claim_key = VALUES(claim_key) THEN VALUES(expires_at_ms)
                          ELSE @holdfast_locks.expires_at_ms END;
-SELECT l.lock_key, l.owner, l.token, l.claim_key, l.expires_at_ms
-FROM {rows} AS r JOIN @holdfast_locks AS l ON l.lock_key = r.lock_key AND l.claim_key = r.claim_key;
 
 -- name: locks_release
 -- rows: lock_key text, held bigint, holder text, key text
