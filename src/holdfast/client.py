@@ -11,7 +11,8 @@ from holdfast.serialize import Serialization
 from holdfast.workflows.configuration import resolve_url
 from holdfast.workflows.management import AsyncManagement, Management
 from holdfast.workflows.messaging.client_methods import AsyncClientMessaging, ClientMessaging
-from holdfast.workflows.remote import QueueOptions, Remote, RemoteSettings, RunOptions
+from holdfast.workflows.remote import DebounceOptions, QueueOptions, Remote, RemoteSettings, RunOptions
+from holdfast.workflows.remote_enqueues import NamedCall
 from holdfast.workflows.streams.reading import (
     AsyncStreamReader,
     Cursor,
@@ -23,7 +24,7 @@ from holdfast.workflows.streams.reading import (
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
     from types import TracebackType
     from typing import Self
 
@@ -202,7 +203,46 @@ class Client(Management[ClientHandle], ClientMessaging):
         ``WorkflowConflict`` if the id belongs to another call, ``Deduplicated`` if the *deduplication_id* belongs to a
         run that has not ended.
         """
-        made = self._remote.enqueue(workflow_name, args, kwargs, options, queue_name)
+        made = self._remote.enqueues.enqueue(workflow_name, args, kwargs, options, queue_name)
+        return self.retrieve_workflow(self._portal.call(made))
+
+    def call(
+        self,
+        workflow_name: str,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        **options: Unpack[QueueOptions],
+    ) -> NamedCall:
+        """Return a call that is not made, with options of its own, for ``enqueue_many``."""
+        return NamedCall(workflow_name, tuple(args), dict(kwargs or {}), options)
+
+    def enqueue_many(
+        self, calls: Iterable[NamedCall], *, queue_name: str, **options: Unpack[QueueOptions]
+    ) -> list[ClientHandle]:
+        """Put runs in a queue, thousands at once: all of them, or none if one of them is refused.
+
+        *calls* are made with ``call()``; what one does not say by options of its own, the options here say.
+        """
+        made = self._remote.enqueues.enqueue_many(calls, options, queue_name)
+        return [self.retrieve_workflow(each) for each in self._portal.call(made)]
+
+    def debounce(
+        self,
+        workflow_name: str,
+        key: str,
+        period: Duration,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        *,
+        queue_name: str,
+        **options: Unpack[DebounceOptions],
+    ) -> ClientHandle:
+        """Enqueue a run when *period* has passed without another call with *key*; the last arguments count.
+
+        At the latest when *debounce_timeout*, if it was said, has passed since the first call. Calls of the workflow
+        itself with this key, by an application, are counted with these.
+        """
+        made = self._remote.enqueues.debounce(workflow_name, key, period, args, kwargs, options, queue_name)
         return self.retrieve_workflow(self._portal.call(made))
 
     def retrieve_workflow(self, workflow_id: str) -> ClientHandle:
@@ -283,7 +323,47 @@ class AsyncClient(AsyncManagement[AsyncClientHandle], AsyncClientMessaging):
         ``WorkflowConflict`` if the id belongs to another call, ``Deduplicated`` if the *deduplication_id* belongs to a
         run that has not ended.
         """
-        return self.retrieve_workflow(await self._remote.enqueue(workflow_name, args, kwargs, options, queue_name))
+        made = self._remote.enqueues.enqueue(workflow_name, args, kwargs, options, queue_name)
+        return self.retrieve_workflow(await made)
+
+    def call(
+        self,
+        workflow_name: str,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        **options: Unpack[QueueOptions],
+    ) -> NamedCall:
+        """Return a call that is not made, with options of its own, for ``enqueue_many``."""
+        return NamedCall(workflow_name, tuple(args), dict(kwargs or {}), options)
+
+    async def enqueue_many(
+        self, calls: Iterable[NamedCall], *, queue_name: str, **options: Unpack[QueueOptions]
+    ) -> list[AsyncClientHandle]:
+        """Put runs in a queue, thousands at once: all of them, or none if one of them is refused.
+
+        *calls* are made with ``call()``; what one does not say by options of its own, the options here say.
+        """
+        made = self._remote.enqueues.enqueue_many(calls, options, queue_name)
+        return [self.retrieve_workflow(each) for each in await made]
+
+    async def debounce(
+        self,
+        workflow_name: str,
+        key: str,
+        period: Duration,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        *,
+        queue_name: str,
+        **options: Unpack[DebounceOptions],
+    ) -> AsyncClientHandle:
+        """Enqueue a run when *period* has passed without another call with *key*; the last arguments count.
+
+        At the latest when *debounce_timeout*, if it was said, has passed since the first call. Calls of the workflow
+        itself with this key, by an application, are counted with these.
+        """
+        made = self._remote.enqueues.debounce(workflow_name, key, period, args, kwargs, options, queue_name)
+        return self.retrieve_workflow(await made)
 
     def retrieve_workflow(self, workflow_id: str) -> AsyncClientHandle:
         """Return a handle of a run by its id; its result comes back as plain JSON values."""
@@ -313,4 +393,4 @@ def _value(outcome: Outcome) -> Any:
     return outcome.value
 
 
-__all__ = ["AsyncClient", "AsyncClientHandle", "Client", "ClientHandle"]
+__all__ = ["AsyncClient", "AsyncClientHandle", "Client", "ClientHandle", "NamedCall"]

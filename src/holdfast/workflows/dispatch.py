@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from holdfast.model.queue import Queue
     from holdfast.model.world import World
     from holdfast.workflows.beats import Identity
+    from holdfast.workflows.burden import Burden
     from holdfast.workflows.deadlines import Deadlines
     from holdfast.workflows.parking import Wakes
     from holdfast.workflows.permit import Permit
@@ -60,10 +61,14 @@ class Hints(Protocol):
 
 @dataclass(slots=True)
 class _Look:
-    """What one look came to: how many runs were begun, whether to look again at once, or in so many seconds."""
+    """What one look came to: how many runs were begun, whether to look again at once, or in so many seconds.
+
+    With *ask*, the question where something waits is still to be asked, at once.
+    """
 
     begun: int = 0
     more: bool = False
+    ask: bool = False
     again: float | None = None
 
     def add(self, claimed: Claimed, begun: int) -> None:
@@ -107,6 +112,7 @@ class Dispatch:
         taken_over: Callable[[Sequence[tuple[str, str]]], Awaitable[None]],
         give_up: Callable[[Row], Awaitable[None]],
         capacity: int,
+        burden: Burden,
         listens: frozenset[str] | None = None,
         hints: Hints | None = None,
         slots: Callable[[float | None], None] = lambda _: None,
@@ -121,16 +127,19 @@ class Dispatch:
         self._deadlines = deadlines
         self._wakes = wakes
         self._capacity = capacity
+        self._burden = burden
         self._hints = hints
         self._slots = slots  # is told in how many seconds the next slot of a schedule is due
         self._surveys = Surveys(queues, listens)
         self._claims = Claims(queues, identity, versions, registry, world)
         self._trial = Trial(world, identity.lease)
+        over = self._wake_from_anywhere
         self._launching = Launching(
-            queues.manager, queries, registry, runner, own, self._trial, self._wake_from_anywhere, taken_over, give_up
+            queues, queries, registry, runner, own, self._trial, over, taken_over, give_up, burden
         )
         self._timers: set[asyncio.Task[None]] = set()
         self._queues: dict[str, Queue] = {}
+        self._put_off = False  # whether the last look put that question off, to claim where it was woken for
         self._survey_at = 0.0  # when to ask about all queues again, however often it is woken for single ones
         self._turn = 0
         self._hinted: set[str | None] = set()
@@ -192,6 +201,9 @@ class Dispatch:
             if look.more:
                 wait = _SOON
                 continue
+            if look.ask:
+                wait = _SOON / 2 if look.begun else wait
+                continue
             longest = self._longest_wait()
             wait = min(longest, _SOON if look.begun or None in self._hunger.names else wait * 2)
             if await self._woken_within(min(wait, longest if look.again is None else look.again)):
@@ -227,7 +239,7 @@ class Dispatch:
         return look
 
     def _may_claim(self) -> bool:
-        if len(self._runner.running) >= self._capacity:
+        if len(self._runner.running) >= self._capacity or self._burden.is_full:
             self._hunger.names.add(None)
             return False
         return not self._trial.is_on() and self._permit.is_valid() and bool(self._registry.workflows)
@@ -235,9 +247,15 @@ class Dispatch:
     async def _where(self, hinted: set[str | None], look: _Look) -> Iterable[str]:
         """Return the queues to claim from: those it was woken for, or those in which something waits."""
         now = self._world.monotonic()
-        if hinted and hinted <= self._queues.keys() and now < self._survey_at:
+        known = self._known(hinted)
+        if known and None not in hinted and now < self._survey_at:
             look.again = self._survey_at - now
-            return [name for name in hinted if name is not None]
+            return known
+        if known and not self._put_off:
+            self._put_off = look.ask = True  # who waits for a run is served first; the question comes right after
+            self._survey_at = now
+            return known
+        self._put_off = False
         survey = await self._survey()
         if survey.overdue:
             await self._deadlines.sweep()
@@ -248,8 +266,18 @@ class Dispatch:
         if moved:
             survey = await self._survey()
         look.again = survey.due_in if survey.due_in is None else max(_SHORTEST_WAIT, survey.due_in)
-        self._survey_at = now + min(_SURVEY_EVERY, look.again or _SURVEY_EVERY)
+        self._survey_at = now + min(_SURVEY_EVERY, self._longest_wait(), look.again or _SURVEY_EVERY)
         return survey.waiting
+
+    def _known(self, hinted: set[str | None]) -> list[str]:
+        """Return the queues in which something waits, as far as that can be known without asking.
+
+        A hint from another process names none. Of one queue without limits, to look into it costs no more than to ask.
+        """
+        if None not in hinted:
+            return [name for name in hinted if name is not None] if hinted <= self._queues.keys() else []
+        others = [name for name in self._queues if name != INTERNAL_QUEUE]
+        return others if len(others) == 1 and not self._queues[others[0]].is_shared else []
 
     async def _survey(self) -> Survey:
         survey = await self._surveys.survey()
@@ -277,6 +305,8 @@ class Dispatch:
         claimed = await self._claims.claim(queue, most, caps, suspects=self._trial.takes_suspects(idle=idle))
         if claimed.full or claimed.more:
             self._hunger.names.add(queue.name)
+        if claimed.more:
+            self._hinted.add(queue.name)  # the next look need not ask where something waits
         begun = await self._launching.begin(claimed.rows, caps, idle=idle) if claimed.rows else []
         for run in begun:
             run.watch(partial(self._over, run.queue_name))

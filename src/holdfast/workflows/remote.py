@@ -24,8 +24,6 @@ from holdfast.errors import (
     SerializationError,
 )
 from holdfast.model.workflow import INTERNAL_QUEUE, Duration, WorkflowState, seconds
-from holdfast.workflows.enqueue_facts import PutAll, put_durably
-from holdfast.workflows.enqueue_rows import entry, named_work
 from holdfast.workflows.facts import EnqueueRuns
 from holdfast.workflows.messaging import messaging_queries
 from holdfast.workflows.messaging.outside import Outside
@@ -33,7 +31,7 @@ from holdfast.workflows.opening import open_desk
 from holdfast.workflows.parking import parking_queries
 from holdfast.workflows.payloads import Payloads
 from holdfast.workflows.queries import workflow_queries
-from holdfast.workflows.queue_options import check_queue_options
+from holdfast.workflows.remote_enqueues import RemoteEnqueues
 from holdfast.workflows.results import Results, outcome_of
 from holdfast.workflows.run import Outcome
 from holdfast.workflows.streams import stream_queries
@@ -82,6 +80,22 @@ class QueueOptions(RunOptions, total=False):
     delay: Duration | None
     delay_until: datetime | None
     on_duplicate: str
+
+
+class DebounceOptions(TypedDict, total=False):
+    """What may be said about a run that further calls may put off; its ids and its delay come from the call."""
+
+    timeout: Duration | None
+    attributes: Mapping[str, Any] | None
+    authenticated_user: str | None
+    assumed_role: str | None
+    authenticated_roles: Sequence[str] | None
+    application_version: str | None
+    class_name: str | None
+    config_name: str | None
+    priority: int
+    queue_partition_key: str | None
+    debounce_timeout: Duration | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,10 +155,11 @@ class Remote:
         queries = workflow_queries(dialect, schema, clock_offset_ms=offset)
         self._manager = manager
         enqueue = EnqueueRuns(queries, application_id=self._settings.name)
-        self._put = PutAll(enqueue)
+        self._enqueues = RemoteEnqueues(manager, queries, self.payloads, world, enqueue, self._tell)
         self._results = Results(manager, queries, world)
-        self._listens = False
+        self._listens = self._tells = False
         self._hints = wakeups_for(manager, schema, world, self._hinted, enabled=True)
+        self._voice = wakeups_for(manager, schema, world, self._hinted, enabled=True, listens=False)
         streams = stream_queries(dialect, schema, clock_offset_ms=offset)
         self._feed = Feed(manager, streams, world, lambda: self._hints.alive)
         self._outside = Outside(
@@ -166,6 +181,7 @@ class Remote:
             await self._results.stop()
             await self._feed.stop()
             await self._outside.bells.stop()
+            await self._voice.stop()
             await self._hints.stop()
             await self._manager.close()
 
@@ -189,8 +205,11 @@ class Remote:
             await self._hints.start()
 
     async def _tell(self) -> None:
-        await self._listen()
-        self._hints.tell()
+        """Tell the processes that run workflows; on a connection of the pool, so nothing is held for it."""
+        if not self._tells:
+            self._tells = True
+            await self._voice.start()
+        self._voice.tell()
 
     def _hinted(self) -> None:
         self._feed.hint()
@@ -210,28 +229,17 @@ class Remote:
         codec = self.payloads.plain if type_ is None else self.payloads.typed(type_)
         return await self._outside.get_event(workflow_id, key, limit, codec)
 
+    @property
+    def enqueues(self) -> RemoteEnqueues:
+        """What puts runs in queues; refuses before anything is written."""
+        self.desk  # noqa: B018 -- refuses
+        return self._enqueues
+
     async def start(
         self, name: str, arguments: Sequence[Any], keywords: Mapping[str, Any] | None, options: RunOptions
     ) -> str:
-        """Have a run begun by any executor that has its function, and return its id; see ``enqueue``."""
-        return await self.enqueue(name, arguments, keywords, options, INTERNAL_QUEUE)
-
-    async def enqueue(
-        self,
-        name: str,
-        arguments: Sequence[Any],
-        keywords: Mapping[str, Any] | None,
-        options: RunOptions | QueueOptions,
-        queue_name: str,
-    ) -> str:
-        """Put a run in a queue and return the id of the run that stands for it, which may be there already."""
-        self.desk  # noqa: B018 -- refuses before anything is written
-        work = named_work(self.payloads, name, arguments, keywords, options, queue_name)
-        if queue_name != INTERNAL_QUEUE:
-            check_queue_options(work.options, "enqueue()")
-        wanted = entry(self.payloads, self._settings.world.new_id, work)
-        [run_id] = await put_durably(self._manager, self._settings.world, self._put, [wanted])
-        return run_id
+        """Have a run begun by any executor that has its function, and return its id; see ``RemoteEnqueues.enqueue``."""
+        return await self.enqueues.enqueue(name, arguments, keywords, options, INTERNAL_QUEUE)
 
     async def state(self, workflow_id: str) -> WorkflowState:
         """Return where a run stands, without its payloads."""

@@ -94,6 +94,32 @@ class QueueLimitsContract:
 
         Stage(venue).play(scene)
 
+    def test_run_that_was_put_away_and_goes_on_is_no_second_start(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            gate, line = stage.gate(), Line(stage, put_away_after=0.05)
+
+            async def slow(number: int) -> int:
+                await gate()
+                return number
+
+            child = line.app.workflow(slow, name=f"slow-{stage.version}")
+
+            async def patient(number: int) -> int:
+                found: int = await (await child.start(number)).result()
+                return found
+
+            line.flow = line.app.workflow(patient, name=f"patient-{stage.version}")
+            async with line.app:
+                await line.register(rate_limit_max=3, rate_limit_period_sec=LONG)
+                handles = await line.enqueue(1, 2)
+                await line.until("DELAYED", 2)
+                gate.open()
+                assert await results(handles) == [1, 2]
+                started = sorted(row["workflow_uuid"] for row in line.starts())
+                assert started == sorted(each.workflow_id for each in handles)
+
+        Stage(venue).play(scene)
+
     def test_ledger_keeps_no_more_than_a_period(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:
             line = Line(stage)

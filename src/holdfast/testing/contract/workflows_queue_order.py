@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import secrets
 from typing import TYPE_CHECKING
 
 from holdfast.errors import SerializationError
 from holdfast.testing.contract.workflows_queue_stage import LONG, Line, results
-from holdfast.testing.contract.workflows_stage import Stage
+from holdfast.testing.contract.workflows_stage import Handle, Stage
 
 if TYPE_CHECKING:
     from holdfast.testing.contract.venue import Venue
-    from holdfast.testing.contract.workflows_stage import Handle
 
 
 class QueueOrderContract:
@@ -74,6 +74,45 @@ class QueueOrderContract:
                 assert line.began == [1]
                 await line.app.do("resume_queue", line.name)
                 assert await results(waiting) == [2]
+
+        Stage(venue).play(scene)
+
+    def test_run_that_is_older_than_what_was_claimed_before_is_claimed(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            line = Line(stage)
+            async with line.app:
+                await line.register()
+                assert await results(await line.enqueue_together(1, 2, 3)) == [1, 2, 3]
+                await line.app.do("pause_queue", line.name)
+                late = await line.enqueue(4, 5)
+                line.one_after_the_other(late)
+                await line.app.do("resume_queue", line.name)
+                assert await results([*late, *await line.enqueue(6)]) == [4, 5, 6]
+
+        Stage(venue).play(scene)
+
+    def test_process_claims_no_more_than_it_may_hold_in_bytes(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            app, gate, queue = stage.app(max_run_bytes=10_000), stage.gate(), f"bytes-{secrets.token_hex(8)}"
+
+            async def measure(text: str) -> int:
+                await gate()
+                return len(text)
+
+            flow = app.workflow(measure, name=f"measure-{stage.version}").raw.options(queue_name=queue)
+            async with app:
+                sizes = [6_000, 6_000, 100_000, 10]
+                calls = [flow.call("x" * size) for size in sizes]
+                handles = [Handle(app, each) for each in await app.value(flow.enqueue_many(calls))]
+                await app.do("register_queue", queue)
+                await gate.reached()
+                held = app.raw._engine.runner.running  # noqa: SLF001 -- what it holds
+                await stage.until(lambda: len(held) == 1)
+                app.raw._engine.work_released()  # noqa: SLF001 -- a look is not part of anybody's interface
+                await stage.pause(0.15)
+                assert len(held) == 1
+                gate.open()
+                assert await results(handles) == sizes
 
         Stage(venue).play(scene)
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from holdfast.db.queries import Queries
     from holdfast.model.world import World
     from holdfast.workflows.parking.waits import Awaited, Parts, Wait
+    from holdfast.workflows.parking.wakes import Wakes
     from holdfast.workflows.results import Results
     from holdfast.workflows.run import Run
     from holdfast.workflows.runner import Runner
@@ -52,7 +53,7 @@ class Parker:
         now: Callable[[], float],
         on_loop: Callable[[Callable[[], None]], bool],
         have_come: Callable[[Sequence[Awaited]], Awaitable[bool]],
-        put_away: Callable[[], None],
+        wakes: Wakes,
         *,
         after: float,
     ) -> None:
@@ -64,7 +65,7 @@ class Parker:
         self._now = now
         self._on_loop = on_loop
         self._have_come = have_come
-        self._noticed = put_away
+        self._wakes = wakes
         self._after = after
         self._patient: dict[Run, tuple[int, float]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -167,5 +168,5 @@ class Parker:
         except (Superseded, PipelineClosed, WentBack) as lost:
             logger.info("Run %s was not put away: %s", run.id, lost)
             return
-        self._noticed()
+        self._wakes.put_away(run.id, may_have_come=whole.may_end_at_any_moment)
         faults.point("run.put_away")

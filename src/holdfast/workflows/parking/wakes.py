@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from holdfast.errors import DatabaseError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from holdfast.db.manager import ConnectionManager
     from holdfast.db.queries import Queries
@@ -25,8 +25,9 @@ _FROM_THE_START = ("", "", "")
 class Wakes:
     """Finds the runs whose wait is over. Lives on the loop.
 
-    A wake-up that is lost, because whoever brought about what was awaited died, or because the run was put away at the
-    same moment, costs one poll: ``sweep`` goes through all waits, so many at a time.
+    Whoever brings about what is awaited looks, after the commit, who waits for it; and whoever puts a run away looks,
+    after the commit, whether what it waits for has come. So one of the two sees the other. What is lost because one of
+    them died in between costs a poll: ``sweep`` goes through all waits, so many at a time, and begins again.
     """
 
     def __init__(self, manager: ConnectionManager, parking: Queries, woken: Callable[[], None]) -> None:
@@ -35,12 +36,19 @@ class Wakes:
         self._woken = woken
         self._after = _FROM_THE_START
         self._told: list[tuple[str, str]] = []
+        self._put_away: list[str] = []
         self._task: asyncio.Task[None] | None = None
         self.any = False  # whether somebody was put away for more than a moment when the dispatcher last looked
 
-    def put_away(self) -> None:
-        """Take notice that a run was put away here: what ends its wait may be told before the dispatcher looks."""
+    def put_away(self, workflow_id: str, *, may_have_come: bool) -> None:
+        """Take notice that a run was put away here: what ends its wait may be told before the dispatcher looks.
+
+        With *may_have_come* that may also have happened while it was being put away, unseen by either side.
+        """
         self.any = True
+        if may_have_come:
+            self._put_away.append(workflow_id)
+            self._begin()
 
     def ended(self, workflow_id: str) -> None:
         """Say that a run has ended; whoever was put away for its result is woken soon."""
@@ -53,8 +61,11 @@ class Wakes:
     def _tell_soon(self, what: Iterable[tuple[str, str]]) -> None:
         if self.any:
             self._told += what
-            if self._task is None or self._task.done():
-                self._task = asyncio.get_running_loop().create_task(self._tell(), name="holdfast-wakes")
+            self._begin()
+
+    def _begin(self) -> None:
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._work(), name="holdfast-wakes")
 
     async def sweep(self) -> int:
         """Wake the next of those whose wait is over, and forget waits nobody has any more; return how many woke."""
@@ -72,20 +83,36 @@ class Wakes:
         if self._task is not None:
             await asyncio.gather(self._task, return_exceptions=True)
 
-    async def _tell(self) -> None:
-        while self._told:
-            told, self._told = list(dict.fromkeys(self._told[:_AT_ONCE])), self._told[_AT_ONCE:]
-            query = self._queries["waits_of"]
-
-            async def work(transaction: Transaction, told: list[tuple[str, str]] = told) -> list[Row]:
-                return await transaction.fetch_batch(query, told)  # noqa: B023 -- the same
-
+    async def _work(self) -> None:
+        while self._told or self._put_away:
+            told, self._told = self._told[:_AT_ONCE], self._told[_AT_ONCE:]
+            put, self._put_away = self._put_away[:_AT_ONCE], self._put_away[_AT_ONCE:]
             try:
-                found = await self._manager.run(work)
-                if found:
-                    await self._wake(found)
+                await self.tell(told)
+                await self._look_once_more(put)
             except DatabaseError as error:  # the next poll finds them
                 logger.warning("Waking runs that were put away is left to the next poll: %s", error)
+
+    async def tell(self, what: Iterable[tuple[str, str]]) -> None:
+        """Wake whoever was put away for something of these kinds and keys, which has happened."""
+        found = await self._found("waits_of", list(dict.fromkeys(what)))
+        if found:
+            await self._wake(found)
+
+    async def _look_once_more(self, runs: list[str]) -> None:
+        found = await self._found("waits_look_of", [(each,) for each in runs])
+        over = [row for row in found if row["happened"] and row["waits"]]
+        if over:
+            await self._wake(over)
+
+    async def _found(self, name: str, rows: Sequence[tuple[str, ...]]) -> list[Row]:
+        if not rows:
+            return []
+
+        async def work(transaction: Transaction) -> list[Row]:
+            return await transaction.fetch_batch(self._queries[name], rows)
+
+        return await self._manager.run(work)
 
     async def _wake(self, waits: list[Row]) -> int:
         wake, clear = self._queries["waits_wake"], self._queries["waits_clear"]

@@ -16,6 +16,7 @@ from holdfast.core.limits import Limits, Room, room, soonest
 from holdfast.db.url import DialectName
 from holdfast.workflows.queues.claimed import Claimed, claim_query, in_order, seconds_of, use_of
 from holdfast.workflows.queues.partitions import Partitions
+from holdfast.workflows.queues.passed import Passed
 from holdfast.workflows.queues.store import queue_of
 
 if TYPE_CHECKING:
@@ -43,17 +44,30 @@ class Claims:
         self._registry = registry
         self._world = world
         self._partitions = Partitions(store.queries, world)
+        postgres = store.manager.dialect is DialectName.POSTGRES
+        self._passed = Passed(world.monotonic) if postgres else None
         # Counting after the lock must see what was committed before it, whatever the server's default is. The others
         # say so when they connect, or have one writer.
-        self._isolation = "READ COMMITTED" if store.manager.dialect is DialectName.POSTGRES else None
+        self._isolation = "READ COMMITTED" if postgres else None
 
     async def claim(self, queue: Queue, most: int, caps: Mapping[str, int], *, suspects: bool) -> Claimed:
         """Take up to *most* runs from *queue*; *caps* are the functions there are here, and their recovery caps."""
-        who = self._who(queue, caps, suspects=suspects)
+        bound = {} if self._passed is None else self._passed.bound(queue)
+        found = await self._claim(queue, most, caps, self._who(queue, caps, suspects=suspects), bound)
+        if bound and not found.rows and found.again is None and not found.full:
+            bound = {}
+            found = await self._claim(queue, most, caps, self._who(queue, caps, suspects=suspects), bound)
+        if self._passed is not None:
+            self._passed.note(queue, found.rows, bound)
+        return found
+
+    async def _claim(
+        self, queue: Queue, most: int, caps: Mapping[str, int], who: dict[str, Any], bound: dict[str, Any]
+    ) -> Claimed:
         if queue.is_shared:
-            return await self._claim_shared(queue.name, most, who, caps)
-        name = claim_query("queue_claim", queue)
-        rows = await self._store.manager.fetch(self._store.queries[name], unlimited=True, most=most, **who)
+            return await self._claim_shared(queue.name, most, who, caps, bound)
+        query = self._store.queries[claim_query("queue_claim", queue)]
+        rows = await self._store.manager.fetch(query, unlimited=True, most=most, **who, **bound)
         return Claimed(in_order(rows, queue), more=len(rows) == most)
 
     def _who(self, queue: Queue, caps: Mapping[str, int], *, suspects: bool) -> dict[str, Any]:
@@ -69,7 +83,9 @@ class Claims:
             "suspects": int(suspects),
         }
 
-    async def _claim_shared(self, name: str, most: int, who: dict[str, Any], caps: Mapping[str, int]) -> Claimed:
+    async def _claim_shared(
+        self, name: str, most: int, who: dict[str, Any], caps: Mapping[str, int], bound: dict[str, Any]
+    ) -> Claimed:
         queries = self._store.queries
 
         async def work(transaction: Transaction) -> Claimed:
@@ -86,10 +102,10 @@ class Claims:
                 found = await self._partitions.claim(transaction, queue, left.free, who)
             else:
                 query = queries[claim_query("queue_claim", queue)]
-                rows = in_order(await transaction.fetch(query, most=left.free, **who), queue)
+                behind = {} if queue.priority_enabled else bound  # it may be set otherwise by now
+                rows = in_order(await transaction.fetch(query, most=left.free, **who, **behind), queue)
                 found = Claimed(rows, more=len(rows) == left.free)
-            begun = [row for row in found.rows if row["recovery_attempts"] <= caps[row["name"]]]
-            await self._note(transaction, queue, begun)
+            await self._note(transaction, queue, [row for row in found.rows if _is_start(row, caps[row["name"]])])
             faults.point("claim.before_commit")
             again = soonest(found.again, seconds_of(left))
             # Where the limit was what ended it, a further look at once would find no room.
@@ -119,6 +135,12 @@ class Claims:
         queries = self._store.queries
         await transaction.execute(queries["starts_trim"], queue_name=queue.name, keep_ms=int(keep * 1000))
         await transaction.execute_batch(queries["starts_note"], started, queue_name=queue.name)
+
+
+def _is_start(row: Row, cap: int) -> bool:
+    """Whether a claim begins a run: not if it is given up, nor if it was put away and goes on now."""
+    goes_on = row["wait_kind"] is not None and row["executions"] > 1 and not row["recovery_attempts"]
+    return row["recovery_attempts"] <= cap and not goes_on
 
 
 def limits_of(queue: Queue) -> Limits:

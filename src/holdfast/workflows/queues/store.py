@@ -7,7 +7,7 @@ from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.core.backoff import backoff
-from holdfast.errors import ConfigurationError, MisuseError, QueueConflict, QueueNotFound, UnknownCommit
+from holdfast.errors import ConfigurationError, MisuseError, QueueConflict, QueueNotFound, Retryable, UnknownCommit
 from holdfast.model.queue import Queue
 from holdfast.workflows.queues.settings import (
     DEFAULTS,
@@ -31,6 +31,7 @@ T = TypeVar("T")
 
 _ATTEMPTS = 8
 _COUNTED = 1000
+_ROUNDS = 10
 _FIELDS = tuple(each.name for each in fields(Queue))
 _FLAGS = frozenset({"priority_enabled", "partition_queue", "paused"})
 
@@ -61,8 +62,7 @@ class QueueStore:
         queue_id = self._world.new_id()
 
         async def work(transaction: Transaction) -> Queue:
-            await transaction.execute(self.queries["queue_register"], queue_id=queue_id, name=name, **values)
-            there = await self._held(transaction, name)
+            there = await self._made(transaction, name, {"queue_id": queue_id, "name": name, **values})
             if there.queue_id == queue_id or on_conflict == "keep":
                 return there
             if on_conflict == "reject":
@@ -140,6 +140,15 @@ class QueueStore:
             unsure = True
 
         await self._carry_out(work, again)
+
+    async def _made(self, transaction: Transaction, name: str, values: Mapping[str, Any]) -> Queue:
+        """Make a queue unless it is there, and hold its row; one that is deleted between the two is made again."""
+        for _ in range(_ROUNDS):
+            await transaction.execute(self.queries["queue_register"], **values)
+            row = await transaction.fetchone(self.queries["queue_hold"], name=name)
+            if row is not None:
+                return queue_of(row)
+        raise Retryable(f"The queue {name!r} was deleted each time before it could be held.")
 
     async def _held(self, transaction: Transaction, name: str) -> Queue:
         row = await transaction.fetchone(self.queries["queue_hold"], name=name)

@@ -27,29 +27,32 @@ FROM {rows} AS r JOIN @workflow_status AS w ON w.workflow_uuid = r.id AND w.chan
 WHERE w.status || '' = 'DELAYED'
 ON CONFLICT DO NOTHING;
 
+-- fragment: over
+-- Of a wait s: whether its run w is still put away, and whether what it waits for has happened; t is the run whose result
+-- it waits for.
+CASE WHEN w.status = 'DELAYED' AND w.wait_kind IS NOT NULL THEN 1 ELSE 0 END AS waits,
+CASE s.wait_kind
+    WHEN 'result' THEN
+        CASE WHEN t.status IS NULL
+               OR t.status IN ('SUCCESS', 'ERROR', 'CANCELLED', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED')
+             THEN 1 ELSE 0 END
+    WHEN 'message' THEN
+        CASE WHEN EXISTS (
+            SELECT 1 FROM @notifications AS m
+            WHERE m.destination_uuid = s.awaited_uuid AND m.topic = s.awaited_key AND m.consumed = FALSE
+        ) THEN 1 ELSE 0 END
+    WHEN 'event' THEN
+        CASE WHEN EXISTS (
+            SELECT 1 FROM @workflow_events AS e
+            WHERE e.workflow_uuid = s.awaited_uuid AND e."key" = s.awaited_key
+        ) THEN 1 ELSE 0 END
+    ELSE 0
+END AS happened
+
 -- name: waits_look
 -- The next waits in the order of their keys, and whether they are over: the waiter is not put away any more, or what
 -- it waits for has happened.
-SELECT
-    s.workflow_uuid, s.wait_kind, s.wait_key,
-    CASE WHEN w.status = 'DELAYED' AND w.wait_kind IS NOT NULL THEN 1 ELSE 0 END AS waits,
-    CASE s.wait_kind
-        WHEN 'result' THEN
-            CASE WHEN t.status IS NULL
-                   OR t.status IN ('SUCCESS', 'ERROR', 'CANCELLED', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED')
-                 THEN 1 ELSE 0 END
-        WHEN 'message' THEN
-            CASE WHEN EXISTS (
-                SELECT 1 FROM @notifications AS m
-                WHERE m.destination_uuid = s.awaited_uuid AND m.topic = s.awaited_key AND m.consumed = FALSE
-            ) THEN 1 ELSE 0 END
-        WHEN 'event' THEN
-            CASE WHEN EXISTS (
-                SELECT 1 FROM @workflow_events AS e
-                WHERE e.workflow_uuid = s.awaited_uuid AND e."key" = s.awaited_key
-            ) THEN 1 ELSE 0 END
-        ELSE 0
-    END AS happened
+SELECT s.workflow_uuid, s.wait_kind, s.wait_key, {over}
 FROM (
     SELECT i.workflow_uuid, i.wait_kind, i.wait_key, i.awaited_uuid, i.awaited_key FROM @workflow_waits AS i
     WHERE (i.wait_kind, i.wait_key, i.workflow_uuid) > (:after_kind, :after_key, :after_run)
@@ -59,6 +62,15 @@ FROM (
 LEFT JOIN @workflow_status AS w ON w.workflow_uuid = s.workflow_uuid
 LEFT JOIN @workflow_status AS t ON t.workflow_uuid = s.wait_key AND s.wait_kind = 'result'
 ORDER BY s.wait_kind, s.wait_key, s.workflow_uuid;
+
+-- name: waits_look_of
+-- rows: id text
+-- The same, for the waits of some runs.
+SELECT s.workflow_uuid, s.wait_kind, s.wait_key, {over}
+FROM {rows} AS r
+JOIN @workflow_waits AS s ON s.workflow_uuid = r.id
+LEFT JOIN @workflow_status AS w ON w.workflow_uuid = s.workflow_uuid
+LEFT JOIN @workflow_status AS t ON t.workflow_uuid = s.wait_key AND s.wait_kind = 'result';
 
 -- name: things_look
 -- rows: kind text, id text, thing text
@@ -80,9 +92,9 @@ JOIN @workflow_waits AS s ON s.wait_kind = r.kind AND s.wait_key = r.awaited;
 
 -- name: waits_wake
 -- rows: id text
--- DELAYED -> ENQUEUED for runs whose wait is over.
+-- DELAYED -> ENQUEUED for runs whose wait is over. They keep its kind, by which their claim is no new start.
 UPDATE @workflow_status AS w
-SET status = 'ENQUEUED', delay_until_epoch_ms = NULL, wait_kind = NULL, updated_at = {now_ms}
+SET status = 'ENQUEUED', delay_until_epoch_ms = NULL, updated_at = {now_ms}
 FROM {rows} AS r
 WHERE w.workflow_uuid = r.id AND w.status || '' = 'DELAYED' AND w.wait_kind IS NOT NULL;
 

@@ -26,7 +26,7 @@ ON DUPLICATE KEY UPDATE wait_key = @workflow_waits.wait_key;
 -- name: waits_wake
 -- rows: id text
 UPDATE {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY) ON w.workflow_uuid = r.id
-SET w.status = 'ENQUEUED', w.delay_until_epoch_ms = NULL, w.wait_kind = NULL, w.updated_at = {now_ms}
+SET w.status = 'ENQUEUED', w.delay_until_epoch_ms = NULL, w.updated_at = {now_ms}
 WHERE w.status = 'DELAYED' AND w.wait_kind IS NOT NULL;
 
 -- name: waits_clear

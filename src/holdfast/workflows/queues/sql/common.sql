@@ -64,7 +64,8 @@ DELETE FROM @queue_starts WHERE queue_name = :name;
 -- All that a process at rest asks: the queues as they are set now, in which of them something waits, when the next
 -- delayed run and the next slot of a schedule are due, whether a deadline has passed, and whether any run is put away.
 -- One row at least, also when there is no queue. A subquery with a LIMIT is asked once for each queue: an EXISTS might be
--- answered by gathering all that waits.
+-- answered by gathering all that waits. It begins with what was enqueued last: in front of the index there may be very
+-- many entries of runs that have ended, while somebody holds an old snapshot.
 SELECT
     {now_ms} AS now_ms,
     (SELECT min(w.delay_until_epoch_ms) FROM @workflow_status AS w
@@ -76,16 +77,19 @@ SELECT
        AND w.workflow_deadline_epoch_ms <= {now_ms} LIMIT 1) AS overdue,
     (SELECT 1 FROM @workflow_waits LIMIT 1) AS parked,
     (SELECT 1 FROM @workflow_status AS w {by_age}
-     WHERE {w_waits} AND w.queue_name = :internal_queue LIMIT 1) AS released,
+     WHERE {w_waits} AND w.queue_name = :internal_queue
+     ORDER BY w.created_at DESC, w.workflow_uuid DESC LIMIT 1) AS released,
     (SELECT 1 FROM @workflow_status AS w {by_age}
-     WHERE {w_waits} AND w.queue_name = q.name LIMIT 1) AS waiting,
+     WHERE {w_waits} AND w.queue_name = q.name
+     ORDER BY w.created_at DESC, w.workflow_uuid DESC LIMIT 1) AS waiting,
     {settings}
 FROM (SELECT 1 AS one) AS here LEFT JOIN @queues AS q ON here.one = 1;
 
 -- name: runs_due
--- DELAYED -> ENQUEUED when due, the longest due first, a bounded number. A debounced run gives its key up.
+-- DELAYED -> ENQUEUED when due, the longest due first, a bounded number. A debounced run gives its key up; one that was
+-- put away keeps the kind of its wait, by which its claim is no new start.
 UPDATE @workflow_status
-SET status = 'ENQUEUED', wait_kind = NULL, updated_at = {now_ms},
+SET status = 'ENQUEUED', updated_at = {now_ms},
     deduplication_id = CASE WHEN is_debounced THEN NULL ELSE deduplication_id END
 WHERE workflow_uuid IN (
     SELECT w.workflow_uuid FROM @workflow_status AS w {by_delay}
@@ -169,6 +173,18 @@ WITH RECURSIVE found (partition_key, n) AS (
 )
 SELECT partition_key FROM found WHERE partition_key IS NOT NULL ORDER BY n;
 
+-- name: inputs_of_run
+SELECT w.inputs FROM @workflow_status AS w WHERE w.workflow_uuid = :id;
+
+-- name: records_bytes
+-- rows: id text
+-- About how many bytes the records of runs are.
+SELECT
+    o.workflow_uuid,
+    sum({record_overhead} + COALESCE({bytes_of_output}, 0) + COALESCE({bytes_of_error}, 0)) AS bytes
+FROM {rows} AS r JOIN @operation_outputs AS o ON o.workflow_uuid = r.id
+GROUP BY o.workflow_uuid;
+
 -- name: queue_turn
 UPDATE @queues SET turn = :turn WHERE name = :name;
 
@@ -181,9 +197,11 @@ SELECT r.token, :queue_name, r.partition_key, r.id, {now_ms} FROM {rows} AS r;
 DELETE FROM @queue_starts WHERE queue_name = :queue_name AND started_at <= {now_ms} - :keep_ms;
 
 -- name: queue_claim
--- The oldest of a queue.
+-- The oldest of a queue; with :after_ms and :after_id, the oldest of those behind a run. The queue is named again there,
+-- so that PostgreSQL cannot take an index of times alone for it.
 {claim} {by_queue_age}
 WHERE {q_waits} AND q.queue_name = :queue_name
+[[ AND (q.queue_name, q.created_at, q.workflow_uuid) > (:queue_name, :after_ms, :after_id) ]]
 [[ unlimited? AND {unlimited} ]]
 [[ keyless? AND q.queue_partition_key IS NULL ]]
 {fitting}

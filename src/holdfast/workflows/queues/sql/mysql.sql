@@ -1,6 +1,15 @@
 -- MariaDB/MySQL writes first and then reads what came of it, in the same transaction. The indexes are said by name: what
 -- waits must not be sorted for a claim, nor walked from end to end, waiting for every row that somebody has locked.
 
+-- fragment: record_overhead
+400
+
+-- fragment: bytes_of_output
+octet_length(o.output)
+
+-- fragment: bytes_of_error
+octet_length(o.error)
+
 -- fragment: q_waits
 q.status = 'ENQUEUED'
 
@@ -70,9 +79,10 @@ SET w.status = 'PENDING', w.owner_xid = CONCAT(:claim, '.', w.workflow_uuid), w.
     w.started_at_epoch_ms = COALESCE(w.started_at_epoch_ms, {now_ms}),
     w.executions = w.executions + 1, w.updated_at = {now_ms};
 SELECT
-    w.workflow_uuid, w.status, w.name, w.class_name, w.config_name, w.inputs, w.serialization, w.owner_xid,
+    w.workflow_uuid, w.status, w.name, w.class_name, w.config_name, w.serialization, w.owner_xid,
+    octet_length(w.inputs) AS inputs_bytes, CASE WHEN octet_length(w.inputs) <= 65536 THEN w.inputs END AS inputs,
     w.recovery_attempts, w.generation, w.retries, w.workflow_deadline_epoch_ms, w.parent_workflow_id, w.executions,
-    w.executor_id, w.queue_name, w.queue_partition_key, w.priority, w.created_at
+    w.executor_id, w.queue_name, w.queue_partition_key, w.priority, w.created_at, w.wait_kind
 FROM @workflow_status AS w FORCE INDEX (idx_workflow_status_owner)
 WHERE w.incarnation = :incarnation AND w.status = 'PENDING'
   AND w.owner_xid LIKE CONCAT(:claim, '.%')
@@ -96,7 +106,7 @@ UPDATE (
     LIMIT :most
     FOR UPDATE SKIP LOCKED
 ) AS c STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY) ON w.workflow_uuid = c.workflow_uuid
-SET w.status = 'ENQUEUED', w.wait_kind = NULL, w.updated_at = {now_ms},
+SET w.status = 'ENQUEUED', w.updated_at = {now_ms},
     w.deduplication_id = CASE WHEN w.is_debounced THEN NULL ELSE w.deduplication_id END;
 
 -- name: partitions_waiting

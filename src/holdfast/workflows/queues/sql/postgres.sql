@@ -2,6 +2,15 @@
 -- fits this executor is asked in a form of which the planner expects that nearly all runs meet it: it then follows the
 -- index until it has enough, instead of reading and sorting all that waits.
 
+-- fragment: record_overhead
+400
+
+-- fragment: bytes_of_output
+octet_length(o.output)
+
+-- fragment: bytes_of_error
+octet_length(o.error)
+
 -- fragment: q_waits
 '' || q.status = 'ENQUEUED'
 
@@ -35,7 +44,8 @@ FOR UPDATE OF w SKIP LOCKED
 -- a JSON object of function names and their caps on recovery attempts, and of the objects whose methods can be run
 -- (class/configuration), :versions a JSON array. With :suspects = 0 runs from half their cap on are left for an executor
 -- that can try them alone; those over it are taken, to be ended. What others can run and this executor cannot is passed
--- over, and takes nobody's place.
+-- over, and takes nobody's place. Arguments of more than 65,536 bytes are left out: a claim takes many runs, and what
+-- they hold together is not known before.
 
 -- fragment: partition_age_order
 q.created_at, q.workflow_uuid
@@ -43,7 +53,7 @@ q.created_at, q.workflow_uuid
 -- fragment: claim
 UPDATE @workflow_status AS w
 SET status = 'PENDING', owner_xid = :claim || '.' || w.workflow_uuid, incarnation = :incarnation,
-    executor_id = CASE WHEN w.recovery_attempts > CAST(CAST(:caps AS jsonb) ->> w.name AS bigint)
+    executor_id = CASE WHEN w.recovery_attempts > CAST((SELECT CAST(:caps AS jsonb)) ->> w.name AS bigint)
                        THEN w.executor_id ELSE :executor_id END,
     application_version = COALESCE(w.application_version, :application_version),
     started_at_epoch_ms = COALESCE(w.started_at_epoch_ms, {now_ms}),
@@ -65,12 +75,12 @@ NOT EXISTS (
 )
 
 -- fragment: fitting
-AND CASE WHEN jsonb_exists(CAST(:caps AS jsonb), q.name)
-AND (q.config_name IS NULL OR jsonb_exists(CAST(:caps AS jsonb), q.class_name || '/' || q.config_name))
-AND (q.application_version IS NULL OR jsonb_exists(CAST(:versions AS jsonb), q.application_version))
+AND CASE WHEN jsonb_exists((SELECT CAST(:caps AS jsonb)), q.name)
+AND (q.config_name IS NULL OR jsonb_exists((SELECT CAST(:caps AS jsonb)), q.class_name || '/' || q.config_name))
+AND (q.application_version IS NULL OR jsonb_exists((SELECT CAST(:versions AS jsonb)), q.application_version))
 AND (CAST(:suspects AS bigint) = 1 OR q.recovery_attempts = 0
-     OR q.recovery_attempts * 2 < CAST(CAST(:caps AS jsonb) ->> q.name AS bigint)
-     OR q.recovery_attempts > CAST(CAST(:caps AS jsonb) ->> q.name AS bigint))
+     OR q.recovery_attempts * 2 < CAST((SELECT CAST(:caps AS jsonb)) ->> q.name AS bigint)
+     OR q.recovery_attempts > CAST((SELECT CAST(:caps AS jsonb)) ->> q.name AS bigint))
 THEN 1 END IS NOT NULL
 
 -- fragment: claimed
@@ -79,6 +89,7 @@ THEN 1 END IS NOT NULL
 ) AS c
 WHERE w.workflow_uuid = c.workflow_uuid
 RETURNING
-    w.workflow_uuid, w.status, w.name, w.class_name, w.config_name, w.inputs, w.serialization, w.owner_xid,
+    w.workflow_uuid, w.status, w.name, w.class_name, w.config_name, w.serialization, w.owner_xid,
+    octet_length(w.inputs) AS inputs_bytes, CASE WHEN octet_length(w.inputs) <= 65536 THEN w.inputs END AS inputs,
     w.recovery_attempts, w.generation, w.retries, w.workflow_deadline_epoch_ms, w.parent_workflow_id, w.executions,
-    w.executor_id, w.queue_name, w.queue_partition_key, w.priority, w.created_at
+    w.executor_id, w.queue_name, w.queue_partition_key, w.priority, w.created_at, w.wait_kind

@@ -1,6 +1,15 @@
 -- One writer is lock enough here. The index of a claim is said by name: without statistics another might be taken, and
 -- all that waits sorted.
 
+-- fragment: record_overhead
+400
+
+-- fragment: bytes_of_output
+length(CAST(o.output AS BLOB))
+
+-- fragment: bytes_of_error
+length(CAST(o.error AS BLOB))
+
 -- fragment: q_waits
 q.status = 'ENQUEUED'
 
@@ -72,6 +81,8 @@ AND (:suspects = 1 OR q.recovery_attempts = 0
     LIMIT :most
 )
 RETURNING
-    workflow_uuid, status, name, class_name, config_name, inputs, serialization, owner_xid,
+    workflow_uuid, status, name, class_name, config_name, serialization, owner_xid,
+    length(CAST(inputs AS BLOB)) AS inputs_bytes,
+    CASE WHEN length(CAST(inputs AS BLOB)) <= 65536 THEN inputs END AS inputs,
     recovery_attempts, generation, retries, workflow_deadline_epoch_ms, parent_workflow_id, executions,
-    executor_id, queue_name, queue_partition_key, priority, created_at
+    executor_id, queue_name, queue_partition_key, priority, created_at, wait_kind
