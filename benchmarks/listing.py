@@ -38,7 +38,7 @@ _PAGE = 50
 _BATCHES = 30
 _ROUNDS = 5
 _EXHAUSTED = "MAX_RECOVERY_ATTEMPTS_EXCEEDED"
-_EVERY_RUN = ("status", "name", "version", "executor", "updated")
+_EVERY_RUN = ("status", "name", "version", "application", "executor", "updated")
 _TEXTS = (
     "name", "class_name", "config_name", "application_version", "application_id", "executor_id", "authenticated_user",
     "assumed_role", "queue_name", "queue_partition_key", "parent_workflow_id", "forked_from",

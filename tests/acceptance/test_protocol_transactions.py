@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import sqlite3
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,7 @@ from holdfast.db import ConnectionManager
 from holdfast.testing.contract.venue import until as until_true
 from holdfast.testing.proxy import Cut, Proxy
 from holdfast.testing.stage import Stage
-from holdfast.testing.workers import Worker, until
+from holdfast.testing.workers import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -142,25 +141,6 @@ def test_i7_a_worker_paused_past_its_lease_commits_nothing_when_it_wakes(
     scene.check_record(woken=True)
 
 
-def pause_outside_transactions(scene: Stage, worker: Worker) -> None:
-    """Stop a worker while none of its threads holds the file: SQLite would make everybody wait for it."""
-
-    def paused() -> bool:
-        worker.pause()
-        until(worker.is_paused)
-        connection = sqlite3.connect(scene.url.removeprefix("sqlite:///"), timeout=0.2, isolation_level=None)
-        try:
-            connection.execute("BEGIN IMMEDIATE")
-        except sqlite3.OperationalError:
-            worker.wake()
-            return False
-        finally:
-            connection.close()
-        return True
-
-    until(paused)
-
-
 @pytest.mark.parametrize("colour", ["async", "sync"])
 def test_i7_a_worker_of_sqlite_paused_past_its_lease_commits_nothing_when_it_wakes(
     colour: str, stage: Callable[[str], Stage]
@@ -170,7 +150,7 @@ def test_i7_a_worker_of_sqlite_paused_past_its_lease_commits_nothing_when_it_wak
     stale = scene.ready(colour)
     stale.tell("run", "paying", "paused", 7, 0.5)
     until(lambda: any(effect.what.startswith("pay@") for effect in scene.ledger.all()))
-    pause_outside_transactions(scene, stale)
+    scene.pause(stale)
 
     fresh = scene.ready("async" if colour == "sync" else "sync")
     fresh.tell("run", "paying", "paused", 7, 0.5)

@@ -9,7 +9,7 @@ from holdfast.db import sqlite
 from holdfast.db.checkpoint import Checkpointer
 from holdfast.db.placeholders import is_read
 from holdfast.db.pool import Pool
-from holdfast.db.session import Row, Session, Transaction, commit, run_sync
+from holdfast.db.session import LentSession, Row, Session, Transaction, commit, run_sync
 from holdfast.db.sqlite_threads import SqliteThreads
 from holdfast.db.url import DialectName
 
@@ -40,7 +40,7 @@ class Backend(Protocol):
     async def fetch(self, sql: str, args: Sequence[Any]) -> list[Row]:
         """Run one statement in a transaction of its own and return its rows."""
 
-    def exclusive(self) -> AbstractAsyncContextManager[Session]:
+    def exclusive(self) -> AbstractAsyncContextManager[LentSession]:
         """Lend a session that nobody else uses meanwhile."""
 
     async def run(self, work: Callable[[Transaction], Coroutine[Any, Any, T]], isolation: str | None) -> T:
@@ -80,7 +80,7 @@ class PooledBackend:
             keep=settings.pooled,
         )
 
-    async def connect(self) -> Session:
+    async def connect(self) -> LentSession:
         """Open a session outside the pool, for a service that needs one of its own."""
         return await self._driver(self._settings)
 
@@ -103,7 +103,7 @@ class PooledBackend:
         async with self.pool.lease() as session:
             return await session.fetch(sql, args)
 
-    def exclusive(self) -> AbstractAsyncContextManager[Session]:
+    def exclusive(self) -> AbstractAsyncContextManager[LentSession]:
         return self.pool.lease()
 
     async def run(self, work: Callable[[Transaction], Coroutine[Any, Any, T]], isolation: str | None) -> T:
@@ -111,7 +111,7 @@ class PooledBackend:
             return await in_transaction(session, self._dialect, work, isolation)
 
 
-def _driver(dialect: DialectName) -> Callable[[Settings], Coroutine[Any, Any, Session]]:
+def _driver(dialect: DialectName) -> Callable[[Settings], Coroutine[Any, Any, LentSession]]:
     """Return how to connect. A driver is imported when it is first needed: it may be missing, and it takes its time."""
     if dialect is DialectName.POSTGRES:
         from holdfast.db import postgres  # noqa: PLC0415 -- as said above
@@ -156,8 +156,12 @@ class SqliteBackend:
         threads = self._readers if is_read(sql) else self.writer
         return await threads.call(lambda connection: connection.fetch(sql, args))
 
-    def exclusive(self) -> AbstractAsyncContextManager[Session]:
+    def exclusive(self) -> AbstractAsyncContextManager[LentSession]:
         return self.writer.exclusive()
+
+    def exclusive_to_thread(self) -> AbstractAsyncContextManager[LentSession]:
+        """Lend a session to a thread that waits for every statement itself; from any thread."""
+        return self.writer.exclusive_to_thread()
 
     async def run(self, work: Callable[[Transaction], Coroutine[Any, Any, T]], isolation: str | None) -> T:
         def job(connection: SqliteConnection) -> T:

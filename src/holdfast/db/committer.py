@@ -10,10 +10,13 @@ import asyncio
 import logging
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from holdfast import faults
+from holdfast.db.operation import Counted, Fleeting
+from holdfast.db.query_text import together
 from holdfast.db.session import Transaction, commit
+from holdfast.db.url import DialectName
 from holdfast.errors import PipelineClosed, PipelineError, Retryable, UnknownCommit, WentBack
 
 if TYPE_CHECKING:
@@ -23,8 +26,9 @@ if TYPE_CHECKING:
     from holdfast.db.mailbox import Mailbox
     from holdfast.db.operation import Kind, Operation, Values
     from holdfast.db.session import Session
-    from holdfast.db.url import DialectName
     from holdfast.model.world import World
+
+    Groups = dict[Kind[Any], tuple[list[int], list[Values]]]
 
 logger = logging.getLogger("holdfast.pipeline")
 
@@ -59,7 +63,8 @@ class Committer:
         went_back: Callable[[], None] | None = None,
     ) -> None:
         self._went_back = went_back
-        self._last: tuple[Session, Part] | None = None  # the last batch that was acknowledged, and by whom
+        self._last: tuple[Session, Part, Sequence[Any]] | None = None  # the last batch acknowledged, by whom and how
+        self._texts: dict[tuple[Counted, ...], str] = {}  # of statements that write several kinds
         self.barred = False
         self._mailbox = mailbox
         self._lane = lane
@@ -74,6 +79,7 @@ class Committer:
     async def drain(self) -> bool:
         """Write one batch to its end; return whether more is waiting."""
         operations = self._mailbox.take(self._most(), _BATCH_BYTES)
+        more = self._mailbox.waiting > 0  # of what comes from now on the lane is told: the box was empty
         if operations:
             faults.point("pipeline.taken")
             self._busy_since = self._world.monotonic()
@@ -82,7 +88,7 @@ class Committer:
             await self._try(self._parts[0])
         self._busy_since = None
         self._rested = self._mailbox.waiting == 0
-        return not self._rested and not self._giving_up
+        return more and not self._giving_up
 
     def _most(self) -> int:
         """Return how many operations the next batch takes.
@@ -150,17 +156,16 @@ class Committer:
         """Write *part* in one transaction and return the outcomes in order."""
         session = await self._lane.session()
         await self._look_back(session)
-        first = part.operations[0].kind
-        if first.one_statement and not part.asks and self._fits_one_statement(part.operations):
-            faults.point("pipeline.before_commit")
-            rows = [operation.row for operation in part.operations]
-            outcomes = await self._apply(Transaction(session, self._dialect), first, rows)
+        self._lane.wait_for_disk(not all(isinstance(each.kind, Fleeting) for each in part.operations))
+        groups = _grouped(part.operations)
+        if part.asks or not self._is_one_statement(groups):
+            outcomes = await self._write_in_transaction(session, part, groups)
         else:
-            outcomes = await self._write_in_transaction(session, part)
+            faults.point("pipeline.before_commit")
+            outcomes = await self._write_at_once(session, groups, len(part.operations))
         self.commits += 1
-        if self._lane.can_go_back:
-            done = [each for each, outcome in zip(part.operations, outcomes, strict=True) if not _failed(outcome)]
-            self._last = (session, Part(done)) if done else self._last
+        if self._lane.can_go_back and not all(map(_failed, outcomes)):
+            self._last = session, part, outcomes
         faults.point("pipeline.after_commit")
         return outcomes
 
@@ -171,21 +176,25 @@ class Committer:
         last batch is there, everything is. If it is not, nothing is written any more until the owner has seen to it:
         what is handed over now stands on what was lost.
         """
-        if self._went_back is not None and self._last is not None and self._last[0] is not session:
-            if not self.barred and not await self._still_there(session, self._last[1]):
+        last = self._last
+        if self._went_back is not None and last is not None and last[0] is not session:
+            lost = not self.barred and not await self._still_there(session, *last[1:])
+            if self._last is not last:
+                return  # the owner found out meanwhile, and has seen to it
+            if lost:
                 logger.error("The database has lost writes that it had acknowledged.")
                 self.barred = True
                 self._went_back()
-            self._last = (session, self._last[1])
+            self._last = (session, *last[1:])
         if self.barred:
             raise WentBack("The database has lost what it had acknowledged; this was not written.")
 
-    async def _still_there(self, session: Session, part: Part) -> bool:
+    async def _still_there(self, session: Session, part: Part, outcomes: Sequence[Any]) -> bool:
+        done = [each for each, outcome in zip(part.operations, outcomes, strict=True) if not _failed(outcome)]
         await session.begin()
         try:
             transaction = Transaction(session, self._dialect)
-            for kind, places in _grouped(part.operations).items():
-                rows = [part.operations[place].row for place in places]
+            for kind, (_, rows) in _grouped(done).items():
                 if None in await self._lane.finish(kind.recall(transaction, rows)):
                     return False
         finally:
@@ -197,18 +206,41 @@ class Committer:
         self._last = None
         self.barred = False
 
-    def _fits_one_statement(self, operations: Sequence[Operation]) -> bool:
-        """Whether the first kind's one statement writes them all, so that it needs no BEGIN and COMMIT around it."""
-        if len(operations) == 1:
-            return True
-        kind = operations[0].kind
-        return self._lane.lone_statement_commits and all(each.kind is kind for each in operations)
+    def _is_one_statement(self, groups: Groups) -> bool:
+        """Whether one statement writes them all, so that it needs no BEGIN and COMMIT around it."""
+        if len(groups) == 1:
+            [(kind, (places, _))] = groups.items()
+            return kind.one_statement and (len(places) == 1 or self._lane.lone_statement_commits)
+        if self._dialect is not DialectName.POSTGRES:
+            return False
+        if not all(isinstance(kind, Counted) and kind.one_statement for kind in groups):
+            return False
+        # A statement cannot touch a row twice: a step's guard would pass over a run that ends in the same statement.
+        ids = [{row[0] for row in rows} for _, rows in groups.values()]
+        return len(set().union(*ids)) == sum(map(len, ids))
 
-    async def _write_in_transaction(self, session: Session, part: Part) -> Sequence[Any]:
+    async def _write_at_once(self, session: Session, groups: Groups, count: int) -> Sequence[Any]:
+        """Write everything with one statement, which commits by itself."""
+        transaction = Transaction(session, self._dialect)
+        if len(groups) == 1:
+            [(kind, (_, rows))] = groups.items()
+            return await self._apply(transaction, kind, rows)
+        kinds = cast("tuple[Counted, ...]", tuple(sorted(groups, key=_name)))
+        calls = [counted.query.batch(groups[counted][1], counted.constants)[0] for counted in kinds]
+        if kinds not in self._texts:
+            self._texts[kinds] = together([(text, len(values)) for text, values in calls])
+        [touched] = await session.fetch(self._texts[kinds], [value for _, values in calls for value in values])
+        outcomes: list[Any] = [None] * count
+        for counted, number in zip(kinds, touched.values(), strict=True):
+            places, rows = groups[counted]
+            _put(outcomes, places, _one_each(counted, rows, await counted.judge(transaction, rows, number)))
+        return outcomes
+
+    async def _write_in_transaction(self, session: Session, part: Part, groups: Groups) -> Sequence[Any]:
         await session.begin()
         transaction = Transaction(session, self._dialect)
         try:
-            outcomes = await self._apply_all(transaction, part)
+            outcomes = await self._apply_all(transaction, part, groups)
             faults.point("pipeline.before_commit")
             await commit(session, transaction)
         except BaseException:
@@ -216,14 +248,11 @@ class Committer:
             raise
         return outcomes
 
-    async def _apply_all(self, transaction: Transaction, part: Part) -> Sequence[Any]:
-        groups = _grouped(part.operations)
+    async def _apply_all(self, transaction: Transaction, part: Part, groups: Groups) -> Sequence[Any]:
         outcomes: list[Any] = [None] * len(part.operations)
-        for kind, places in groups.items():
-            rows = [part.operations[place].row for place in places]
+        for kind, (places, rows) in groups.items():
             results = await (self._ask_then_apply if part.asks else self._apply)(transaction, kind, rows)
-            for place, result in zip(places, results, strict=True):
-                outcomes[place] = result
+            _put(outcomes, places, results)
         return outcomes
 
     async def _apply(self, transaction: Transaction, kind: Kind[Any], rows: Sequence[Values]) -> Sequence[Any]:
@@ -259,12 +288,25 @@ def _failed(outcome: Any) -> bool:
     return isinstance(outcome, BaseException)
 
 
-def _grouped(operations: Sequence[Operation]) -> dict[Kind[Any], list[int]]:
-    """Return the places of *operations* by their kinds."""
-    groups: dict[Kind[Any], list[int]] = {}
+def _name(kind: Kind[Any]) -> str:
+    return kind.name
+
+
+def _grouped(operations: Sequence[Operation]) -> Groups:
+    """Return the places and the rows of *operations* by their kinds."""
+    groups: Groups = {}
     for place, operation in enumerate(operations):
-        groups.setdefault(operation.kind, []).append(place)
+        group = groups.get(operation.kind)
+        if group is None:
+            group = groups[operation.kind] = [], []
+        group[0].append(place)
+        group[1].append(operation.row)
     return groups
+
+
+def _put(outcomes: list[Any], places: Sequence[int], results: Sequence[Any]) -> None:
+    for place, result in zip(places, results, strict=True):
+        outcomes[place] = result
 
 
 def _one_each(kind: Kind[Any], rows: Sequence[Values], outcomes: Sequence[Any]) -> Sequence[Any]:

@@ -56,6 +56,9 @@ class Lane(Protocol):
     async def session(self) -> Session:
         """Return a usable session, replacing a broken one; waits for as long as the database is away."""
 
+    def wait_for_disk(self, waits: bool) -> None:
+        """Have the next batch on the disk when it is committed, or not: see ``Fleeting``."""
+
     async def pause(self, failures: int) -> None:
         """Wait a little after the given number of failures in a row."""
 
@@ -110,6 +113,9 @@ class LoopLane:
                 await self.pause(failures)
         return self._session
 
+    def wait_for_disk(self, waits: bool) -> None:
+        """Nothing: a server's commits are the server's."""
+
     async def pause(self, failures: int) -> None:
         await self._world.sleep(backoff(failures, base=0.01, cap=1.0, draw=self._world.random.random()))
 
@@ -161,6 +167,9 @@ class ThreadLane:
     async def session(self) -> Session:
         return self._session
 
+    def wait_for_disk(self, waits: bool) -> None:
+        self._connection.waits_for_disk = waits
+
     async def pause(self, failures: int) -> None:
         time.sleep(min(0.1, 0.001 * failures))  # noqa: ASYNC251 -- on the writer's thread, where nothing else can run
 
@@ -183,10 +192,12 @@ class ThreadLane:
             if self._stopped:
                 return
             self._draining = True
+        self._connection = connection
         self._session = SqliteSession(connection)
         try:
             more = run_sync(self._drain())
         finally:
             self._draining = False
+            connection.waits_for_disk = True
         if more:
             self.wake()  # at the end of the writer's queue, so that others get their turn between batches

@@ -60,7 +60,7 @@ class Mailbox:
         """Count *operations* no more, and tell those who wait for room."""
         with self._lock:
             self._operations -= len(operations)
-            self._bytes -= sum(operation.size for operation in operations)
+            self._bytes -= sum([operation.size for operation in operations])
             watchers, self._watchers = self._watchers, []
         for tell in watchers:
             tell()

@@ -9,9 +9,9 @@ from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.core.backoff import backoff
-from holdfast.db.backend import backend_for
+from holdfast.db.backend import SqliteBackend, backend_for
 from holdfast.db.queries import Query
-from holdfast.db.session import Row, Transaction, commit, native
+from holdfast.db.session import Row, Transaction, commit, commit_after, native
 from holdfast.db.settings import Settings
 from holdfast.db.url import DatabaseURL, DialectName
 from holdfast.errors import ConfigurationError, NestedTransaction, NotInitialized, Retryable, WrongLoop
@@ -19,10 +19,12 @@ from holdfast.model.world import RealWorld, World
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
+    from contextlib import AbstractAsyncContextManager
     from types import TracebackType
     from typing import Self
 
-    from holdfast.db.backend import PooledBackend, SqliteBackend
+    from holdfast.db.backend import PooledBackend
+    from holdfast.db.session import LentSession
 
     Entered = tuple[tuple["ConnectionManager", Transaction | "TransactionBlock"], ...]
 
@@ -165,6 +167,10 @@ class ConnectionManager:
         """Open a transaction for an ``async with`` block: committed when it ends, rolled back when it raises."""
         return TransactionBlock(self, isolation)
 
+    def transaction_on_thread(self) -> TransactionBlock:
+        """Return a transaction that any thread may drive with ``run_sync``, past the loop; on SQLite alone."""
+        return TransactionBlock(self, None, on_thread=True)
+
     async def run(self, work: Callable[[Transaction], Coroutine[Any, Any, T]], *, isolation: str | None = None) -> T:
         """Run *work* in one transaction, again from the start if the database asks for that, and return its result.
 
@@ -209,6 +215,17 @@ class ConnectionManager:
             )
         return backend
 
+    def lend(self, *, to_thread: bool = False) -> AbstractAsyncContextManager[LentSession]:
+        """Lend a session that nobody else uses meanwhile; to a thread, which no loop serves, only on SQLite."""
+        if not to_thread:
+            return self.backend().exclusive()
+        backend = self._backend
+        if backend is None:
+            raise NotInitialized(f"The connection to {self.url.safe} is not open; await initialize() first.")
+        if not isinstance(backend, SqliteBackend) or os.getpid() != self._pid:
+            raise WrongLoop(f"A thread cannot speak to {self.url.safe} by itself; only its event loop can.")
+        return backend.exclusive_to_thread()
+
     def refuse_inside_transaction(self, verb: str, besides: TransactionBlock | None = None) -> None:
         """Raise if the calling task or thread is inside a transaction of this manager other than *besides*."""
         entered = _entered.get()
@@ -231,8 +248,9 @@ class ConnectionManager:
 class TransactionBlock:
     """A transaction as a block of code. Sync code drives ``begin`` and ``end`` itself, from another thread."""
 
-    def __init__(self, manager: ConnectionManager, isolation: str | None) -> None:
+    def __init__(self, manager: ConnectionManager, isolation: str | None, *, on_thread: bool = False) -> None:
         self._manager = manager
+        self._on_thread = on_thread
         self._isolation = checked_isolation(isolation)
         self._lent = AsyncExitStack()
         self.is_open = True
@@ -242,13 +260,12 @@ class TransactionBlock:
         """Whether a statement has ended the transaction on the server, as DDL does on MariaDB/MySQL: it commits."""
         return self._session.usable and not self._session.in_transaction
 
-    async def begin(self) -> Transaction:
-        """Take a session of one's own and open a transaction on it."""
+    async def begin(self, *, with_next: bool = False) -> Transaction:
+        """Take a session of one's own and open a transaction on it; *with_next* together with its first statement."""
         self._manager.refuse_inside_transaction("transaction", besides=self)
-        backend = self._manager.backend()
-        self._session = await self._lent.enter_async_context(backend.exclusive())
+        self._session = await self._lent.enter_async_context(self._manager.lend(to_thread=self._on_thread))
         try:
-            await self._session.begin(self._isolation)
+            await self._session.begin(self._isolation, with_next=with_next)
         except BaseException:
             await self._lent.aclose()
             raise
@@ -264,11 +281,28 @@ class TransactionBlock:
                 await commit(self._session, self._transaction)
                 committed = True
         finally:
-            try:
-                if not committed:
-                    await self._session.rollback()
-            finally:
-                await self._lent.aclose()
+            await self._give_back(committed=committed)
+
+    async def end_after(self, query: Query, **named: Any) -> bool:
+        """Run a last statement and commit, in one trip where the driver can; return whether it touched a row.
+
+        If not, all is rolled back; on PostgreSQL the statement must fail instead. The session is given back.
+        """
+        self.is_open = False
+        kept = False
+        [(text, values)] = query.bind(named)
+        try:
+            kept = await commit_after(self._session, self._transaction, text, values)
+        finally:
+            await self._give_back(committed=kept)
+        return kept
+
+    async def _give_back(self, *, committed: bool) -> None:
+        try:
+            if not committed:
+                await self._session.rollback()
+        finally:
+            await self._lent.aclose()
 
     def mark(self) -> Token[Entered]:
         """Note in the calling task's or thread's context that it is inside; ``unmark`` with what is returned.

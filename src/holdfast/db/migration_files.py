@@ -2,7 +2,7 @@
 
 ``0001_foundation.sql`` is version 1; the numbers have no gaps. In a file ``@name`` is one of our tables (also
 inside PostgreSQL's ``$$`` bodies, so that a function's text is qualified too), ``"name"`` a quoted name in
-every dialect, ``{name}`` a fragment, ``;`` ends a statement.
+every dialect, ``{name}`` a fragment, ``;`` ends a statement; a trigger of SQLite ends with ``END;``.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).with_name("migrations_sql")
 _FILE = re.compile(r"(?P<version>[0-9]{4})_[a-z0-9_]+\.sql")
+# A trigger of SQLite has statements inside, each with its semicolon, and ends with END.
+_OPEN_TRIGGER = re.compile(r"(?:\s|--[^\n]*\n)*CREATE\s+TRIGGER\b.*(?<!\bEND)\s*", re.IGNORECASE | re.DOTALL)
 _TABLE = re.compile(r"(?<![\w@<])@([A-Za-z_]\w*)")
 
 
@@ -67,6 +69,9 @@ def statements(
             continue
         *ended, rest = _with_tables(piece, dialect, place).split(";")
         for code in ended:
+            if dialect is DialectName.SQLITE and _OPEN_TRIGGER.fullmatch("".join([*written, code])):
+                written.append(f"{code};")
+                continue
             if says_something or code.strip():
                 done.append("".join([*written, code]).strip())
             written, says_something = [], False

@@ -101,7 +101,7 @@ class MySQLSession:
         names = [column[0] for column in cursor.description]
         return [dict(zip(names, row, strict=True)) for row in await cursor.fetchall()]
 
-    async def begin(self, isolation: str | None = None) -> None:
+    async def begin(self, isolation: str | None = None, *, with_next: bool = False) -> None:  # noqa: ARG002 -- the driver takes one statement at a time
         if isolation is not None:
             await self._run(f"SET TRANSACTION ISOLATION LEVEL {isolation}", (), sends_commit=False)
         await self._run("START TRANSACTION", (), sends_commit=False)
@@ -124,6 +124,12 @@ class MySQLSession:
             raise meaning(error, "COMMIT") from error
         finally:
             self._in_transaction = False
+
+    async def commit_after(self, sql: str, args: Sequence[Any]) -> bool:
+        if not await self.execute(sql, args):
+            return False
+        await self.commit()
+        return True
 
     async def rollback(self) -> None:
         self._in_transaction = False

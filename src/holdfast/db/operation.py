@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from holdfast.db.queries import Query
     from holdfast.db.session import Transaction
 
 R_co = TypeVar("R_co", covariant=True)
@@ -42,6 +46,42 @@ class Kind(Protocol[R_co]):
         """After a commit of unknown outcome: return for each row its result if its key is stored, else None."""
 
 
+class Counted(ABC):
+    """A kind that writes its rows with one query, and tells by how many it touched whether all of them took place.
+
+    The first value of a row is the id of what it changes. If the query is one statement, rows of several such kinds
+    that change different things may be written by one statement.
+    """
+
+    name: str
+
+    def __init__(self, query: Query, constants: Mapping[str, Any]) -> None:
+        self.query = query
+        self.constants = constants
+        self.one_statement = len(query.statements) == 1
+
+    async def apply(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[Any]:
+        touched = await transaction.execute_batch(self.query, rows, **self.constants)
+        return await self.judge(transaction, rows, touched)
+
+    @abstractmethod
+    async def judge(self, transaction: Transaction, rows: Sequence[Values], touched: int) -> Sequence[Any]:
+        """Return the outcomes of *rows*, which the query was just run for, in order."""
+
+    @abstractmethod
+    async def recall(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[Any]:
+        """Return what ``Kind.recall`` returns."""
+
+
+class Fleeting:
+    """Marks a kind whose rows may be lost with the machine, since nobody outlives it to whom they matter.
+
+    All processes of a SQLite file are on one machine. There a batch of nothing but such rows does not wait for the
+    disk: every process sees it, it survives the end of any, and it is on the disk before the next commit that waits is.
+    A server and its clients do not go down together, so elsewhere the mark changes nothing.
+    """
+
+
 class ThreadWaiter:
     """A thread that waits for one operation."""
 
@@ -68,7 +108,7 @@ class ThreadWaiter:
         return self._outcome
 
 
-class Operation(NamedTuple):
+class Operation(Struct, eq=False):
     """One row on its way, who waits for it, and what it weighs in bytes."""
 
     kind: Kind[Any]
@@ -81,9 +121,11 @@ def weight(row: Values) -> int:
     """Estimate the memory a row holds, in bytes."""
     total = 128
     for value in row:
+        if value is None:
+            continue
         kind = type(value)
         if kind is str or kind is bytes:
             total += len(value)
-        elif isinstance(value, tuple):
+        elif kind is not int and isinstance(value, tuple):
             total += weight(value)
     return total

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar, cast
@@ -27,6 +26,7 @@ from holdfast.db.committer import Committer
 from holdfast.db.lane import Lane, LoopLane, ThreadLane
 from holdfast.db.mailbox import Mailbox
 from holdfast.db.operation import Kind, Operation, ThreadWaiter, Values, weight
+from holdfast.db.process import this_process
 from holdfast.db.url import DialectName
 from holdfast.errors import MisuseError, PipelineClosed, WrongLoop
 
@@ -101,7 +101,7 @@ class Pipeline:
         self._committer = Committer(self._mailbox, lane, self._manager.dialect, self._manager.world, self._went_back)
         lane.start(self._committer.drain, self._committer.give_up)
         self._lane = lane
-        self._pid = os.getpid()
+        self._pid = this_process.pid
         self._stays_open = self._manager.close_first(self.close)
 
     def readmit(self) -> None:
@@ -139,9 +139,10 @@ class Pipeline:
         Once handed over it is carried out even if this task is cancelled. With *to_the_end* the result comes back all
         the same; that there was a cancellation meanwhile is seen by ``Task.cancelling()``.
         """
-        loop = asyncio.get_running_loop()
-        if loop is not self._loop and self._loop is not None:
-            raise WrongLoop("The pipeline belongs to another event loop; use write_blocking() from a thread.")
+        loop = self._loop
+        # asyncio.get_running_loop() asks the system for the process, which takes longer than these two together.
+        if loop is None or threading.get_ident() != self._thread or not loop.is_running():
+            loop = self._own_loop()
         future: asyncio.Future[R] = _Outlasting(loop=loop) if to_the_end else loop.create_future()
         operation = Operation(kind, row, future, weight(row))
         while not self._hand_over(operation):
@@ -169,11 +170,18 @@ class Pipeline:
                 raise TimeoutError(f"The pipeline was full for {timeout:g} s; this operation was not handed over.")
         return cast("R", waiter.wait(None if deadline is None else max(0.0, deadline - now())))
 
+    def _own_loop(self) -> asyncio.AbstractEventLoop:
+        """Return the running loop; raise if it is not the pipeline's."""
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop and self._loop is not None:
+            raise WrongLoop("The pipeline belongs to another event loop; use write_blocking() from a thread.")
+        return loop
+
     def _hand_over(self, operation: Operation) -> bool:
         """Put *operation* into the mailbox; False when there is no room."""
         if self._lane is None:
             raise PipelineClosed("The pipeline is not open; this operation was not written.")
-        if os.getpid() != self._pid:
+        if this_process.pid != self._pid:
             raise MisuseError("The pipeline was opened before a fork; open one of its own in the child.")
         self._manager.refuse_inside_transaction("write")
         was_empty = self._mailbox.put(operation)

@@ -14,25 +14,25 @@ from holdfast.errors import NotInitialized, Unavailable
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
-    from holdfast.db.session import Session
+    from holdfast.db.session import LentSession
 
 
 class Pool:
     """At most *size* sessions at a time, kept for reuse unless *keep* is false."""
 
     def __init__(
-        self, connect: Callable[[], Awaitable[Session]], *, size: int, timeout: float, keep: bool = True
+        self, connect: Callable[[], Awaitable[LentSession]], *, size: int, timeout: float, keep: bool = True
     ) -> None:
         self._connect = connect
         self._size = size
         self._timeout = timeout
         self._keep = keep
-        self._idle: list[Session] = []
+        self._idle: list[LentSession] = []
         self._turns = asyncio.Semaphore(size)
         self._closed = False
 
     @asynccontextmanager
-    async def lease(self) -> AsyncIterator[Session]:
+    async def lease(self) -> AsyncIterator[LentSession]:
         """Lend a session for the length of the block."""
         session = await self.acquire()
         try:
@@ -40,7 +40,7 @@ class Pool:
         finally:
             await self.release(session)
 
-    async def acquire(self) -> Session:
+    async def acquire(self) -> LentSession:
         """Take a session; ``Unavailable`` when none came free in time or none could be made."""
         await self._wait_for_turn()
         try:
@@ -56,7 +56,7 @@ class Pool:
             self._turns.release()
             raise
 
-    async def release(self, session: Session) -> None:
+    async def release(self, session: LentSession) -> None:
         """Give a session back; a broken one is dropped."""
         try:
             if session.usable and self._keep and not self._closed:

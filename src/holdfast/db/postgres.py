@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from holdfast.db.placeholders import is_read
+from holdfast.db.postgres_trips import Trips
 from holdfast.errors import (
     Conflict,
     ConnectionLost,
@@ -24,7 +25,7 @@ except ImportError:
     asyncpg = None
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from holdfast.db.session import Row
     from holdfast.db.settings import Settings
@@ -45,35 +46,42 @@ _GONE = {"57P01", "57P02", "57P03", "57P05", "25P03"}
 class PostgresSession:
     """One asyncpg connection."""
 
-    def __init__(self, connection: Any) -> None:
+    def __init__(self, connection: Any, *, prepares: bool = False) -> None:
         self._connection = connection
+        self._trips = Trips(connection)
+        self._prepares = prepares
+        self._opening = ""  # the BEGIN that is to go with the next statement
         self._in_transaction = False
         self._broken = False
 
     @property
     def usable(self) -> bool:
-        return not (self._broken or self._connection.is_closed())
+        return not (self._broken or self._trips.out_of_step or self._connection.is_closed())
 
     @property
     def in_transaction(self) -> bool:
-        return bool(self._connection.is_in_transaction())
+        return bool(self._opening or self._connection.is_in_transaction())
 
     async def execute(self, sql: str, args: Sequence[Any]) -> int:
         try:
-            status: str = await self._connection.execute(sql, *args)
+            status: str = await (self._open_with if self._opening else self._connection.execute)(sql, *args)
         except Exception as error:
             raise self._meaning(error, sql) from error
         return int(last) if (last := status.rpartition(" ")[2]).isdigit() else 0
 
     async def fetch(self, sql: str, args: Sequence[Any]) -> list[Row]:
         try:
-            records = await self._connection.fetch(sql, *args)
+            records = await (self._open_and_fetch if self._opening else self._connection.fetch)(sql, *args)
         except Exception as error:
             raise self._meaning(error, sql) from error
         return [dict(record) for record in records]
 
-    async def begin(self, isolation: str | None = None) -> None:
+    async def begin(self, isolation: str | None = None, *, with_next: bool = False) -> None:
         text = "BEGIN" if isolation is None else f"BEGIN ISOLATION LEVEL {isolation}"
+        if with_next and self._prepares:
+            self._opening = text
+            self._in_transaction = True
+            return
         try:
             await self._connection.execute(text)
         except asyncio.CancelledError:
@@ -84,10 +92,28 @@ class PostgresSession:
         self._in_transaction = True
 
     async def commit(self) -> None:
+        if self._withdrawn():
+            self._in_transaction = False
+            return
+        await self._commit("COMMIT", lambda: self._connection.execute("COMMIT"))
+
+    async def commit_after(self, sql: str, args: Sequence[Any]) -> bool:
+        if self._withdrawn():
+            self._in_transaction = False  # a lone statement commits by itself
+            return await self.execute(sql, args) > 0
+        if self._prepares:
+            await self._commit(sql, lambda: self._trips.commit_after(sql, args))
+            return True
+        if not await self.execute(sql, args):
+            return False
+        await self.commit()
+        return True
+
+    async def _commit(self, sql: str, send: Callable[[], Awaitable[str]]) -> None:
         if not self.usable:
             raise ConnectionLost("The connection to PostgreSQL was lost before the commit; nothing was written.")
         try:
-            status = await self._connection.execute("COMMIT")
+            status = await send()
         except asyncio.CancelledError:
             self._broken = True
             raise
@@ -96,7 +122,7 @@ class PostgresSession:
                 raise UnknownCommit(
                     "The connection to PostgreSQL broke during COMMIT: the writes may or may not be there."
                 ) from error
-            raise self._meaning(error, "COMMIT") from error
+            raise self._meaning(error, sql) from error
         finally:
             self._in_transaction = False
         if status == "ROLLBACK":  # PostgreSQL answers COMMIT so after a failed statement: nothing was written
@@ -104,9 +130,25 @@ class PostgresSession:
                 "The transaction was rolled back, because one of its statements had failed before. Nothing was written."
             )
 
+    async def _open_with(self, sql: str, *args: Any) -> str:
+        """Send BEGIN and a statement at once; return the status of the latter. Without values it may be a script."""
+        await self._trips.make_ready()
+        if args:
+            return (await self._trips.begin_with(self._withdrawn(), sql, args))[1]
+        return str(await self._connection.execute(f"{self._withdrawn()};\n{sql}"))
+
+    async def _open_and_fetch(self, sql: str, *args: Any) -> list[Any]:
+        await self._trips.make_ready()
+        return (await self._trips.begin_with(self._withdrawn(), sql, args))[0]
+
+    def _withdrawn(self) -> str:
+        """Return the BEGIN that has not been sent yet, or nothing; it is not waited for any more."""
+        opening, self._opening = self._opening, ""
+        return opening
+
     async def rollback(self) -> None:
         self._in_transaction = False
-        if not self.usable:
+        if self._withdrawn() or not self.usable:
             return
         try:
             await self._connection.execute("ROLLBACK")
@@ -203,4 +245,4 @@ async def connect(settings: Settings) -> PostgresSession:
         raise Unavailable(f"PostgreSQL at {where} cannot be reached: check that it runs and listens there.") from error
     except (asyncpg.InterfaceError, ValueError) as error:
         raise Unavailable(f"The options in the URL {where} do not suit PostgreSQL: {error}") from error
-    return PostgresSession(connection)
+    return PostgresSession(connection, prepares=settings.prepared)

@@ -19,7 +19,7 @@ from holdfast.db.url import DialectName
 from holdfast.errors import InvalidIdentifier, QueryFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from holdfast.db.query_source import Column, Source
 
@@ -40,6 +40,7 @@ _NARROW = 6
 # Where the rows of SQLite and MySQL will go, in a text that cannot hold a NUL character otherwise.
 _GAP = "\x00rows"
 _FRAGMENT = re.compile(r"\{([a-z_][a-z0-9_]*)\}")
+_NUMBERED = re.compile(r"\$(\d+)")
 _DEEPEST = 8
 _TOKEN = re.compile(
     r"""
@@ -228,6 +229,29 @@ def fits_json(columns: tuple[Column, ...]) -> bool:
     return len(columns) > _NARROW and all(column.type in _THROUGH_JSON for column in columns)
 
 
+def together(writes: Sequence[tuple[str, int]]) -> str:
+    """Return one statement of PostgreSQL that does what *writes* do; its one row says how many rows each touched.
+
+    Each is an INSERT, UPDATE or DELETE without RETURNING, and how many values it takes; the values of all follow one
+    another. None of them sees what another one writes.
+    """
+    parts: list[str] = []
+    before = 0
+    for number, (text, count) in enumerate(writes):
+        parts.append(f"s{number} AS ({_moved_on(text, before)} RETURNING 1)")
+        before += count
+    counts = [f"(SELECT count(*) FROM s{number}) AS n{number}" for number in range(len(writes))]  # noqa: S608 -- numbers
+    return f"WITH {', '.join(parts)} SELECT {', '.join(counts)}"
+
+
+def _moved_on(text: str, by: int) -> str:
+    """Return a statement of PostgreSQL with its placeholders moved on by so many."""
+    return "".join(
+        _NUMBERED.sub(lambda mark: f"${int(mark[1]) + by}", piece) if part is Part.CODE else piece
+        for part, piece in pieces(text, DialectName.POSTGRES)
+    )
+
+
 def _with_gaps(text: str, order: list[str], rows: tuple[Column, ...], dialect: DialectName) -> Statement:
     groups: list[list[str]] = [[]]
     for name in order:
@@ -242,4 +266,4 @@ def _with_gaps(text: str, order: list[str], rows: tuple[Column, ...], dialect: D
     return Statement(text.replace(_GAP, rows_table(rows, 1, dialect)), tuple(one_row), cut)
 
 
-__all__ = ["Statement", "expand", "expanded", "rows_table", "statements"]
+__all__ = ["Statement", "expand", "expanded", "rows_table", "statements", "together"]

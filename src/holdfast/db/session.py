@@ -53,6 +53,20 @@ class Session(Protocol):
         """End the conversation. Never raises for a connection that is already gone."""
 
 
+class LentSession(Session, Protocol):
+    """A session that one task or thread has to itself for a whole transaction, with as few trips as the driver can."""
+
+    async def begin(self, isolation: str | None = None, *, with_next: bool = False) -> None:
+        """Open a transaction that may write; *with_next* lets BEGIN go with the next statement, where it may fail."""
+
+    async def commit_after(self, sql: str, args: Sequence[Any]) -> bool:
+        """Run a last statement and commit, unless it touches no row; return whether it did.
+
+        Where both go at once (PostgreSQL) the statement itself must fail rather than touch no row. After an error
+        nothing is committed, save after ``UnknownCommit``.
+        """
+
+
 class Transaction:
     """Statements that commit together or not at all, written with the canonical placeholder ``?``.
 
@@ -139,12 +153,23 @@ class Transaction:
 
 async def commit(session: Session, transaction: Transaction) -> None:
     """Commit *transaction*, which runs on *session*, unless one of its statements failed; it takes no more of them."""
+    _seal(transaction)
+    await session.commit()
+
+
+async def commit_after(session: LentSession, transaction: Transaction, text: str, values: Sequence[Any]) -> bool:
+    """Run a last statement of *transaction* and commit, as ``LentSession.commit_after`` does."""
+    _seal(transaction)
+    return await session.commit_after(text, values)
+
+
+def _seal(transaction: Transaction) -> None:
+    """Take no more statements; refuse to commit after one that failed."""
     transaction.is_open = False
     if transaction.failed:
         raise QueryFailed(
             "The transaction was rolled back, because one of its statements had failed before. Nothing was written."
         )
-    await session.commit()
 
 
 def native(sql: str, dialect: DialectName, args: Sequence[Any]) -> str:

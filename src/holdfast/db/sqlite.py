@@ -36,6 +36,7 @@ _DISK = {
     sqlite3.SQLITE_IOERR: "SQLite cannot read or write its file; check the disk and its free space",
 }
 _BEGIN = "BEGIN IMMEDIATE"
+_WAITS = {"FULL", "EXTRA"}  # the levels at which a commit in the log waits for the disk
 _LOOK_AGAIN = 0.001
 _NATIVE = {str, int, float, bytes, bool, type(None)}
 _CHECKPOINT_RACE_MENDED = (3, 51, 3)
@@ -48,10 +49,19 @@ class _DiskTrouble(Retryable):
 class SqliteConnection:
     """One connection, used by the thread that opened it; a writer's has a *checkpointer*."""
 
-    def __init__(self, raw: sqlite3.Connection, busy_timeout: float, checkpointer: Checkpointer | None = None) -> None:
+    def __init__(
+        self,
+        raw: sqlite3.Connection,
+        busy_timeout: float,
+        checkpointer: Checkpointer | None = None,
+        synchronous: str = "FULL",
+    ) -> None:
         self._raw = raw
         self._busy_timeout = busy_timeout
         self._checkpointer = checkpointer
+        self._synchronous = synchronous
+        self.waits_for_disk = True  # whether the next transaction is on the disk when its commit returns
+        self._waits_now = True
 
     @property
     def in_transaction(self) -> bool:
@@ -84,6 +94,14 @@ class SqliteConnection:
             raise UnknownCommit(f"SQLite could not finish the commit; it may or may not be there: {error}") from error
         self._keep_log_short()
 
+    def commit_after(self, sql: str, args: Sequence[Any]) -> bool:
+        """Run a last statement and commit, unless it touches no row; return whether it did."""
+        if not self.execute(sql, args):
+            return False
+        if self._raw.in_transaction:  # if not, it was the only statement, and has committed by itself
+            self.commit()
+        return True
+
     def rollback(self) -> None:
         if self._raw.in_transaction:
             self._run("ROLLBACK", ())
@@ -108,6 +126,8 @@ class SqliteConnection:
         alone = not self._raw.in_transaction
         while True:
             try:
+                if alone and self.waits_for_disk is not self._waits_now:
+                    self._set_waiting()
                 return self._raw.execute(sql, values)
             except sqlite3.OperationalError as error:
                 if alone and _may_have_committed(error, sql):
@@ -123,6 +143,12 @@ class SqliteConnection:
                 time.sleep(_LOOK_AGAIN)
             except (sqlite3.Error, OverflowError, ValueError) as error:
                 raise meaning(error, sql) from error
+
+    def _set_waiting(self) -> None:
+        """Have it as ``waits_for_disk`` says; only between transactions, and before one that must wait may begin."""
+        if self._synchronous in _WAITS:
+            self._raw.execute(f"PRAGMA synchronous = {self._synchronous if self.waits_for_disk else 'NORMAL'}")
+        self._waits_now = self.waits_for_disk
 
 
 class SqliteSession:
@@ -208,7 +234,7 @@ def opener(
             folder = Path(path).parent
             remedy = "check its permissions" if folder.is_dir() else f"the folder {folder} does not exist, create it"
             raise Unavailable(f"SQLite cannot open {path}: {remedy}.") from error
-        connection = SqliteConnection(raw, settings.busy_timeout, checkpointer)
+        connection = SqliteConnection(raw, settings.busy_timeout, checkpointer, settings.synchronous)
         try:
             _prepare(connection, settings)
         except BaseException:

@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager, suppress
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from holdfast.db.operation import ThreadWaiter
 from holdfast.errors import NotInitialized
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class SqliteThreads:
         self._threads: list[threading.Thread] = []
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self._stopped = False
+        self._door = threading.Lock()  # held while a thread puts in a job, so that none comes after the last
 
     async def start(self) -> None:
         """Start the threads; raise what opening a connection raised, with no thread left behind."""
@@ -55,9 +57,10 @@ class SqliteThreads:
 
     async def stop(self) -> None:
         """Finish the jobs that were given, close the connections, end the threads."""
-        self._stopped = True
-        for _ in self._threads:
-            self._jobs.put(None)
+        with self._door:
+            self._stopped = True
+            for _ in self._threads:
+                self._jobs.put(None)
         for thread in self._threads:
             await asyncio.to_thread(thread.join)
         self._threads.clear()
@@ -84,6 +87,18 @@ class SqliteThreads:
         self._jobs.put(turn.serve)
         try:
             yield TurnSession(turn)
+        finally:
+            turn.steps.put(None)
+
+    @asynccontextmanager
+    async def exclusive_to_thread(self) -> AsyncIterator[ThreadTurnSession]:
+        """Do as ``exclusive`` for a thread, which waits for each statement itself; no loop takes part."""
+        turn = _Turn()
+        with self._door:
+            self._refuse_if_stopped()
+            self._jobs.put(turn.serve)
+        try:
+            yield ThreadTurnSession(turn)
         finally:
             turn.steps.put(None)
 
@@ -150,37 +165,78 @@ class _Turn:
 
 
 class TurnSession:
-    """The session of a task that has the writer to itself: one hop a statement."""
+    """The session of a task that has the writer to itself: one hop a statement, BEGIN with the first if wished."""
 
     usable = True
 
     def __init__(self, turn: _Turn) -> None:
         self._turn = turn
+        self._to_begin = False
 
     @property
     def in_transaction(self) -> bool:
         connection = self._turn.connection
-        return connection is not None and connection.in_transaction
+        return self._to_begin or (connection is not None and connection.in_transaction)
 
     async def execute(self, sql: str, args: Sequence[Any]) -> int:
-        return await self._ask(lambda connection: connection.execute(sql, args))
+        return await self._within(lambda connection: connection.execute(sql, args))
 
     async def fetch(self, sql: str, args: Sequence[Any]) -> list[Row]:
-        return await self._ask(lambda connection: connection.fetch(sql, args))
+        return await self._within(lambda connection: connection.fetch(sql, args))
 
-    async def begin(self, isolation: str | None = None) -> None:  # noqa: ARG002 -- SQLite is always serializable
-        await self._ask(lambda connection: connection.begin())
+    async def begin(self, isolation: str | None = None, *, with_next: bool = False) -> None:  # noqa: ARG002 -- SQLite is always serializable
+        self._to_begin = with_next
+        if not with_next:
+            await self._ask(lambda connection: connection.begin())
 
     async def commit(self) -> None:
-        await self._ask(lambda connection: connection.commit())
+        if not self._withdrawn():
+            await self._ask(lambda connection: connection.commit())
+
+    async def commit_after(self, sql: str, args: Sequence[Any]) -> bool:
+        self._withdrawn()  # a lone statement needs no BEGIN
+        return await self._ask(lambda connection: connection.commit_after(sql, args))
 
     async def rollback(self) -> None:
-        await self._ask(lambda connection: connection.rollback())
+        if not self._withdrawn():
+            await self._ask(lambda connection: connection.rollback())
 
     async def close(self) -> None:
         """Nothing: the writer keeps its connection."""
+
+    async def _within(self, work: Callable[[SqliteConnection], T]) -> T:
+        if not self._withdrawn():
+            return await self._ask(work)
+
+        def first(connection: SqliteConnection) -> T:
+            connection.begin()
+            return work(connection)
+
+        return await self._ask(first)
+
+    def _withdrawn(self) -> bool:
+        """Return whether BEGIN has not been sent yet; it is not waited for any more."""
+        pending, self._to_begin = self._to_begin, False
+        return pending
 
     async def _ask(self, work: Callable[[SqliteConnection], T]) -> T:
         reply = Reply[T]()
         self._turn.steps.put(lambda connection: reply.settle(work, connection))
         return await reply.future
+
+
+class ThreadTurnSession(TurnSession):
+    """The session of a thread that has the writer to itself. It never suspends: ``run_sync`` drives what uses it."""
+
+    async def _ask(self, work: Callable[[SqliteConnection], T]) -> T:
+        waiter = ThreadWaiter()
+
+        def step(connection: SqliteConnection) -> None:
+            try:
+                waiter.settle(work(connection))
+            except BaseException as error:  # noqa: BLE001 -- raised again in the thread that asked
+                waiter.settle(error)
+
+        self._turn.steps.put(step)
+        answer: T = waiter.wait(None)
+        return answer

@@ -1,4 +1,4 @@
-"""Looking at runs and changing them from outside: the methods that applications and clients have alike.
+"""Changing runs from outside: the methods that applications and clients have alike. Looking is a part of its own.
 
 Each colour says here what it does and nothing of how: a request (``desk.py``) goes to the seam ``_manage``. An
 application makes it a recorded operation where a workflow asks; a client carries it out.
@@ -6,44 +6,34 @@ application makes it a recorded operation where a workflow asks; a client carrie
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
 from holdfast.workflows import desk
+from holdfast.workflows.looking_management import AsyncLookingManagement, LookingManagement
 from holdfast.workflows.message_management import AsyncMessageManagement, MessageManagement
 from holdfast.workflows.queue_management import AsyncQueueManagement, QueueManagement
 from holdfast.workflows.schedule_management import AsyncScheduleManagement, ScheduleManagement
 from holdfast.workflows.stream_management import AsyncStreamManagement, StreamManagement
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
 
-    from holdfast.model.workflow import (
-        ApplicationVersion,
-        Changes,
-        Duration,
-        ExecutorState,
-        StepState,
-        WorkflowState,
-    )
-    from holdfast.workflows.desk import FilterOptions, Place
-    from holdfast.workflows.looking import Page, WorkflowCount
-    from holdfast.workflows.looking.transfer import OnConflict
-    from holdfast.workflows.retention import PruneReport, Retention
+    from holdfast.model.workflow import Changes, Duration
+    from holdfast.workflows.desk import Place
 
 H = TypeVar("H")
-T = TypeVar("T")
 
 
 class AsyncManagement(
-    AsyncQueueManagement, AsyncScheduleManagement[H], AsyncStreamManagement, AsyncMessageManagement, Generic[H]
+    AsyncLookingManagement[H],
+    AsyncQueueManagement,
+    AsyncScheduleManagement[H],
+    AsyncStreamManagement,
+    AsyncMessageManagement,
+    Generic[H],
 ):
     """What can be asked about runs and done to them; awaited."""
-
-    @abstractmethod
-    def retrieve_workflow(self, workflow_id: str) -> H:
-        """Return a handle of a run by its id; its result comes back as plain JSON values."""
 
     async def cancel_workflow(self, workflow_id: str, *, cancel_children: bool = True) -> None:
         """Cancel a run that has not ended, and its children; raise ``TransitionRefused`` or ``WorkflowNotFound``.
@@ -57,17 +47,23 @@ class AsyncManagement(
         """Cancel runs that have not ended, and their children; return which were, and why the others were not."""
         return (await self._manage(*desk.cancel("cancel_workflows", workflow_ids, children=cancel_children))).changes()
 
-    async def resume_workflow(self, workflow_id: str, *, queue_name: str | None = None) -> H:
+    async def resume_workflow(
+        self, workflow_id: str, *, queue_name: str | None = None, queue_partition_key: str | None = None
+    ) -> H:
         """Let a cancelled run, or one that was given up, go on where it stopped; without a deadline.
 
         Raises ``TransitionRefused`` or ``WorkflowNotFound``.
         """
-        (await self._manage(*desk.resume("resume_workflow", [workflow_id], queue_name))).changes().raise_refused()
+        request = desk.resume("resume_workflow", [workflow_id], queue_name, queue_partition_key)
+        (await self._manage(*request)).changes().raise_refused()
         return self.retrieve_workflow(workflow_id)
 
-    async def resume_workflows(self, workflow_ids: Iterable[str], *, queue_name: str | None = None) -> Changes:
+    async def resume_workflows(
+        self, workflow_ids: Iterable[str], *, queue_name: str | None = None, queue_partition_key: str | None = None
+    ) -> Changes:
         """Let cancelled runs, and those that were given up, go on where they stopped; without a deadline."""
-        return (await self._manage(*desk.resume("resume_workflows", workflow_ids, queue_name))).changes()
+        request = desk.resume("resume_workflows", workflow_ids, queue_name, queue_partition_key)
+        return (await self._manage(*request)).changes()
 
     async def fork_workflow(
         self, workflow_id: str, start_step: int = 1, *, new_workflow_id: str | None = None, **place: Unpack[Place]
@@ -146,90 +142,11 @@ class AsyncManagement(
         request = desk.update_attributes("update_workflows_attributes", workflow_ids, attributes, merge=merge)
         return (await self._manage(*request)).changes()
 
-    async def list_workflows(
-        self,
-        *,
-        limit: int = 100,
-        newest_first: bool = True,
-        cursor: str | None = None,
-        load_input: bool = False,
-        load_output: bool = False,
-        **filters: Unpack[FilterOptions],
-    ) -> Page[WorkflowState]:
-        """Return runs that match all *filters*, newest first; pass the page's ``cursor`` for those that follow."""
-        request = desk.list_runs(
-            filters,
-            limit=limit,
-            newest_first=newest_first,
-            cursor=cursor,
-            load_input=load_input,
-            load_output=load_output,
-        )
-        return (await self._manage(*request)).page()
 
-    async def get_workflow(
-        self, workflow_id: str, *, load_input: bool = True, load_output: bool = True
-    ) -> WorkflowState:
-        """Return where a run stands; ``WorkflowNotFound`` if there is none of this id."""
-        return await self._manage(*desk.get_run(workflow_id, load_input=load_input, load_output=load_output))
-
-    async def list_steps(
-        self, workflow_id: str, *, load_output: bool = True, limit: int | None = None, offset: int = 0
-    ) -> list[StepState]:
-        """Return what a run has recorded, by position; ``WorkflowNotFound`` if there is none of this id."""
-        return await self._manage(*desk.list_steps(workflow_id, load_output=load_output, limit=limit, offset=offset))
-
-    async def count_workflows(
-        self, *, group_by: Sequence[str] = ("status",), bucket: Duration | None = None, **filters: Unpack[FilterOptions]
-    ) -> list[WorkflowCount]:
-        """Count the runs that match all *filters*, by columns, and by spans of time as long as *bucket*."""
-        return [each.counted() for each in await self._manage(*desk.count(filters, group_by, bucket))]
-
-    async def export_workflow(self, workflow_id: str) -> dict[str, Any]:
-        """Return a run and what it has recorded as a document that JSON can hold; payloads as they are stored."""
-        return await self._manage(*desk.export_run(workflow_id))
-
-    async def import_workflow(
-        self, document: Mapping[str, Any], *, workflow_id: str | None = None, on_conflict: OnConflict = "reject"
-    ) -> H:
-        """Make a run of a document that ``export_workflow`` gave; one that had not ended goes on here.
-
-        Raises ``WorkflowConflict`` if the id is taken, unless *on_conflict* is ``"return_existing"``.
-        """
-        return self.retrieve_workflow(await self._manage(*desk.import_run(document, workflow_id, on_conflict)))
-
-    async def prune(
-        self, *policies: Retention, dry_run: bool = False, progress: Callable[[int], None] | None = None
-    ) -> PruneReport:
-        """Delete the ended runs that *policies* let go, in small batches; with *dry_run* only count them.
-
-        *progress* is called with the number of runs after each batch.
-        """
-        return (await self._manage(*desk.prune(policies, dry_run=dry_run, progress=progress))).report(policies)
-
-    async def list_executors(self) -> list[ExecutorState]:
-        """Return the processes that run workflows, and when each was heard of last."""
-        return await self._manage(*desk.executors())
-
-    async def list_application_versions(self) -> list[ApplicationVersion]:
-        """Return all versions that have registered, newest first."""
-        return await self._manage(*desk.versions())
-
-    async def get_latest_application_version(self) -> ApplicationVersion:
-        """Return the version that was registered or set as latest last."""
-        return await self._manage(*desk.latest_version())
-
-    async def set_latest_application_version(self, version_name: str) -> None:
-        """Make a registered version the latest."""
-        await self._manage(*desk.set_latest_version(version_name))
-
-
-class Management(QueueManagement, ScheduleManagement[H], StreamManagement, MessageManagement, Generic[H]):
+class Management(
+    LookingManagement[H], QueueManagement, ScheduleManagement[H], StreamManagement, MessageManagement, Generic[H]
+):
     """What can be asked about runs and done to them; blocking."""
-
-    @abstractmethod
-    def retrieve_workflow(self, workflow_id: str) -> H:
-        """Return a handle of a run by its id; its result comes back as plain JSON values."""
 
     def cancel_workflow(self, workflow_id: str, *, cancel_children: bool = True) -> None:
         """Cancel a run that has not ended, and its children; raise ``TransitionRefused`` or ``WorkflowNotFound``.
@@ -243,17 +160,23 @@ class Management(QueueManagement, ScheduleManagement[H], StreamManagement, Messa
         """Cancel runs that have not ended, and their children; return which were, and why the others were not."""
         return self._manage(*desk.cancel("cancel_workflows", workflow_ids, children=cancel_children)).changes()
 
-    def resume_workflow(self, workflow_id: str, *, queue_name: str | None = None) -> H:
+    def resume_workflow(
+        self, workflow_id: str, *, queue_name: str | None = None, queue_partition_key: str | None = None
+    ) -> H:
         """Let a cancelled run, or one that was given up, go on where it stopped; without a deadline.
 
         Raises ``TransitionRefused`` or ``WorkflowNotFound``.
         """
-        self._manage(*desk.resume("resume_workflow", [workflow_id], queue_name)).changes().raise_refused()
+        request = desk.resume("resume_workflow", [workflow_id], queue_name, queue_partition_key)
+        self._manage(*request).changes().raise_refused()
         return self.retrieve_workflow(workflow_id)
 
-    def resume_workflows(self, workflow_ids: Iterable[str], *, queue_name: str | None = None) -> Changes:
+    def resume_workflows(
+        self, workflow_ids: Iterable[str], *, queue_name: str | None = None, queue_partition_key: str | None = None
+    ) -> Changes:
         """Let cancelled runs, and those that were given up, go on where they stopped; without a deadline."""
-        return self._manage(*desk.resume("resume_workflows", workflow_ids, queue_name)).changes()
+        request = desk.resume("resume_workflows", workflow_ids, queue_name, queue_partition_key)
+        return self._manage(*request).changes()
 
     def fork_workflow(
         self, workflow_id: str, start_step: int = 1, *, new_workflow_id: str | None = None, **place: Unpack[Place]
@@ -327,78 +250,3 @@ class Management(QueueManagement, ScheduleManagement[H], StreamManagement, Messa
         """Give runs these attributes, or none; with *merge* beside those they have, where None takes one away."""
         request = desk.update_attributes("update_workflows_attributes", workflow_ids, attributes, merge=merge)
         return self._manage(*request).changes()
-
-    def list_workflows(
-        self,
-        *,
-        limit: int = 100,
-        newest_first: bool = True,
-        cursor: str | None = None,
-        load_input: bool = False,
-        load_output: bool = False,
-        **filters: Unpack[FilterOptions],
-    ) -> Page[WorkflowState]:
-        """Return runs that match all *filters*, newest first; pass the page's ``cursor`` for those that follow."""
-        request = desk.list_runs(
-            filters,
-            limit=limit,
-            newest_first=newest_first,
-            cursor=cursor,
-            load_input=load_input,
-            load_output=load_output,
-        )
-        return self._manage(*request).page()
-
-    def get_workflow(self, workflow_id: str, *, load_input: bool = True, load_output: bool = True) -> WorkflowState:
-        """Return where a run stands; ``WorkflowNotFound`` if there is none of this id."""
-        return self._manage(*desk.get_run(workflow_id, load_input=load_input, load_output=load_output))
-
-    def list_steps(
-        self, workflow_id: str, *, load_output: bool = True, limit: int | None = None, offset: int = 0
-    ) -> list[StepState]:
-        """Return what a run has recorded, by position; ``WorkflowNotFound`` if there is none of this id."""
-        return self._manage(*desk.list_steps(workflow_id, load_output=load_output, limit=limit, offset=offset))
-
-    def count_workflows(
-        self, *, group_by: Sequence[str] = ("status",), bucket: Duration | None = None, **filters: Unpack[FilterOptions]
-    ) -> list[WorkflowCount]:
-        """Count the runs that match all *filters*, by columns, and by spans of time as long as *bucket*."""
-        return [each.counted() for each in self._manage(*desk.count(filters, group_by, bucket))]
-
-    def export_workflow(self, workflow_id: str) -> dict[str, Any]:
-        """Return a run and what it has recorded as a document that JSON can hold; payloads as they are stored."""
-        return self._manage(*desk.export_run(workflow_id))
-
-    def import_workflow(
-        self, document: Mapping[str, Any], *, workflow_id: str | None = None, on_conflict: OnConflict = "reject"
-    ) -> H:
-        """Make a run of a document that ``export_workflow`` gave; one that had not ended goes on here.
-
-        Raises ``WorkflowConflict`` if the id is taken, unless *on_conflict* is ``"return_existing"``.
-        """
-        return self.retrieve_workflow(self._manage(*desk.import_run(document, workflow_id, on_conflict)))
-
-    def prune(
-        self, *policies: Retention, dry_run: bool = False, progress: Callable[[int], None] | None = None
-    ) -> PruneReport:
-        """Delete the ended runs that *policies* let go, in small batches; with *dry_run* only count them.
-
-        *progress* is called with the number of runs after each batch.
-        """
-        return self._manage(*desk.prune(policies, dry_run=dry_run, progress=progress)).report(policies)
-
-    def list_executors(self) -> list[ExecutorState]:
-        """Return the processes that run workflows, and when each was heard of last."""
-        return self._manage(*desk.executors())
-
-    def list_application_versions(self) -> list[ApplicationVersion]:
-        """Return all versions that have registered, newest first."""
-        return self._manage(*desk.versions())
-
-    def get_latest_application_version(self) -> ApplicationVersion:
-        """Return the version that was registered or set as latest last."""
-        return self._manage(*desk.latest_version())
-
-    def set_latest_application_version(self, version_name: str) -> None:
-        """Make a registered version the latest."""
-        self._manage(*desk.set_latest_version(version_name))

@@ -24,6 +24,8 @@ _EITHER = {
     "has_parent": ("has_parent", "has_none"),
     "has_deadline": ("has_deadline", "is_timeless"),
 }
+_DEFAULT_APPLICATION = "holdfast"  # no index has the runs of an application that was given no name
+_LONGEST = 100
 _LAST_CHARACTER = 0x10FFFF
 _SURROGATES = range(0xD800, 0xE000)
 
@@ -35,6 +37,7 @@ def conditions(filters: Filters) -> dict[str, Any]:
         values |= _one_or_more(column, getattr(filters, column))
     values |= _one_or_more("workflow_id", filters.workflow_ids, "list")
     values |= _priority(filters)
+    values["has_application"] = values.get("application_id", _DEFAULT_APPLICATION) != _DEFAULT_APPLICATION
     for name, (yes, no) in _EITHER.items():
         if (wanted := getattr(filters, name)) is not None:
             values[yes if wanted else no] = True
@@ -66,12 +69,12 @@ def narrowings(filters: Filters) -> dict[str, Any]:
         return {"prefix_from": filters.workflow_id_prefix, "prefix_to": after_prefix(filters.workflow_id_prefix)}
     for column in _COLUMNS:
         value = getattr(filters, column)
-        if value is not None and len(listed(value)) != 1:
+        if value is not None and len(listed(value)) != 1 and not (column == "application_id" and _has_default(value)):
             return _one_or_more(column, value, "list")
     if filters.min_recovery_attempts:
         return {"attempts_from": filters.min_recovery_attempts}
-    if filters.is_fork or filters.has_parent:
-        return {"forks_only" if filters.is_fork else "children_only": True}
+    if filters.has_parent:
+        return {"children_only": True}
     given = [getattr(filters, f"{moment}_after") for moment in ("started", "completed", "updated")]
     times = [milliseconds(each) for each in given if each is not None]
     if times:
@@ -85,6 +88,14 @@ def attributes_of(filters: Filters) -> str | None:
     return msgspec.json.encode(filters.attributes).decode() if filters.attributes else None
 
 
+def listed_attribute(filters: Filters) -> dict[str, Any]:
+    """Return the attribute by which SQLite's index could lead to the runs; nothing if only null is asked for."""
+    for name, value in (filters.attributes or {}).items():
+        if value is not None:
+            return {"attribute": name, "attribute_value": value[:_LONGEST] if isinstance(value, str) else value}
+    return {}
+
+
 def after_prefix(prefix: str) -> str | None:
     """Return the first text after all that begin with *prefix*, in the order of characters; None if there is none."""
     for place in range(len(prefix) - 1, -1, -1):
@@ -93,6 +104,10 @@ def after_prefix(prefix: str) -> str | None:
             following = _SURROGATES.stop if code + 1 in _SURROGATES else code + 1
             return prefix[:place] + chr(following)
     return None
+
+
+def _has_default(values: Any) -> bool:
+    return _DEFAULT_APPLICATION in listed(values)
 
 
 def _one_or_more(name: str, value: Any, many: str = "any") -> dict[str, Any]:
@@ -131,4 +146,4 @@ def _search(filters: Filters) -> dict[str, Any]:
     return {"search": filters.search, "search_quoted": msgspec.json.encode(filters.search).decode()[1:-1]}
 
 
-__all__ = ["attributes_of", "conditions", "halves", "narrowings", "statuses"]
+__all__ = ["attributes_of", "conditions", "halves", "listed_attribute", "narrowings", "statuses"]

@@ -58,6 +58,8 @@ class RunDocument:
     workflow_timeout_ms: int | None = None
     workflow_deadline_epoch_ms: int | None = None
     retries: int = 0
+    is_debounced: bool = False
+    debounce_deadline_epoch_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,14 @@ import msgspec
 
 from holdfast.db.url import DialectName
 from holdfast.errors import ConfigurationError, WorkflowNotFound
-from holdfast.workflows.looking.conditions import attributes_of, conditions, halves, narrowings, statuses
+from holdfast.workflows.looking.conditions import (
+    attributes_of,
+    conditions,
+    halves,
+    listed_attribute,
+    narrowings,
+    statuses,
+)
 from holdfast.workflows.looking.page import Cursor, Page
 from holdfast.workflows.looking.states import States, executor
 
@@ -33,9 +40,12 @@ MOST = 10_000
 # Up to so many runs are fetched and sorted; of more than that, fifty are soon met on the way through all of them.
 _FEW = 10_000
 _SAMPLE = 1_500
+# In the payloads of so many runs a page looks for a text.
+_SEARCHED = 2_000
+_OF_THE_TEXT = {"search", "search_quoted", "pending"}
 # What is narrowed by an index that holds PENDING runs, too.
 _WITH_PENDING = {
-    "prefix_from", "attempts_from", "forks_only", "children_only", "parent_workflow_id_list", "forked_from_list",
+    "prefix_from", "attempts_from", "children_only", "parent_workflow_id_list", "forked_from_list",
 }  # fmt: skip
 _LIST = list
 _ALL = 2**62
@@ -75,8 +85,9 @@ class Looking:
         """Return runs by the time they were made, *limit* at most, and the cursor of what follows.
 
         Going on with the cursors, every run that was there before the first page, and fits all the time, is
-        returned exactly once, whatever is written meanwhile. A later run may be returned or not. Raises
-        ``ConfigurationError`` for a cursor that is not of this order.
+        returned exactly once, whatever is written meanwhile. A later run may be returned or not. With ``search`` a
+        page looks in a bounded number of runs, and may hold few or none of those that fit: go on while there is a
+        cursor. Raises ``ConfigurationError`` for a cursor that is not of this order.
         """
         if not 0 < limit <= MOST:
             raise ConfigurationError(f"The limit of a page is from 1 to {MOST}, not {limit}: ask for several pages.")
@@ -84,13 +95,23 @@ class Looking:
         if cursor is not None:
             beyond = Cursor.read(cursor, newest_first=newest_first)
             values |= {"beyond": beyond.created_at, "beyond_id": beyond.workflow_id}
+        end = None if filters.search is None else await self._stretch(values, newest_first=newest_first)
+        if end is not None:
+            values |= {"until": end.created_at, "until_id": end.workflow_id}
         # One more than wanted tells whether there is another page.
         values |= {"load_input": load_input, "load_output": load_output, "most": limit + 1}
         rows = await self._fetch("runs_newest" if newest_first else "runs_oldest", values)
         states = [self._states.run(row) for row in rows[:limit]]
-        more = len(rows) > limit
-        last = Cursor(states[-1].created_at, states[-1].workflow_id, newest_first).text() if more else None
-        return Page(states, last)
+        if len(rows) > limit:
+            end = Cursor(states[-1].created_at, states[-1].workflow_id, newest_first)
+        return Page(states, None if end is None else end.text())
+
+    async def _stretch(self, values: Mapping[str, Any], *, newest_first: bool) -> Cursor | None:
+        """Return the last run of those in which one page looks for a text; None if it looks in all that are left."""
+        others = {name: value for name, value in values.items() if name not in _OF_THE_TEXT}
+        query = "stretch_newest" if newest_first else "stretch_oldest"
+        rows = await self._fetch(query, {**others, "one": 1, "most": _SEARCHED - 1})
+        return Cursor(rows[0]["created_at"], rows[0]["workflow_uuid"], newest_first) if rows else None
 
     async def _narrowed(self, filters: Filters, limit: int) -> dict[str, Any]:
         """Return what leads to the runs by an index, if they are few; nothing if they are to be met on the way."""
@@ -99,9 +120,13 @@ class Looking:
             probe = {**narrow, "partial": narrow.keys().isdisjoint(_WITH_PENDING)}
             return {**narrow, "narrow": True} if await self._found("runs_probe", probe, _FEW + 1) <= _FEW else {}
         attributes = attributes_of(filters)
-        if attributes is None or self._queries.dialect is not DialectName.POSTGRES:
+        if attributes is None or self._queries.dialect is DialectName.MYSQL:
             return {}
-        # Only PostgreSQL has an index of attributes, and it gathers everything it finds: they are not counted by it.
+        if self._queries.dialect is DialectName.SQLITE:
+            listed = listed_attribute(filters)
+            few = listed and await self._found("attribute_probe", listed, _FEW + 1) <= _FEW
+            return {**listed, "narrow": True} if few else {}
+        # PostgreSQL's index of attributes gathers everything it finds: they are not counted by it.
         met = await self._found("runs_sample", {"attributes_any": attributes}, _SAMPLE)
         return {} if met > limit else {"attributes": attributes, "narrow": True}
 

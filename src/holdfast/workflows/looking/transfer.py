@@ -62,7 +62,7 @@ class Transfer:
         return Document(
             format=FORMAT,
             format_version=FORMAT_VERSION,
-            workflow=RunDocument(**(row | {"was_forked_from": bool(row["was_forked_from"])})),
+            workflow=RunDocument(**(row | {each: bool(row[each]) for each in ("was_forked_from", "is_debounced")})),
             steps=[StepDocument(**step) for step in steps],
             children=[child["workflow_uuid"] for child in children],
             streams=[_entry(row) for row in streams],

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import threading
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from holdfast.errors import MisuseError, Superseded
 from holdfast.model.workflow import seconds
 from holdfast.workflows.recorder import Kept
 from holdfast.workflows.transactions.handle import Transaction, took_too_long
+from holdfast.workflows.transactions.own import OwnDatabase
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -59,6 +59,10 @@ class Asked:
 
     def begin(self, definition: TransactionDefinition, operation: Operation | None) -> Lent | Kept:
         """Open a transaction."""
+        if isinstance(self._home, OwnDatabase):  # it begins with its first statement: nothing to ask for yet
+            self._refuse_loop()
+            block = self._engine.manager.transaction(isolation=definition.isolation)
+            return Lent(self._home.open(block, definition, operation), self, definition)
         opened: list[Any] = []
 
         async def open_() -> None:
@@ -86,24 +90,55 @@ class Asked:
 
     def ask(self, work: Coroutine[Any, Any, T]) -> T:
         """Run *work* on the loop. An interrupt of this thread ends it: it must not go on beside the roll-back."""
-        if self._engine.is_loop_thread():
-            work.close()
-            raise MisuseError("A sync transaction was called on the event loop, which it would block; make it async.")
-        ended = threading.Event()
-        reply = asyncio.run_coroutine_threadsafe(_watched(work, ended), self._engine.loop())
         try:
-            return reply.result()
-        except concurrent.futures.CancelledError:
-            raise Superseded("this executor is stopping") from None
-        except BaseException:
-            if not reply.done():
-                reply.cancel()
-                ended.wait(_LONGEST_GOODBYE)
+            self._refuse_loop()
+        except MisuseError:
+            work.close()
             raise
+        loop = self._engine.loop()
+        errand = _Errand(work)
+        loop.call_soon_threadsafe(errand.begin)
+        try:
+            errand.wait()
+        except BaseException:
+            loop.call_soon_threadsafe(errand.stop)
+            errand.wait(_LONGEST_GOODBYE)
+            raise
+        try:
+            return errand.outcome()
+        except asyncio.CancelledError:
+            raise Superseded("this executor is stopping") from None
+
+    def _refuse_loop(self) -> None:
+        if self._engine.is_loop_thread():
+            raise MisuseError("A sync transaction was called on the event loop, which it would block; make it async.")
 
 
-async def _watched(work: Coroutine[Any, Any, T], ended: threading.Event) -> T:
-    try:
-        return await work
-    finally:
-        ended.set()
+class _Errand(Generic[T]):
+    """Work that the loop does for a thread that waits: as light as can be, since it is done for every statement."""
+
+    def __init__(self, work: Coroutine[Any, Any, T]) -> None:
+        self._work = work
+        self._task: asyncio.Task[T] | None = None
+        self._gate = threading.Lock()
+        self._gate.acquire()
+
+    def begin(self) -> None:
+        """Begin; on the loop."""
+        self._task = asyncio.get_running_loop().create_task(self._work)
+        self._task.add_done_callback(lambda _: self._gate.release())
+
+    def stop(self) -> None:
+        """End it early; on the loop."""
+        if self._task is not None:
+            self._task.cancel()
+
+    def wait(self, timeout: float = -1) -> None:
+        """Wait until it has ended, or for *timeout* seconds."""
+        self._gate.acquire(timeout=timeout)
+
+    def outcome(self) -> T:
+        """Return or raise what came of it, after its end."""
+        if self._task is None:
+            raise MisuseError("The work that a thread waits for has not begun.")
+        return self._task.result()

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from holdfast.db import Transaction
     from holdfast.db.manager import TransactionBlock
-    from holdfast.db.queries import Queries
+    from holdfast.db.queries import Queries, Query
 
 
 class Conversation:
@@ -42,11 +42,26 @@ class Conversation:
             self._begun = await self._begin(self._block)
         return self._begun
 
+    async def end_after(self, query: Query, **named: Any) -> bool:
+        """Run a last statement and commit, unless it touches no row; return whether it did. The session is given back.
+
+        On PostgreSQL the statement must fail rather than touch no row.
+        """
+        await self.transaction()
+        kept = await self._block.end_after(query, **named)
+        self._ended(keep=kept)
+        return kept
+
     async def end(self, *, keep: bool) -> None:
         """Commit, or roll back, and give the session back; nothing to do for one that was never begun."""
         if self._begun is not None:
             await self._block.end(keep=keep)
         self._block.is_open = False
+        self._ended(keep=keep)
+
+    def _ended(self, *, keep: bool) -> None:
+        for call in self.handle.afterwards if keep else ():
+            call()
 
     @contextmanager
     def entered(self) -> Iterator[None]:

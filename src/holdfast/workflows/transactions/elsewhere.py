@@ -186,7 +186,7 @@ class OtherDatabase:
 
 
 async def _begun(block: TransactionBlock) -> Transaction:
-    return await block.begin()
+    return await block.begin(with_next=True)
 
 
 async def prepared(manager: ConnectionManager) -> Queries:

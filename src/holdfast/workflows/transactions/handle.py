@@ -52,6 +52,7 @@ class AsyncTransaction:
         self._queries = queries
         self._name = name
         self._doom: Exception | None = None
+        self.afterwards: list[Callable[[], None]] = []  # called once it is committed; from any thread
         self._turn = asyncio.Lock()  # a session takes one statement at a time; those of several tasks wait here
 
     async def execute(self, sql: str, *args: Any) -> int:
@@ -152,6 +153,11 @@ class Transaction:
         """Run a statement; return its first row, or None."""
         row: Row | None = self._ask(self._in_time(self._transaction.fetchone(sql, *args)))
         return row
+
+    @property
+    def afterwards(self) -> list[Callable[[], None]]:
+        """What is called once it is committed, from any thread."""
+        return self._transaction.afterwards
 
     def lend(self, work: Callable[[OpenTransaction], Coroutine[Any, Any, T]]) -> T:
         """Run statements of the library's own, for as long as *work* takes."""

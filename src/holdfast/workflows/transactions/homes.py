@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from holdfast.db.url import DatabaseURL
+from holdfast.db.url import DatabaseURL, DialectName
 from holdfast.errors import ConfigurationError, DriverMissing
 from holdfast.workflows.transactions.asking import Asked
 from holdfast.workflows.transactions.carrying import BlockingCarrier, Carrier
 from holdfast.workflows.transactions.elsewhere import OtherDatabase
+from holdfast.workflows.transactions.on_thread import OnThread
 from holdfast.workflows.transactions.own import OwnDatabase
 
 if TYPE_CHECKING:
@@ -54,7 +55,14 @@ class Homes:
     def _carrier(self, definition: TransactionDefinition, home: Home) -> Carrier | BlockingCarrier:
         if definition.step.is_async:
             return Carrier(self._engine, home, definition)
-        return BlockingCarrier(self._engine, Asked(self._engine, home), definition)
+        asked = Asked(self._engine, home)
+        if home is self._own and self._is_sqlite and definition.timeout is None:
+            return BlockingCarrier(self._engine, OnThread(self._engine, self._own, asked), definition)
+        return BlockingCarrier(self._engine, asked, definition)
+
+    @property
+    def _is_sqlite(self) -> bool:
+        return DatabaseURL.parse(self._engine.settings.url).dialect is DialectName.SQLITE
 
     def _alchemy(self, definition: TransactionDefinition, bind: Any) -> Carrier | BlockingCarrier:
         try:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from holdfast import faults
 from holdfast.core.backoff import backoff
-from holdfast.errors import Conflict, Retryable, Superseded, Unavailable, UnknownCommit
+from holdfast.errors import Conflict, DatabaseError, QueryFailed, Retryable, Superseded, Unavailable, UnknownCommit
 from holdfast.workflows.recorder import Kept
 from holdfast.workflows.transactions.conversation import Conversation
 from holdfast.workflows.transactions.queries import transaction_queries
@@ -41,7 +41,12 @@ class OwnDatabase:
 
     async def begin(self, definition: TransactionDefinition, operation: Operation | None) -> Conversation:
         """Return a transaction that begins with its first statement."""
-        block = self._engine.manager.transaction(isolation=definition.isolation)
+        return self.open(self._engine.manager.transaction(isolation=definition.isolation), definition, operation)
+
+    def open(
+        self, block: TransactionBlock, definition: TransactionDefinition, operation: Operation | None
+    ) -> Conversation:
+        """Return a transaction on *block*; from any thread."""
         return Conversation(block, partial(self._begun, operation), self.queries, definition.name)
 
     async def _begun(self, operation: Operation | None, block: TransactionBlock) -> Transaction:
@@ -49,7 +54,7 @@ class OwnDatabase:
         failures = 0
         while True:
             try:
-                return await block.begin()
+                return await block.begin(with_next=True)
             except Unavailable as error:
                 if operation is None:
                     raise
@@ -60,25 +65,47 @@ class OwnDatabase:
         self, opened: Conversation, operation: Operation | None, output: str, serialization: str
     ) -> Kept | None:
         """Write the record under the token, then commit both. Raises ``Superseded`` if the run has another owner."""
-        if operation is not None:
-            try:
-                await self._record(opened, operation, output, serialization)
-            except Conflict:
-                await self.drop(opened)
-                return await self.recall(operation)
-            except BaseException:
-                await self.drop(opened)
-                raise
-            faults.point("transaction.before_commit")
-        await opened.end(keep=True)
+        refused = await self.write(opened, operation, output, serialization)
+        return None if refused is None or operation is None else await self.explain(operation, refused)
+
+    async def write(
+        self, opened: Conversation, operation: Operation | None, output: str, serialization: str
+    ) -> DatabaseError | None:
+        """Write the record under the token and commit; return why that was refused, which ``explain`` understands.
+
+        On SQLite it waits for nothing but its statements.
+        """
+        if operation is None:
+            await opened.end(keep=True)
+            return None
+        try:
+            kept = await self._record(opened, operation, output, serialization)
+        except (Conflict, QueryFailed) as refused:
+            return refused
+        if not kept:
+            raise Superseded("another execution owns the run")
         faults.point("transaction.committed")
         return None
 
-    async def _record(self, opened: Conversation, operation: Operation, output: str, serialization: str) -> None:
+    async def explain(self, operation: Operation, refused: DatabaseError) -> Kept:
+        """Return the record that is there already, or raise why this one was refused: ``Superseded``, or *refused*."""
+        kept = await self.recall(operation)
+        if kept is None:
+            raise refused
+        return kept
+
+    async def _record(self, opened: Conversation, operation: Operation, output: str, serialization: str) -> bool:
         run = operation.run
-        operation.check()
-        transaction = await opened.transaction()
-        recorded = await transaction.execute(
+        try:
+            operation.check()
+            if run.suspect:
+                transaction = await opened.transaction()
+                await transaction.execute(self.queries["transaction_progressed"], id=run.id, token=run.token)
+            faults.point("transaction.before_commit")
+        except BaseException:
+            await self.drop(opened)
+            raise
+        return await opened.end_after(
             self.queries["transaction_record"],
             id=run.id,
             token=run.token,
@@ -90,10 +117,6 @@ class OwnDatabase:
             serialization=serialization,
             duration_ms=int((self._engine.settings.world.monotonic() - operation.began) * 1000),
         )
-        if not recorded:
-            raise Superseded("another execution owns the run")
-        if run.suspect:
-            await transaction.execute(self.queries["transaction_progressed"], id=run.id, token=run.token)
 
     async def drop(self, opened: Conversation) -> None:
         """Roll back."""

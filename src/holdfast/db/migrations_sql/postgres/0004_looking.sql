@@ -17,6 +17,9 @@ CREATE INDEX idx_workflow_status_list_status ON @workflow_status (status, create
 CREATE INDEX idx_workflow_status_list_name ON @workflow_status (name, created_at) WHERE status <> 'PENDING';
 CREATE INDEX idx_workflow_status_list_version ON @workflow_status (application_version, created_at)
     WHERE status <> 'PENDING' AND application_version IS NOT NULL;
+-- An application that was given no name of its own costs nothing: most databases have only one.
+CREATE INDEX idx_workflow_status_list_application ON @workflow_status (application_id, created_at)
+    WHERE status <> 'PENDING' AND application_id <> 'holdfast';
 CREATE INDEX idx_workflow_status_list_executor ON @workflow_status (executor_id, created_at)
     WHERE status <> 'PENDING' AND executor_id IS NOT NULL;
 CREATE INDEX idx_workflow_status_list_updated ON @workflow_status (updated_at) WHERE status <> 'PENDING';
@@ -42,6 +45,9 @@ CREATE INDEX idx_workflow_status_list_attempts ON @workflow_status (recovery_att
     WHERE recovery_attempts + 0 > 0;
 CREATE INDEX idx_workflow_status_list_deadline ON @workflow_status (created_at)
     WHERE status <> 'PENDING' AND workflow_deadline_epoch_ms IS NOT NULL;
+-- Forks in the order of a listing; || '' keeps the index of what they were forked from out of it, which has another.
+CREATE INDEX idx_workflow_status_list_forks ON @workflow_status (created_at)
+    WHERE status <> 'PENDING' AND forked_from || '' IS NOT NULL;
 CREATE INDEX idx_workflow_status_list_forked ON @workflow_status (created_at)
     WHERE status <> 'PENDING' AND was_forked_from;
 -- An attribute that holds the escape of NUL is JSON, but jsonb refuses it: such a run is not found by its attributes.

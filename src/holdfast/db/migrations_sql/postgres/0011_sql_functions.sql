@@ -129,6 +129,14 @@ BEGIN
         chosen, destination_id, COALESCE(topic, '__null__topic__'), message::TEXT,
         floor(extract(epoch FROM statement_timestamp()) * 1000)::BIGINT, 'portable_json', FALSE, number
     ) ON CONFLICT (message_uuid) DO NOTHING;
+    -- Who was put away for it is woken; one that is being put away at this moment looks for it itself.
+    UPDATE @workflow_status AS w
+    SET status = 'ENQUEUED', delay_until_epoch_ms = NULL,
+        updated_at = floor(extract(epoch FROM statement_timestamp()) * 1000)::BIGINT
+    FROM @workflow_waits AS s
+    WHERE s.workflow_uuid = destination_id AND s.wait_kind = 'message' AND s.awaited_uuid = destination_id
+        AND s.awaited_key = COALESCE(topic, '__null__topic__') AND w.workflow_uuid = destination_id
+        AND w.status || '' = 'DELAYED' AND w.wait_kind IS NOT NULL;
     PERFORM pg_notify(
         (SELECT n.nspname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
          WHERE c.oid = '@workflow_status'::regclass), ''

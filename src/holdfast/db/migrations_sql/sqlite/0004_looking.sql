@@ -7,6 +7,9 @@ CREATE INDEX idx_workflow_status_list_status ON @workflow_status (status, create
 CREATE INDEX idx_workflow_status_list_name ON @workflow_status (name, created_at) WHERE status <> 'PENDING';
 CREATE INDEX idx_workflow_status_list_version ON @workflow_status (application_version, created_at)
     WHERE status <> 'PENDING' AND application_version IS NOT NULL;
+-- An application that was given no name of its own costs nothing: most databases have only one.
+CREATE INDEX idx_workflow_status_list_application ON @workflow_status (application_id, created_at)
+    WHERE status <> 'PENDING' AND application_id <> 'holdfast';
 CREATE INDEX idx_workflow_status_list_executor ON @workflow_status (executor_id, created_at)
     WHERE status <> 'PENDING' AND executor_id IS NOT NULL;
 CREATE INDEX idx_workflow_status_list_updated ON @workflow_status (updated_at) WHERE status <> 'PENDING';
@@ -34,6 +37,9 @@ CREATE INDEX idx_workflow_status_list_attempts ON @workflow_status (recovery_att
     WHERE recovery_attempts + 0 > 0;
 CREATE INDEX idx_workflow_status_list_deadline ON @workflow_status (created_at)
     WHERE status <> 'PENDING' AND workflow_deadline_epoch_ms IS NOT NULL;
+-- Forks in the order of a listing; || '' keeps the index of what they were forked from out of it, which has another.
+CREATE INDEX idx_workflow_status_list_forks ON @workflow_status (created_at)
+    WHERE status <> 'PENDING' AND forked_from || '' IS NOT NULL;
 CREATE INDEX idx_workflow_status_list_forked ON @workflow_status (created_at)
     WHERE status <> 'PENDING' AND was_forked_from;
 -- A parent may have very many children, and a run very many forks: they are found in the order of a listing, too.
@@ -43,3 +49,41 @@ CREATE INDEX idx_workflow_status_parent_workflow_id ON @workflow_status (parent_
 DROP INDEX @idx_workflow_status_forked_from;
 CREATE INDEX idx_workflow_status_forked_from ON @workflow_status (forked_from, created_at)
     WHERE forked_from IS NOT NULL;
+
+-- Attributes, one row each, so that a listing finds those that few runs have. It is an index, and written as one: by
+-- triggers, for runs that have attributes. A value that is long is in it with its beginning; lists, objects and null are
+-- not.
+CREATE TABLE @workflow_attributes (
+    name TEXT NOT NULL,
+    value NOT NULL,
+    workflow_uuid TEXT NOT NULL,
+    PRIMARY KEY (name, value, workflow_uuid)
+) WITHOUT ROWID;
+
+CREATE TRIGGER list_attributes AFTER INSERT ON @workflow_status WHEN json_valid(NEW.attributes)
+BEGIN
+    INSERT INTO @workflow_attributes (name, value, workflow_uuid)
+    SELECT key, CASE type WHEN 'text' THEN substr(atom, 1, 100) ELSE atom END, NEW.workflow_uuid
+    FROM json_each(NEW.attributes) WHERE atom IS NOT NULL
+    ON CONFLICT DO NOTHING;
+END;
+
+CREATE TRIGGER list_new_attributes AFTER UPDATE OF attributes ON @workflow_status
+BEGIN
+    DELETE FROM @workflow_attributes WHERE (name, value, workflow_uuid) IN (
+        SELECT key, CASE type WHEN 'text' THEN substr(atom, 1, 100) ELSE atom END, OLD.workflow_uuid
+        FROM json_each(OLD.attributes) WHERE json_valid(OLD.attributes)
+    );
+    INSERT INTO @workflow_attributes (name, value, workflow_uuid)
+    SELECT key, CASE type WHEN 'text' THEN substr(atom, 1, 100) ELSE atom END, NEW.workflow_uuid
+    FROM json_each(NEW.attributes) WHERE json_valid(NEW.attributes) AND atom IS NOT NULL
+    ON CONFLICT DO NOTHING;
+END;
+
+CREATE TRIGGER list_attributes_no_more AFTER DELETE ON @workflow_status WHEN json_valid(OLD.attributes)
+BEGIN
+    DELETE FROM @workflow_attributes WHERE (name, value, workflow_uuid) IN (
+        SELECT key, CASE type WHEN 'text' THEN substr(atom, 1, 100) ELSE atom END, OLD.workflow_uuid
+        FROM json_each(OLD.attributes)
+    );
+END;

@@ -26,15 +26,15 @@ w.attributes
 [[ AND w.workflow_uuid < :prefix_to ]]
 [[ AND w.updated_at >= :touched_from AND w.updated_at < 9007199254740992 ]]
 [[ AND {attributes} ]]
+[[ {listed_attribute} ]]
 [[ AND w.recovery_attempts + 0 > 0 AND w.recovery_attempts >= :attempts_from ]]
-[[ forks_only? AND w.forked_from IS NOT NULL ]]
 [[ children_only? AND w.parent_workflow_id IS NOT NULL ]]
 [[ AND w.status {in_list} :status_list {list_end} ]]
 [[ AND w.name {in_list} :name_list {list_end} ]]
 [[ AND w.class_name {in_list} :class_name_list {list_end} ]]
 [[ AND w.config_name {in_list} :config_name_list {list_end} ]]
 [[ AND w.application_version {in_list} :application_version_list {list_end} ]]
-[[ AND w.application_id {in_list} :application_id_list {list_end} ]]
+[[ AND w.application_id <> 'holdfast' AND w.application_id {in_list} :application_id_list {list_end} ]]
 [[ AND w.executor_id {in_list} :executor_id_list {list_end} ]]
 [[ AND w.authenticated_user {in_list} :authenticated_user_list {list_end} ]]
 [[ AND w.assumed_role {in_list} :assumed_role_list {list_end} ]]
@@ -60,6 +60,7 @@ w.attributes
 [[ AND w.application_version = :application_version ]]
 [[ AND COALESCE(w.application_version, NULL) {in_list} :application_version_any {list_end} ]]
 [[ AND w.application_id = :application_id ]]
+[[ has_application? AND w.application_id <> 'holdfast' ]]
 [[ AND COALESCE(w.application_id, NULL) {in_list} :application_id_any {list_end} ]]
 [[ AND w.executor_id = :executor_id ]]
 [[ AND COALESCE(w.executor_id, NULL) {in_list} :executor_id_any {list_end} ]]
@@ -82,7 +83,7 @@ w.attributes
 [[ has_priority? AND w.priority <> 0 ]]
 [[ was_forked? AND w.was_forked_from ]]
 [[ never_forked? AND NOT w.was_forked_from ]]
-[[ is_fork? AND COALESCE(w.forked_from, NULL) IS NOT NULL ]]
+[[ is_fork? AND {forked_text} IS NOT NULL ]]
 [[ is_original? AND w.forked_from IS NULL ]]
 [[ has_parent? AND COALESCE(w.parent_workflow_id, NULL) IS NOT NULL ]]
 [[ has_none? AND w.parent_workflow_id IS NULL ]]
@@ -126,11 +127,13 @@ WHERE w.status = 'PENDING'
 SELECT * FROM (
     SELECT {columns} {the_rest}
     [[ AND w.created_at <= :beyond AND (w.created_at < :beyond OR w.workflow_uuid < :beyond_id) ]]
+    [[ AND w.created_at >= :until AND (w.created_at > :until OR w.workflow_uuid >= :until_id) ]]
     ORDER BY w.created_at [[ narrow? + 0 ]] DESC, w.workflow_uuid DESC LIMIT :most
 ) AS rest
 [[ pending? UNION ALL SELECT * FROM (
     SELECT {columns} {the_pending}
     [[ AND w.created_at <= :beyond AND (w.created_at < :beyond OR w.workflow_uuid < :beyond_id) ]]
+    [[ AND w.created_at >= :until AND (w.created_at > :until OR w.workflow_uuid >= :until_id) ]]
     ORDER BY w.created_at + 0 DESC, w.workflow_uuid DESC LIMIT :most
 ) AS pending ]]
 ORDER BY created_at DESC, workflow_uuid DESC LIMIT :most;
@@ -140,14 +143,30 @@ ORDER BY created_at DESC, workflow_uuid DESC LIMIT :most;
 SELECT * FROM (
     SELECT {columns} {the_rest}
     [[ AND w.created_at >= :beyond AND (w.created_at > :beyond OR w.workflow_uuid > :beyond_id) ]]
+    [[ AND w.created_at <= :until AND (w.created_at < :until OR w.workflow_uuid <= :until_id) ]]
     ORDER BY w.created_at [[ narrow? + 0 ]], w.workflow_uuid LIMIT :most
 ) AS rest
 [[ pending? UNION ALL SELECT * FROM (
     SELECT {columns} {the_pending}
     [[ AND w.created_at >= :beyond AND (w.created_at > :beyond OR w.workflow_uuid > :beyond_id) ]]
+    [[ AND w.created_at <= :until AND (w.created_at < :until OR w.workflow_uuid <= :until_id) ]]
     ORDER BY w.created_at + 0, w.workflow_uuid LIMIT :most
 ) AS pending ]]
 ORDER BY created_at, workflow_uuid LIMIT :most;
+
+-- name: stretch_newest
+-- The last of the next :most runs: so far a page looks for a text in payloads, which no index knows. With a column that
+-- is in no index, and a limit that it does not know, SQLite follows the order; else it would read an index, and sort it.
+{planned}
+SELECT w.created_at, w.workflow_uuid, w.executions {the_rest}
+[[ AND w.created_at <= :beyond AND (w.created_at < :beyond OR w.workflow_uuid < :beyond_id) ]]
+ORDER BY w.created_at [[ narrow? + 0 ]] DESC, w.workflow_uuid DESC LIMIT :one OFFSET :most;
+
+-- name: stretch_oldest
+{planned}
+SELECT w.created_at, w.workflow_uuid, w.executions {the_rest}
+[[ AND w.created_at >= :beyond AND (w.created_at > :beyond OR w.workflow_uuid > :beyond_id) ]]
+ORDER BY w.created_at [[ narrow? + 0 ]], w.workflow_uuid LIMIT :one OFFSET :most;
 
 -- name: runs_probe
 -- How many runs an index would lead to, up to :most: whether they are few enough to be sorted.
@@ -220,7 +239,8 @@ SELECT
     authenticated_user, assumed_role, authenticated_roles, executor_id, created_at, updated_at, started_at_epoch_ms,
     completed_at, application_version, application_id, parent_workflow_id, forked_from, was_forked_from, executions,
     generation, fingerprint, attributes, queue_name, deduplication_id, priority, queue_partition_key,
-    recovery_attempts, delay_until_epoch_ms, workflow_timeout_ms, workflow_deadline_epoch_ms, retries
+    recovery_attempts, delay_until_epoch_ms, workflow_timeout_ms, workflow_deadline_epoch_ms, retries,
+    is_debounced, debounce_deadline_epoch_ms
 FROM @workflow_status WHERE workflow_uuid = :workflow_id;
 
 -- name: steps_export
@@ -257,14 +277,15 @@ SELECT workflow_uuid FROM @workflow_status WHERE parent_workflow_id = :workflow_
 -- rows: completed_at bigint, application_version text, application_id text, parent_workflow_id text
 -- rows: forked_from text, was_forked_from bool, executions int, generation int, fingerprint text, attributes text
 -- rows: queue_name text, priority int, queue_partition_key text, recovery_attempts bigint
--- rows: workflow_timeout_ms bigint, workflow_deadline_epoch_ms bigint, retries int, creation_key text
+-- rows: workflow_timeout_ms bigint, workflow_deadline_epoch_ms bigint, retries int
+-- rows: is_debounced bool, debounce_deadline_epoch_ms bigint, creation_key text
 -- none -> the status it ended with, or ENQUEUED. A row whose id is taken is left out. Nobody holds its token.
 INSERT INTO @workflow_status (
     workflow_uuid, status, name, class_name, config_name, inputs, output, error, serialization, output_serialization,
     authenticated_user, assumed_role, authenticated_roles, executor_id, created_at, updated_at, started_at_epoch_ms,
     completed_at, application_version, application_id, parent_workflow_id, forked_from, was_forked_from, executions,
     generation, fingerprint, attributes, queue_name, priority, queue_partition_key, recovery_attempts,
-    workflow_timeout_ms, workflow_deadline_epoch_ms, retries, creation_key
+    workflow_timeout_ms, workflow_deadline_epoch_ms, retries, is_debounced, debounce_deadline_epoch_ms, creation_key
 )
 SELECT
     r.workflow_uuid, r.status, r.name, r.class_name, r.config_name, r.inputs, r.output, r.error, r.serialization,
@@ -272,7 +293,7 @@ SELECT
     COALESCE(r.updated_at, {now_ms}), r.started_at_epoch_ms, r.completed_at, r.application_version, r.application_id,
     r.parent_workflow_id, r.forked_from, r.was_forked_from, r.executions, r.generation, r.fingerprint, r.attributes,
     r.queue_name, r.priority, r.queue_partition_key, r.recovery_attempts, r.workflow_timeout_ms,
-    r.workflow_deadline_epoch_ms, r.retries, r.creation_key
+    r.workflow_deadline_epoch_ms, r.retries, r.is_debounced, r.debounce_deadline_epoch_ms, r.creation_key
 FROM {rows} AS r
 WHERE true
 ON CONFLICT (workflow_uuid) DO NOTHING;

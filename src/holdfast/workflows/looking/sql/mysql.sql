@@ -19,12 +19,19 @@ instr
 -- fragment: status_text
 w.status
 
+-- fragment: forked_text
+w.forked_from
+
 -- fragment: priority_text
 CAST(w.priority AS CHAR)
 
 -- fragment: attributes
 -- No index knows attributes here.
 w.attributes IS NOT NULL AND :attributes IS NOT NULL
+
+-- fragment: listed_attribute
+-- No index knows attributes here.
+AND :attribute IS NOT NULL AND :attribute_value IS NOT NULL
 
 -- fragment: attributes_any
 -- JSON_CONTAINS also finds a value among those of a list, which is another value.
@@ -40,13 +47,14 @@ w.attributes IS NOT NULL AND :attributes IS NOT NULL
 -- rows: completed_at bigint, application_version text, application_id text, parent_workflow_id text
 -- rows: forked_from text, was_forked_from bool, executions int, generation int, fingerprint text, attributes text
 -- rows: queue_name text, priority int, queue_partition_key text, recovery_attempts bigint
--- rows: workflow_timeout_ms bigint, workflow_deadline_epoch_ms bigint, retries int, creation_key text
+-- rows: workflow_timeout_ms bigint, workflow_deadline_epoch_ms bigint, retries int
+-- rows: is_debounced bool, debounce_deadline_epoch_ms bigint, creation_key text
 INSERT INTO @workflow_status (
     workflow_uuid, status, name, class_name, config_name, inputs, output, error, serialization, output_serialization,
     authenticated_user, assumed_role, authenticated_roles, executor_id, created_at, updated_at, started_at_epoch_ms,
     completed_at, application_version, application_id, parent_workflow_id, forked_from, was_forked_from, executions,
     generation, fingerprint, attributes, queue_name, priority, queue_partition_key, recovery_attempts,
-    workflow_timeout_ms, workflow_deadline_epoch_ms, retries, creation_key
+    workflow_timeout_ms, workflow_deadline_epoch_ms, retries, is_debounced, debounce_deadline_epoch_ms, creation_key
 )
 SELECT
     r.workflow_uuid, r.status, r.name, r.class_name, r.config_name, r.inputs, r.output, r.error, r.serialization,
@@ -54,7 +62,7 @@ SELECT
     COALESCE(r.updated_at, {now_ms}), r.started_at_epoch_ms, r.completed_at, r.application_version, r.application_id,
     r.parent_workflow_id, r.forked_from, r.was_forked_from, r.executions, r.generation, r.fingerprint, r.attributes,
     r.queue_name, r.priority, r.queue_partition_key, r.recovery_attempts, r.workflow_timeout_ms,
-    r.workflow_deadline_epoch_ms, r.retries, r.creation_key
+    r.workflow_deadline_epoch_ms, r.retries, r.is_debounced, r.debounce_deadline_epoch_ms, r.creation_key
 FROM {rows} AS r
 WHERE true
 ON DUPLICATE KEY UPDATE workflow_uuid = @workflow_status.workflow_uuid;

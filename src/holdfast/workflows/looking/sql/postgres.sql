@@ -26,6 +26,10 @@ strpos
 -- As in the index of what waits in queues.
 w.status || ''
 
+-- fragment: forked_text
+-- As in the index of forks.
+w.forked_from || ''
+
 -- fragment: priority_text
 CAST(w.priority AS text)
 
@@ -34,6 +38,10 @@ CAST(w.priority AS text)
 -- found by its attributes.
 w.attributes IS NOT NULL
 AND CASE WHEN strpos(w.attributes, '\u0000') = 0 THEN CAST(w.attributes AS jsonb) END @> CAST(:attributes AS jsonb)
+
+-- fragment: listed_attribute
+-- An index knows all attributes at once.
+AND CAST(:attribute AS text) IS NOT NULL AND CAST(:attribute_value AS text) IS NOT NULL
 
 -- fragment: attributes_any
 CASE WHEN strpos(w.attributes, '\u0000') = 0 THEN CAST(w.attributes AS jsonb) @> CAST(:attributes_any AS jsonb) END

@@ -18,12 +18,21 @@ INDEXED BY idx_workflow_status_owner
 -- As in the index of what waits in queues.
 w.status || ''
 
+-- fragment: forked_text
+-- As in the index of forks.
+w.forked_from || ''
+
 -- fragment: priority_text
 CAST(w.priority AS text)
 
 -- fragment: attributes
 -- No index knows attributes here.
 w.attributes IS NOT NULL AND :attributes IS NOT NULL
+
+-- fragment: listed_attribute
+AND w.workflow_uuid IN (
+    SELECT a.workflow_uuid FROM @workflow_attributes AS a WHERE a.name = :attribute AND a.value = :attribute_value
+)
 
 -- fragment: attributes_any
 -- No attribute that is asked for is missing. A number is not equal to true or false, which are 1 and 0 here.
@@ -34,3 +43,10 @@ NOT EXISTS (
           AND (a.type = q.type OR (a.type IN ('integer', 'real') AND q.type IN ('integer', 'real')))
     )
 )
+
+-- name: attribute_probe
+-- How many runs have an attribute, up to :most.
+-- only: sqlite
+SELECT count(*) AS found FROM (
+    SELECT 1 AS one FROM @workflow_attributes AS a WHERE a.name = :attribute AND a.value = :attribute_value LIMIT :most
+) AS some_runs;

@@ -1,0 +1,116 @@
+"""Prepared statements that travel ahead of another one, in the same trip to PostgreSQL.
+
+asyncpg sends one statement at a time and waits for its answer. The server takes any number of them before it is asked
+to answer, skips the rest after one that fails, and tells that error. So BEGIN can go ahead of the first statement of a
+transaction, and the last statement ahead of COMMIT. The driver passes over the answers of what went ahead: it must
+return no rows, and how many it touched is not heard of.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Sequence
+
+T = TypeVar("T")
+
+_COMMIT = "COMMIT"
+_MOST = 100
+_NULL = struct.pack("!i", -1)
+_ALL_ROWS = struct.pack("!i", 0)
+
+
+class Trips:
+    """The statements that one connection has prepared for this purpose.
+
+    *out_of_step* says that something went ahead and the server was not heard of since: such a connection is of no use.
+    """
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        self._prepared: OrderedDict[str, Any] = OrderedDict()
+        self._names: dict[str, str] = {}
+        self._made = 0
+        self.out_of_step = False
+
+    async def make_ready(self) -> None:
+        """Prepare COMMIT, before the transaction.
+
+        While a statement is prepared, and not yet run, the server does not count the session as idle, and would not
+        end it if this process were stopped just then: that must not happen while it holds rows that others want.
+        """
+        await self._ready(_COMMIT)
+
+    async def begin_with(self, opening: str, sql: str, args: Sequence[Any]) -> tuple[list[Any], str]:
+        """Send *opening*, which begins a transaction, and its first statement; return the latter's rows and status."""
+        known = sql in self._prepared
+        if not known:  # preparing looks at tables, and a transaction that has done so cannot choose its isolation level
+            await self._answered(self._connection.execute(opening))
+        statement = await self._ready(sql)
+        rows = await (
+            self._send(_parsed("", opening) + _bound("", ()), statement, args) if known else statement.fetch(*args)
+        )
+        return rows, statement.get_statusmsg()
+
+    async def commit_after(self, sql: str, args: Sequence[str | int | None]) -> str:
+        """Send the last statement of a transaction and COMMIT; return the status of the latter."""
+        commit = await self._ready(_COMMIT)
+        name, parsed = self._names.get(sql), b""
+        if name is None:
+            self._made += 1
+            name = self._names[sql] = f"holdfast_{self._made}"
+            parsed = _parsed(name, sql)
+        await self._send(parsed + _bound(name, args), commit, ())
+        status: str = commit.get_statusmsg()
+        return status
+
+    async def _ready(self, sql: str) -> Any:
+        """Return the driver's prepared statement; a trip of its own the first time."""
+        statement = self._prepared.get(sql)
+        if statement is None:
+            statement = self._prepared[sql] = await self._connection.prepare(sql)
+            if len(self._prepared) > _MOST:
+                self._prepared.popitem(last=False)
+        else:
+            self._prepared.move_to_end(sql)
+        return statement
+
+    async def _send(self, ahead: bytes, statement: Any, args: Sequence[Any]) -> list[Any]:
+        self._connection._transport.write(ahead)  # noqa: SLF001 -- the driver has no other door
+        try:
+            return await self._answered(statement.fetch(*args))
+        except Exception:
+            self._names.clear()  # a table may have changed under a statement, or it was never prepared
+            self._prepared.clear()
+            raise
+
+    async def _answered(self, request: Coroutine[Any, Any, T]) -> T:
+        """Await *request*; the connection is out of step unless the server itself has answered, be it with an error."""
+        self.out_of_step = True
+        try:
+            answer = await request
+        except Exception as error:
+            self.out_of_step = getattr(error, "sqlstate", None) is None
+            raise
+        self.out_of_step = False
+        return answer
+
+
+def _parsed(name: str, sql: str) -> bytes:
+    """Return the message Parse."""
+    return _message(b"P", name.encode() + b"\0" + sql.encode() + b"\0" + struct.pack("!h", 0))
+
+
+def _bound(name: str, args: Sequence[str | int | None]) -> bytes:
+    """Return the messages Bind and Execute for a prepared statement with values as text."""
+    texts = [None if value is None else str(value).encode() for value in args]
+    values = b"".join(_NULL if text is None else struct.pack("!i", len(text)) + text for text in texts)
+    bind = b"\0" + name.encode() + b"\0" + struct.pack("!hh", 0, len(texts)) + values + struct.pack("!h", 0)
+    return _message(b"B", bind) + _message(b"E", b"\0" + _ALL_ROWS)
+
+
+def _message(kind: bytes, body: bytes) -> bytes:
+    return kind + struct.pack("!i", len(body) + 4) + body

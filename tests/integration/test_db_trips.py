@@ -1,0 +1,135 @@
+"""A lent session: BEGIN with the first statement, COMMIT with the last, in one trip where the driver can."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from holdfast.db import ConnectionManager, DialectName
+from holdfast.db.session import native
+from holdfast.errors import Conflict, QueryFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from holdfast.db.session import LentSession
+
+KINDS = ["sqlite", "postgres", "mariadb"]
+ADD = "INSERT INTO notes VALUES (?, ?)"
+
+
+def _played(url: str, scene: Callable[[ConnectionManager], Awaitable[None]]) -> None:
+    async def play() -> None:
+        async with ConnectionManager(url, pool_size=1) as manager:
+            await manager.execute("CREATE TABLE notes (id INTEGER NOT NULL PRIMARY KEY, note VARCHAR(40) NOT NULL)")
+            await scene(manager)
+
+    asyncio.run(play())
+
+
+async def _notes(manager: ConnectionManager) -> dict[int, str]:
+    return {row["id"]: row["note"] for row in await manager.fetch("SELECT id, note FROM notes")}
+
+
+async def _run(manager: ConnectionManager, session: LentSession, sql: str, *args: Any) -> int:
+    return await session.execute(native(sql, manager.dialect, args), args)
+
+
+async def _end(manager: ConnectionManager, session: LentSession, sql: str, *args: Any) -> bool:
+    try:
+        return await session.commit_after(native(sql, manager.dialect, args), args)
+    finally:
+        await session.rollback()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_between_the_first_and_the_last_statement_is_one_transaction(
+    fresh_database: Callable[[str], str], kind: str
+) -> None:
+    async def scene(manager: ConnectionManager) -> None:
+        for turn in range(3):  # the first prepares its statements, the others do not
+            async with manager.lend() as session:
+                await session.begin("SERIALIZABLE" if turn == 2 else None, with_next=True)
+                assert session.in_transaction
+                assert await _run(manager, session, ADD, 10 * turn, "first") == 1
+                assert (
+                    await _run(manager, session, "UPDATE notes SET note = ? WHERE id < ?", "all", 100) == turn * 2 + 1
+                )
+                assert session.in_transaction
+                assert await _end(manager, session, ADD, 10 * turn + 1, "it's the last \\ \N{SNOWMAN}")
+                assert not session.in_transaction
+        assert await _notes(manager) == {
+            0: "all", 1: "all", 10: "all", 11: "all", 20: "all", 21: "it's the last \\ \N{SNOWMAN}",
+        }  # fmt: skip
+
+    _played(fresh_database(kind), scene)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_last_statement_that_is_refused_takes_all_with_it(fresh_database: Callable[[str], str], kind: str) -> None:
+    async def scene(manager: ConnectionManager) -> None:
+        await manager.execute(ADD, 1, "there")
+        for last, error in (
+            (ADD, Conflict),
+            ("INSERT INTO notes VALUES (?, (SELECT ? FROM notes WHERE 1 = 0))", QueryFailed),
+        ):
+            for _ in range(2):
+                async with manager.lend() as session:
+                    await session.begin(with_next=True)
+                    await _run(manager, session, ADD, 2, "lost")
+                    with pytest.raises(error):
+                        await _end(manager, session, last, 1, "again")
+                    assert session.usable
+        assert await _notes(manager) == {1: "there"}
+
+    _played(fresh_database(kind), scene)
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "mariadb"])
+def test_last_statement_that_touches_nothing_takes_all_with_it(fresh_database: Callable[[str], str], kind: str) -> None:
+    async def scene(manager: ConnectionManager) -> None:
+        async with manager.lend() as session:
+            await session.begin(with_next=True)
+            await _run(manager, session, ADD, 2, "lost")
+            assert not await _end(manager, session, "UPDATE notes SET note = ? WHERE id = ?", "x", 77)
+        assert await _notes(manager) == {}
+
+    _played(fresh_database(kind), scene)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_transaction_without_a_statement_needs_none(fresh_database: Callable[[str], str], kind: str) -> None:
+    async def scene(manager: ConnectionManager) -> None:
+        async with manager.lend() as session:
+            await session.begin(with_next=True)
+            await session.rollback()
+            await session.begin(with_next=True)
+            await session.commit()
+            await session.begin(with_next=True)
+            assert await _end(manager, session, ADD, 1, "alone")
+            assert not session.in_transaction
+        assert await _notes(manager) == {1: "alone"}
+
+    _played(fresh_database(kind), scene)
+
+
+def test_value_that_the_driver_refuses_costs_postgres_a_connection_and_nothing_else(
+    fresh_database: Callable[[str], str],
+) -> None:
+    async def scene(manager: ConnectionManager) -> None:
+        assert manager.dialect is DialectName.POSTGRES
+        for turn in range(3):
+            async with manager.lend() as session:
+                await session.begin(with_next=True)
+                with pytest.raises(QueryFailed):
+                    await _run(manager, session, ADD, "no number", "x")
+                await session.rollback()
+            async with manager.lend() as session:
+                await session.begin(with_next=True)
+                await _run(manager, session, ADD, turn, "kept")
+                await session.commit()
+        assert await _notes(manager) == dict.fromkeys(range(3), "kept")
+
+    _played(fresh_database("postgres"), scene)
