@@ -1,9 +1,9 @@
 """See to what ``pip`` cannot bring: the means to make a virtual environment, and the three database servers.
 
 ``provision.py venv FOLDER`` makes the environment; it is run by the system's Python. ``provision.py servers``
-looks for PostgreSQL, MariaDB and Redis; it is run by the environment's Python, where ``holdfast`` is
-installed. What is missing is installed with apt when this user may do that; otherwise one message says what
-to do. The services that the packages bring are not started.
+looks for PostgreSQL, MariaDB and Redis, and for the library that gives a process a wrong clock; it is run by the
+environment's Python, where ``holdfast`` is installed. What is missing is installed with apt when this user may do
+that; otherwise one message says what to do. The services that the packages bring are not started.
 """
 
 from __future__ import annotations
@@ -64,6 +64,14 @@ def make_venv(folder: str) -> int:
     return subprocess.run([sys.executable, "-m", "venv", folder], check=False).returncode
 
 
+def see_to_clocks() -> None:
+    """Install what gives a process a wrong clock; without it the tests that need it say so, each for itself."""
+    from holdfast.testing.clocks import PACKAGE, library  # noqa: PLC0415 -- make_venv runs before it is installed
+
+    if library() is None:
+        install([PACKAGE])
+
+
 def see_to_servers() -> int:
     """Install the servers that are neither here nor named by a variable."""
     missing = missing_servers()
@@ -107,7 +115,10 @@ def main() -> int:
     tasks.add_parser("venv", help="make a virtual environment").add_argument("folder")
     tasks.add_parser("servers", help="see to PostgreSQL, MariaDB and Redis")
     options = parser.parse_args()
-    return make_venv(options.folder) if options.task == "venv" else see_to_servers()
+    if options.task == "venv":
+        return make_venv(options.folder)
+    see_to_clocks()
+    return see_to_servers()
 
 
 if __name__ == "__main__":

@@ -2,15 +2,14 @@
 
 It is the same to the engine as a database that is away: nobody is told an error but who set a deadline of their own,
 no run ends because of it, and no executor is taken for gone. SQLite is made to run out of pages, and out of file size
-(the operating system refuses the write); the servers say in a trigger what they say when their disk is full, since a
-small file system of one's own is not to be had without privileges.
+(the operating system refuses the write); the servers say in a trigger what they say when their disk is full. Disks that
+are really full are in ``tests/soak``, since it takes privileges to have a small one.
 """
 
 from __future__ import annotations
 
 import itertools
 import resource
-import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -116,20 +115,6 @@ def small_stage(fresh_database: Callable[[str], str], tmp_path: Path) -> Iterato
         yield lambda kind: Stage(PROGRAM, fresh_database(kind), tmp_path / "effects", afterwards)
 
 
-def until_quiet(scene: Stage) -> None:
-    """Wait until nothing has happened outside for more than a lease."""
-    last, since = -1, 0.0
-
-    def quiet() -> bool:
-        nonlocal last, since
-        now = len(scene.ledger.all())
-        if now != last:
-            last, since = now, time.monotonic()
-        return time.monotonic() - since > 1.2 * LEASE
-
-    until(quiet)
-
-
 @pytest.mark.parametrize(
     ("way", "colour"),
     [
@@ -158,7 +143,7 @@ def test_a_full_disk_pauses_runs_and_loses_nothing(
 
     disk.fill(worker)
     worker.tell("run", "march", "at once", 3, 0.0)
-    until_quiet(scene)
+    scene.until_quiet(1.2 * LEASE)
     worker.tell("run", "march", "meanwhile", 3, 0.0)
     # Who had a deadline hears that it is over, and nobody hears anything else.
     for name in running:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,7 +12,7 @@ from holdfast.db.migrations import Migrator
 from holdfast.errors import Superseded
 from holdfast.model.workflow import INTERNAL_QUEUE
 from holdfast.testing.contract.venue import apart
-from holdfast.testing.workers import Worker, until
+from holdfast.testing.workers import until
 from holdfast.workflows.facts import FinishRuns, HandOverRuns, RecordSteps, StartChildren, StartRuns
 from holdfast.workflows.queries import workflow_queries
 
@@ -66,25 +65,6 @@ def test_i1_a_worker_paused_past_its_lease_changes_nothing_when_it_wakes(
     scene.check_record(woken=True)
 
 
-def pause_outside_transactions(scene: Stage, worker: Worker) -> None:
-    """Stop a worker while none of its threads holds the file: SQLite would make everybody wait for it."""
-
-    def paused() -> bool:
-        worker.pause()
-        until(worker.is_paused)
-        connection = sqlite3.connect(scene.url.removeprefix("sqlite:///"), timeout=0.2, isolation_level=None)
-        try:
-            connection.execute("BEGIN IMMEDIATE")
-        except sqlite3.OperationalError:
-            worker.wake()
-            return False
-        finally:
-            connection.close()
-        return True
-
-    until(paused)
-
-
 @pytest.mark.parametrize("colour", ["async", "sync"])
 def test_i1_a_worker_of_sqlite_paused_past_its_lease_changes_nothing_when_it_wakes(
     colour: str, stage: Callable[[str], Stage]
@@ -93,7 +73,7 @@ def test_i1_a_worker_of_sqlite_paused_past_its_lease_changes_nothing_when_it_wak
     stale = scene.ready(colour)
     stale.tell("run", "lingering", "paused", 0.5)
     until(lambda: any(effect.what.startswith("linger") for effect in scene.ledger.all()))
-    pause_outside_transactions(scene, stale)
+    scene.pause(stale)
 
     fresh = scene.ready("async" if colour == "sync" else "sync")
     fresh.tell("run", "lingering", "paused", 0.5)

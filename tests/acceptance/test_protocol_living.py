@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import TYPE_CHECKING
 
 import pytest
 
+from holdfast import AsyncHoldfast, Holdfast
+from holdfast.db import ConnectionManager
+from holdfast.errors import Unavailable
+from holdfast.testing.clocks import WrongClock
+from holdfast.testing.contract.venue import until as wait_until
 from holdfast.testing.workers import Worker, until
+from holdfast.workflows import wiring
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from holdfast.testing.servers import Server
     from holdfast.testing.stage import Stage
 
 KINDS = ["sqlite", "postgres", "mariadb"]
 LEASE = 1.0
+LONG = 4.0  # where nobody may be taken for gone, however busy the machine is
 
 
 def assert_nothing_was_released(scene: Stage) -> None:
@@ -28,9 +37,9 @@ def assert_nothing_was_released(scene: Stage) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_i3_two_processes_with_the_same_name_leave_each_other_alone(kind: str, stage: Callable[[str], Stage]) -> None:
     scene = stage(kind)
-    workers = [scene.ready(colour, app={"lease": LEASE}) for colour in ("sync", "async")]
+    workers = [scene.ready(colour, app={"lease": LONG}) for colour in ("sync", "async")]
     for number, worker in enumerate(workers):
-        worker.tell("run", "lingering", f"long-{number}", 3 * LEASE)
+        worker.tell("run", "lingering", f"long-{number}", 1.5 * LONG)
         worker.tell("many", "short", f"short-{number}-", 20)
     for number, worker in enumerate(workers):
         assert worker.hear("result", f"long-{number}")[2] == "lingered"
@@ -46,11 +55,11 @@ def test_i13_a_function_that_blocks_the_loop_loses_nothing_and_is_named(
     kind: str, stage: Callable[[str], Stage]
 ) -> None:
     scene = stage(kind)
-    watcher = scene.ready("sync", app={"lease": LEASE})
-    blocked = scene.ready("async", app={"lease": LEASE})
+    watcher = scene.ready("sync", app={"lease": LONG})
+    blocked = scene.ready("async", app={"lease": LONG})
     for number in range(5):  # writes that are under way, or about to be, while the loop stands still
         blocked.tell("run", "journey", f"beside-{number}", 1)
-    blocked.tell("run", "blocking", "blocking", 4 * LEASE)
+    blocked.tell("run", "blocking", "blocking", 1.5 * LONG)
     seen = until(lambda: scene.fetch("SELECT * FROM {executors} WHERE stalled_since IS NOT NULL"))
     assert [row["pid"] for row in seen] == [blocked.pid]
 
@@ -74,31 +83,39 @@ def test_i13_an_executor_whose_writes_hang_stops_beating_and_is_taken_over(stage
     other.tell("run", "short", "stuck", 2)
     assert other.hear("result", "stuck")[2] == 6
     assert "does not beat: a write has been under way" in stuck.log()
-    assert scene.run("stuck")["executions"] == 2
+    assert scene.run("stuck")["executions"] >= 2
     scene.check_record(woken=True)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_i10_a_wrong_clock_changes_nobody_s_lease(kind: str, stage: Callable[[str], Stage]) -> None:
+def test_i10_a_wrong_clock_changes_nobody_s_lease(kind: str, stage: Callable[[str], Stage], tmp_path: Path) -> None:
+    """Not one that is a day ahead or behind, nor one that is set two days back or forth while runs are under way."""
     scene = stage(kind)
-    ahead = scene.ready("async", app={"lease": LEASE}, clock=86_400)
-    behind = scene.ready("async", app={"lease": LEASE}, clock=-86_400)
-    right = scene.ready("sync", app={"lease": LEASE})
-    for name, worker in {"ahead": ahead, "behind": behind, "right": right}.items():
-        worker.tell("run", "lingering", name, 3 * LEASE)
+    clocks = {"ahead": WrongClock(tmp_path / "ahead", "+1d"), "behind": WrongClock(tmp_path / "behind", "-1d")}
+    ahead, behind = (
+        scene.ready("async", app={"lease": LONG}, environment=clock.environment) for clock in clocks.values()
+    )
+    right = scene.ready("sync", app={"lease": LONG})
+    workers = {"ahead": ahead, "behind": behind, "right": right}
+    for name, worker in workers.items():
+        worker.tell("run", "lingering", name, 2.0)
         worker.tell("run", "sleeping", f"sleep-{name}", 0.3)
-    for name, worker in {"ahead": ahead, "behind": behind, "right": right}.items():
-        assert worker.hear("result", name)[2] == "lingered"
+    for name, worker in workers.items():
         assert worker.hear("result", f"sleep-{name}")[2] == "slept"
+    clocks["ahead"].set("-1d")
+    clocks["behind"].set("+1d")
+    for name, worker in workers.items():
+        assert worker.hear("result", name)[2] == "lingered"
     assert_nothing_was_released(scene)
 
-    behind.tell("start", "lingering", "orphan", 1.0)
-    behind.hear("started", "orphan")
-    behind.kill()
+    doomed = scene.ready("async", app={"lease": LEASE}, environment=clocks["behind"].environment)
+    doomed.tell("start", "lingering", "orphan", 1.0)
+    doomed.hear("started", "orphan")
+    doomed.kill()
     ahead.tell("run", "lingering", "orphan", 1.0)
     assert ahead.hear("result", "orphan")[2] == "lingered"
     assert scene.run("orphan")["recovery_attempts"] == 0  # reset by its record
-    assert scene.run("orphan")["executions"] == 2
+    assert scene.run("orphan")["executions"] >= 2
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -129,11 +146,80 @@ def test_i14_an_executor_the_database_forgot_begins_anew_and_redoes_its_runs(
     scene.check_record(woken=True)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_i14_what_is_begun_anew_is_not_dropped_again(
+    kind: str, fresh_database: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither by who looks for work in the middle of it, nor by who finds out a moment later what a beat has seen to.
+
+    What is released must not be claimed for the incarnation that is given up: it would be released once more.
+    """
+    app = AsyncHoldfast(fresh_database(kind), lease=30)
+    begun: list[str] = []
+    looked = 0
+
+    @app.workflow
+    async def patient() -> str:
+        begun.append(app.workflow_id or "")
+        await gate.wait()
+        return "ended"
+
+    async def scene() -> str:
+        async with app:
+            engine = app._engine
+            beats, loop, release = engine._beats, asyncio.get_running_loop(), engine._beats._releases.release
+
+            async def release_and_look(incarnation: str, enough: Callable[[], bool]) -> None:
+                nonlocal looked
+                looked += 1
+                await release(incarnation, enough)
+                await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(engine.dispatch._look(), loop))
+
+            monkeypatch.setattr(beats._releases, "release", release_and_look)
+            handle = await patient.start()
+            await wait_until(lambda: len(begun) == 1)
+            first = engine.identity.incarnation
+            engine.went_back()
+            await wait_until(lambda: len(begun) == 2)
+            second = engine.identity.incarnation
+            beats.begin_anew(first)
+            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(beats._look_at_others(), beats._loop))
+            gate.set()
+            assert await handle.result() == "ended"
+            assert engine.identity.incarnation == second != first
+            assert (looked, begun) == (1, [handle.workflow_id] * 2)
+            return handle.workflow_id
+
+    gate = asyncio.Event()
+    assert asyncio.run(scene())
+
+
+def test_i13_a_database_that_is_slow_when_an_executor_joins_is_tried_again(
+    fresh_database: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The beat's patience is a part of the lease, and may be a fraction of a second; who joins owns nothing yet."""
+    refusals = 3
+
+    class Busy(ConnectionManager):
+        async def initialize(self) -> None:
+            nonlocal refusals
+            if refusals:
+                refusals -= 1
+                raise Unavailable("This did not answer in time.")
+            await super().initialize()
+
+    monkeypatch.setattr(wiring, "ConnectionManager", Busy)  # that of the beat
+    url = fresh_database("sqlite")
+    with Holdfast(url, lease=LEASE) as app:
+        assert [each.executor_id for each in app.list_executors()] == ["local"]
+    assert refusals == 0
+
+
 @pytest.mark.parametrize("kind", ["postgres", "mariadb"])
-def test_i3_i13_a_database_that_is_away_for_three_leases_kills_nobody(
+def test_i3_i13_a_database_that_is_killed_away_for_three_leases_and_restarted_kills_nobody(
     kind: str, stage: Callable[[str], Stage], own_server: Callable[..., Server]
 ) -> None:
-    lease = 2.0
+    lease = 3.0
     server = own_server(kind)
     scene = stage(server.url)
     workers = [scene.ready(colour, app={"lease": lease}) for colour in ("async", "sync")]
@@ -141,20 +227,26 @@ def test_i3_i13_a_database_that_is_away_for_three_leases_kills_nobody(
         worker.tell("run", "lingering", f"long-{number}", 4 * lease)
         worker.tell("many", "short", f"short-{number}-", 150)
     until(lambda: len(scene.ledger.all()) > 50)
-    before = len(scene.ledger.all())
 
     server.kill()
-    until_elapsed(workers[0], lease)
+    until_elapsed(workers[0], 1.5 * lease)
     begun = len(scene.ledger.all())
-    until_elapsed(workers[0], 2 * lease)
+    until_elapsed(workers[0], 1.5 * lease)
     assert len(scene.ledger.all()) == begun  # no user code is started when the lease may be over (I13)
     server.start()
 
     for number, worker in enumerate(workers):
         assert worker.hear("result", f"long-{number}")[2] == "lingered"
         assert worker.hear("results", f"short-{number}-")[2] == [3 * n for n in range(150)]
+
+    before = len(scene.ledger.all())
+    for number, worker in enumerate(workers):
+        worker.tell("many", "short", f"again-{number}-", 100)
+    until(lambda: len(scene.ledger.all()) > before + 20)
+    server.restart()  # as an operator does it
+    for number, worker in enumerate(workers):
+        assert worker.hear("results", f"again-{number}-")[2] == [3 * n for n in range(100)]
     assert not [line for worker in workers for line in worker.heard("failed")]
-    assert len(scene.ledger.all()) > before
     assert_nothing_was_released(scene)
     scene.check_record()
 

@@ -16,16 +16,19 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from holdfast import AsyncHoldfast, Message
+from holdfast import AsyncClient, AsyncHoldfast, Message
 from holdfast.db import ConnectionManager, DialectName
 from holdfast.errors import WorkflowNotFound
 from holdfast.testing.contract.venue import until as until_async
 from holdfast.testing.proxy import Cut, Proxy
 from holdfast.testing.stage import Stage
 from holdfast.testing.workers import until
+from holdfast.workflows.parking import Parker, Wakes, wakes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from holdfast.workflows.parking import Wait
 
 PROGRAM = Path(__file__).parent / "programs" / "talker.py"
 EVERY_KIND = pytest.mark.parametrize("kind", ["sqlite", "postgres", "mariadb"])
@@ -211,5 +214,63 @@ def test_message_to_a_run_that_is_being_deleted_finds_nobody(
             assert outcomes[1] is None
             rows = await direct.fetch(f"SELECT destination_uuid FROM {schema}notifications")
             assert [row["destination_uuid"] for row in rows] == [stays.workflow_id]
+
+    asyncio.run(scene())
+
+
+@EVERY_KIND
+def test_i6_a_wake_up_is_lost_neither_to_a_client_nor_to_the_moment_of_being_put_away(
+    kind: str, fresh_database: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many other runs are put away: nobody sweeps here, as if the sweep were busy with those.
+
+    And what is lost all the same, since nobody told, the sweeps find, be it in the last of the waits they go through.
+    """
+    url = fresh_database(kind)
+    app = AsyncHoldfast(url, put_away_after=0.05)
+    has_come = Parker._has_come
+
+    @app.workflow
+    async def patient() -> Any:
+        return await app.recv(timeout=None)
+
+    async def no_sweep(_: Wakes) -> int:
+        return 0
+
+    async def tell_nobody(_: Wakes, what: object) -> None:
+        del what
+
+    async def found_by_sweeps(client: AsyncClient) -> None:
+        runs = [await patient.start() for _ in range(5)]
+        await until_async(lambda: not app._engine.runner.running)
+        with monkeypatch.context() as patched:
+            patched.setattr(wakes, "_AT_ONCE", 2)
+            patched.setattr(Wakes, "tell", tell_nobody)
+            for number, run in enumerate(runs):
+                await client.send(run.workflow_id, number)
+            ended = asyncio.gather(*(run.result(timeout=60) for run in runs))
+            while not ended.done():
+                app._engine.dispatch.wake()
+                await asyncio.wait([ended], timeout=0.1)
+            assert await ended == [0, 1, 2, 3, 4]
+
+    async def scene() -> None:
+        async with app, AsyncClient(url) as client:
+            await found_by_sweeps(client)
+            monkeypatch.setattr(Wakes, "sweep", no_sweep)
+
+            async def has_not_come_yet(parker: Parker, wait: Wait) -> bool:
+                come = await has_come(parker, wait)
+                [thing] = wait.things
+                await client.send(thing.workflow_id, "in that moment")
+                return come
+
+            run = await patient.start()
+            await until_async(lambda: run.workflow_id not in app._engine.runner.running)
+            await client.send(run.workflow_id, "later")
+            assert await run.result(timeout=60) == "later"
+            monkeypatch.setattr(Parker, "_has_come", has_not_come_yet)
+            run = await patient.start()
+            assert await run.result(timeout=60) == "in that moment"
 
     asyncio.run(scene())

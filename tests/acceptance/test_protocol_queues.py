@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from holdfast import Holdfast
 from holdfast.db import ConnectionManager
 from holdfast.testing.stage import Stage
 from holdfast.testing.workers import until
@@ -157,7 +158,7 @@ def test_i8_crash_leaks_no_slot(queue_stage: Callable[[str], Stage], kind: str, 
     tell(survivor, "register", "few", {"concurrency": 2, "polling_interval_sec": 0.05})
     tell(survivor, "pause", "few")
     tell(survivor, "enqueue", "few", 8, 0.01)
-    survivor.pause()  # so that the other one gets there first
+    stage.pause(survivor)  # so that the other one gets there first
     victim = stage.ready(die=[place, 1])
     stage.execute(f"UPDATE {'holdfast.' if kind == 'postgres' else ''}queues SET paused = FALSE")
     assert victim.end() != 0
@@ -175,7 +176,7 @@ def test_i6_runs_of_killed_and_paused_workers_all_end(queue_stage: Callable[[str
     tell(first, "enqueue", "plain", 150, 0.3)
     until(lambda: any(row["status"] == "PENDING" for row in runs_of(stage, "plain")))
     first.kill()
-    second.pause()
+    stage.pause(second)
     until(lambda: ended(stage, "plain", 150))
     second.wake()
     assert third.alive
@@ -191,6 +192,28 @@ def test_i11_claims_stop_at_capacity(queue_stage: Callable[[str], Stage], kind: 
         tell(worker, "enqueue", "plain", 60, 0.02)
         until(lambda: ended(stage, "plain", 60))
     assert 1 <= max(seen) <= 7
+
+
+@EVERY_KIND
+def test_i12_twice_as_many_parents_as_threads_wait_for_queued_children_and_end(
+    fresh_database: Callable[[str], str], kind: str
+) -> None:
+    app = Holdfast(fresh_database(kind), max_workflow_threads=2)
+
+    @app.workflow
+    def child(number: int) -> int:
+        return 2 * number
+
+    @app.workflow
+    def parent(number: int) -> int:
+        queued = child.options(queue_name="children")
+        return sum(handle.result() for handle in [queued.enqueue(number), queued.enqueue(number)])
+
+    with app:
+        app.register_queue("children", concurrency=1)
+        app.register_queue("parents")
+        handles = [parent.options(queue_name="parents").enqueue(number) for number in range(4)]
+        assert [handle.result(timeout=120) for handle in handles] == [0, 4, 8, 12]
 
 
 @EVERY_KIND

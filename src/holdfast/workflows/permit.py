@@ -36,6 +36,11 @@ class Permit:
             with suppress(RuntimeError):  # the loop was closed: nobody is left to be told
                 loop.call_soon_threadsafe(_wake, woken)
 
+    def withdraw(self) -> None:
+        """Permit nothing until it is renewed."""
+        with self._renewed:
+            self._until = 0.0
+
     def is_valid(self) -> bool:
         """Whether user code may be started now."""
         return self._world.monotonic() < self._until

@@ -1,6 +1,7 @@
 """A worker of the dead-letter tests: acquires together with others, ends replays early and late, and may die meanwhile.
 
 It is told what to do on standard input, a JSON list a line, and answers on standard output. It ends with its input.
+Where many are to die it forks them, with nothing open yet, so that each life begins anew and costs little.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 
 from holdfast import faults
 from holdfast.db import ConnectionManager
+from holdfast.model.dead_letter import ReplayEnd
 from holdfast.stores import (
     AsyncFailedOperationRepository,
     AsyncRedisDLQRepository,
@@ -57,37 +59,68 @@ async def drain(letters: AsyncFailedOperationRepository, limit: int) -> None:
     say("took", got)
 
 
-async def life(letters: AsyncFailedOperationRepository) -> None:
+async def life(letters: AsyncFailedOperationRepository, name: str) -> None:
     """Do everything that writes, saying what was acknowledged."""
     for number in range(3):
         record = await letters.create("d", f"t{number}", retry_delay=0.001)
-        say("made", record.id)
+        say(name, "made", record.id)
     [first, second, third] = await letters.acquire_due()
     await letters.complete_replay(first.id, True)
-    say("resolved", first.id)
+    say(name, "resolved", first.id)
     await letters.complete_replay(second.id, False)
     await letters.archive_old_resolved(-1)
-    say("archived", first.id)
+    say(name, "archived", first.id)
     await letters.purge_archived([first.id])
     await letters.bulk_update_status([second.id, third.id], "rejected")
+    spare = await letters.create("d", "t")
+    say(name, "made", spare.id)
+    await letters.acquire_many([third.id, spare.id])
+    assert await letters.complete_many([ReplayEnd(id=spare.id, token=None, success=True)]) == [True]
+    say(name, "resolved", spare.id)
     await letters.compress_and_evict_oldest(1)
-    say("lived")
 
 
-_DEEDS: dict[str, Any] = {"race": race, "drain": drain, "life": life}
+def lives() -> None:
+    """Fork one life for each line, which dies where the line says; say the signal that ended it, or 0."""
+    asyncio.run(_looked())  # so that everything is loaded
+    while line := sys.stdin.readline():
+        name, point, at = json.loads(line)
+        child = os.fork()
+        if child == 0:
+            asyncio.run(_one_life(name, point, at))
+            os._exit(0)
+        say(name, "ended", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+
+
+async def _looked() -> None:
+    async with AsyncExitStack() as stack:
+        await (await opened(stack)).count_all()
+
+
+async def _one_life(name: str, point: str, at: int) -> None:
+    async with AsyncExitStack() as stack:
+        letters = await opened(stack)
+        faults.arm(point, at=at)
+        await life(letters, name)
+
+
+_DEEDS: dict[str, Any] = {"race": race, "drain": drain}
+
+
+async def opened(stack: AsyncExitStack) -> AsyncFailedOperationRepository:
+    """Return the repository, open until *stack* is left."""
+    letters: AsyncFailedOperationRepository
+    if SETTINGS["url"].startswith("redis"):
+        letters = AsyncRedisDLQRepository(await stack.enter_async_context(RedisLink(SETTINGS["url"])))
+    else:
+        manager = await stack.enter_async_context(ConnectionManager(SETTINGS["url"]))
+        letters = AsyncSQLFailedOperationRepository(manager)
+    return await stack.enter_async_context(letters)
 
 
 async def main() -> None:
     async with AsyncExitStack() as stack:
-        letters: AsyncFailedOperationRepository
-        if SETTINGS["url"].startswith("redis"):
-            letters = AsyncRedisDLQRepository(await stack.enter_async_context(RedisLink(SETTINGS["url"])))
-        else:
-            manager = await stack.enter_async_context(ConnectionManager(SETTINGS["url"]))
-            letters = AsyncSQLFailedOperationRepository(manager)
-        await stack.enter_async_context(letters)
-        for point, at in SETTINGS.get("faults", ()):
-            faults.arm(point, at=at)
+        letters = await opened(stack)
         say("ready")
         while line := await asyncio.to_thread(sys.stdin.readline):
             verb, *given = json.loads(line)
@@ -95,4 +128,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    lives() if SETTINGS.get("lives") else asyncio.run(main())

@@ -10,12 +10,11 @@ import json
 import os
 import sys
 import threading
-import time
 from datetime import datetime  # noqa: TC003 -- the workflow is given one, by its annotation
 from typing import Any
 
 from holdfast import AsyncHoldfast, faults
-from holdfast.model.world import RealWorld
+from holdfast.testing.clocks import mend_sleep
 from holdfast.testing.effects import Effects
 
 SETTINGS = json.loads(sys.argv[1])
@@ -25,20 +24,12 @@ def say(*words: Any) -> None:
     os.write(1, (json.dumps(words) + "\n").encode())
 
 
-class WrongWorld(RealWorld):
-    """A machine whose clock is days ahead, or behind."""
-
-    def now(self) -> float:
-        return time.time() + float(SETTINGS.get("wrong_by", 0))
-
-
 class Side:
     """Carries commands out."""
 
     def __init__(self) -> None:
         self.app = AsyncHoldfast(
             SETTINGS["url"],
-            world=WrongWorld(),
             lease=1.0,
             application_version="tested",
             clock_offset_ms="SELECT ms FROM test_clock",
@@ -74,4 +65,5 @@ class Side:
         self.app._engine.work_released()
 
 
+mend_sleep()
 asyncio.run(Side().serve())

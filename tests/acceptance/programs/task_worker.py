@@ -41,7 +41,7 @@ def note(path: Path, *words: Any) -> None:
 
 
 async def main(given: dict[str, Any]) -> None:
-    """Do what *given* says: "work", "put" or "lock"."""
+    """Do what *given* says: "work", "put", "race" or "lock"."""
     url, folder = given["url"], Path(given["folder"])
     async with RedisLink(url) if url.startswith("redis") else ConnectionManager(url) as base:
         letters = Letters(folder / "letters")
@@ -60,8 +60,10 @@ async def main(given: dict[str, Any]) -> None:
         elif given["do"] == "put":
             for number in range(given["count"]):
                 say("put", await queue.enqueue(number, task_id=f"t{number}", visibility_timeout=1, max_attempts=9))
+        elif given["do"] == "race":
+            await race(queue, locks, given["rounds"], given["claimers"])
         else:
-            await lock(locks, folder, given["rounds"])
+            await lock(locks, folder, given["rounds"], given["ttl"])
         await queue.close()
         await locks.close()
 
@@ -81,10 +83,24 @@ async def work(queue: Any, folder: Path) -> None:
     say("stopped")
 
 
-async def lock(locks: Any, folder: Path, rounds: int) -> None:
+async def race(queue: Any, locks: Any, rounds: int, claimers: int) -> None:
+    """When told to, want one task and one lock a round with many tasks at once; say which were had here."""
+    await asyncio.to_thread(sys.stdin.readline)
+    tasks: list[int] = []
+    leases: list[int] = []
+    for number in range(rounds):
+        name = f"race-{number}"
+        taken = asyncio.gather(*(queue.dequeue(name) for _ in range(claimers)))
+        acquired = asyncio.gather(*(locks.acquire(name, ttl=3600, blocking=False) for _ in range(claimers)))
+        tasks += [number] * sum(task is not None for task in await taken)
+        leases += [number] * sum(lease is not None for lease in await acquired)
+    say("won", tasks, leases)
+
+
+async def lock(locks: Any, folder: Path, rounds: int, ttl: float) -> None:
     """Hold a lock again and again; say when inside, with the token."""
     for _ in range(rounds):
-        async with locks.lease("the lock", 2) as lease:
+        async with locks.lease("the lock", ttl) as lease:
             note(folder / "held", "in", lease.token, os.getpid())
             await asyncio.sleep(0)
             note(folder / "held", "out", lease.token, os.getpid())

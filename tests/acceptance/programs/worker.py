@@ -17,20 +17,13 @@ from typing import Any
 
 from holdfast import AsyncHoldfast, Holdfast, faults
 from holdfast.errors import HoldfastError
-from holdfast.model.world import RealWorld
+from holdfast.testing.clocks import mend_sleep
 from holdfast.testing.effects import Effects
 from holdfast.workflows.place import StepPlace, here
 
 SETTINGS = json.loads(sys.argv[1])
 LEDGER = Effects(SETTINGS["ledger"])
 _speaking = threading.Lock()
-
-
-class WrongClock(RealWorld):
-    """A machine whose wall clock is off by so many seconds."""
-
-    def now(self) -> float:
-        return super().now() + float(SETTINGS["clock"])
 
 
 def say(*words: Any) -> None:
@@ -63,8 +56,6 @@ def arm(point: str, at: int = 1, action: str = "kill") -> None:
 
 def options() -> dict[str, Any]:
     given: dict[str, Any] = {"lease": 1.0, "application_version": "tested"} | SETTINGS.get("app", {})
-    if "clock" in SETTINGS:
-        given["world"] = WrongClock()
     return given
 
 
@@ -341,5 +332,6 @@ def prepare_faults() -> None:
 
 
 if __name__ == "__main__":
+    mend_sleep()
     logging.basicConfig(level=logging.INFO, format="%(relativeCreated)d %(name)s %(message)s")
     (SyncSide() if SETTINGS["colour"] == "sync" else AsyncSide()).main()

@@ -90,7 +90,7 @@ class LifeContract:
                     await manager.fetch("SELECT 1 AS one")
 
             if venue.colour is Colour.SYNC:
-                pytest.skip("a thread cannot be cancelled")
+                return  # a thread cannot be cancelled
             for turn in range(300):
                 asking = asyncio.create_task(ask_on())
                 for _ in range(10 + turn % 30):

@@ -82,8 +82,10 @@ class ControlContract:
                 assert (await app.do("cancel_workflows", ids)).changed == ids
                 gate.open()
                 queue = f"resumed-{stage.version}"
-                assert (await app.do("resume_workflows", ids, queue_name=queue)).changed == ids
-                assert [stage.run(each)["queue_name"] for each in ids] == [queue] * 2
+                where = {"queue_name": queue, "queue_partition_key": "tenant"}
+                assert (await app.do("resume_workflows", ids, **where)).changed == ids
+                rows = [stage.run(each) for each in ids]
+                assert [(row["queue_name"], row["queue_partition_key"]) for row in rows] == [(queue, "tenant")] * 2
                 await app.do("register_queue", queue)
                 assert [await handle.result() for handle in handles] == ["first second"] * 2
 

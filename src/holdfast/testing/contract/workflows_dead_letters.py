@@ -176,6 +176,12 @@ class DeadLettersContract:
                 assert (letter.domain, letter.entity_type, letter.metadata["step"]) == ("payments", "step", "pay")
                 assert letter.request_data["namedArgs"] == {"card": "***"}
                 assert "4711" not in repr(letter)
+                [execution] = letter.metadata["history"]
+                tried = [(each["attempt"], each["error"]) for each in execution["attempts"]]
+                assert tried == [(number, "ConnectionError: no line for o-6") for number in (1, 2, 3)]
+                assert sorted(each["at"] for each in execution["attempts"]) == [
+                    each["at"] for each in execution["attempts"]
+                ]
                 shop.broken = False
                 assert (await replay(app, letter.id)).replayed == 1
                 assert await app.retrieve(handle.workflow_id).result() == "paid o-6 by 4 digits"

@@ -178,6 +178,11 @@ class DebounceContract:
                     assert again.workflow_id == first.workflow_id
                 state = await first.status()
                 assert state.delay_until_epoch_ms == made + 250_000
+                document = await sums.app.do("export_workflow", first.workflow_id)
+                marks = ("is_debounced", "debounce_deadline_epoch_ms")
+                assert [document["workflow"][each] for each in marks] == [True, made + 250_000]
+                copied = await sums.app.do("import_workflow", document, workflow_id=fresh("copy"))
+                assert [stage.run(copied.workflow_id)[each] for each in marks] == [True, made + 250_000]
                 shorter = await sums.queued.options(debounce_timeout=5).debounce("short", 100, 1)
                 short = await shorter.status()
                 assert short.delay_until_epoch_ms == short.created_at + 5_000

@@ -31,8 +31,8 @@ class MariaDBServer(Server):
     _polite: ClassVar[signal.Signals] = signal.SIGTERM
     _abrupt: ClassVar[signal.Signals] = signal.SIGKILL  # it knows no shutdown that is faster than the clean one
 
-    def __init__(self, *, settings: Mapping[str, str] | None = None) -> None:
-        super().__init__(settings=settings)
+    def __init__(self, *, settings: Mapping[str, str] | None = None, base: Path | None = None) -> None:
+        super().__init__(settings=settings, base=base)
         installer, daemon = on_path("mariadb-install-db"), on_path("mariadbd")
         if installer is None or daemon is None:
             raise ConfigurationError(

@@ -34,8 +34,14 @@ class PostgresServer(Server):
     _polite: ClassVar[signal.Signals] = signal.SIGINT  # "fast" shutdown: with a checkpoint, without waiting for clients
     _abrupt: ClassVar[signal.Signals] = signal.SIGQUIT
 
-    def __init__(self, *, binaries: Path | None = None, settings: Mapping[str, str] | None = None) -> None:
-        super().__init__(settings=settings)
+    def __init__(
+        self,
+        *,
+        binaries: Path | None = None,
+        settings: Mapping[str, str] | None = None,
+        base: Path | None = None,
+    ) -> None:
+        super().__init__(settings=settings, base=base)
         found = binaries or packaged_postgres() or newest_postgres()
         if found is None:
             raise ConfigurationError(

@@ -28,8 +28,8 @@ class RedisServer(Server):
     _polite: ClassVar[signal.Signals] = signal.SIGTERM
     _abrupt: ClassVar[signal.Signals] = signal.SIGKILL  # it knows no shutdown that is faster than the clean one
 
-    def __init__(self, *, settings: Mapping[str, str] | None = None) -> None:
-        super().__init__(settings=settings)
+    def __init__(self, *, settings: Mapping[str, str] | None = None, base: Path | None = None) -> None:
+        super().__init__(settings=settings, base=base)
         daemon = on_path("redis-server")
         if daemon is None:
             raise ConfigurationError(

@@ -33,7 +33,8 @@ class Server(ABC):
 
     It ends and its folder is removed by ``close``, by leaving the ``with`` block, and when the process that
     started it is gone in whatever way. All methods block; a coroutine calls them through
-    ``asyncio.to_thread``. One server is used by one thread at a time.
+    ``asyncio.to_thread``. One server is used by one thread at a time. Its folder is made in *base*, which must let
+    every user pass; by default where temporary files are.
     """
 
     kind: ClassVar[str]
@@ -42,8 +43,9 @@ class Server(ABC):
     _polite: ClassVar[signal.Signals]
     _abrupt: ClassVar[signal.Signals]
 
-    def __init__(self, *, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(self, *, settings: Mapping[str, str] | None = None, base: Path | None = None) -> None:
         self._settings = dict(settings or {})
+        self._base = base
         self._password = secrets.token_hex(16)
         self._keeper: Keeper | None = None
         self._port: int | None = None
@@ -83,7 +85,7 @@ class Server(ABC):
         if self.running:
             raise MisuseError(f"The {self.kind} server is running; stop() or kill() it before start().")
         if self._keeper is None:
-            self._keeper = Keeper(base_folder(), unprivileged(self._user), self._abrupt)
+            self._keeper = Keeper(self._base or base_folder(), unprivileged(self._user), self._abrupt)
             self._prepare(self._keeper)
         for _ in range(_PORT_TRIES):
             port = self._port or free_port()
