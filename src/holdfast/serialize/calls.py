@@ -48,6 +48,7 @@ class CallCodec:
         self._rest = _of_kind(parameters, decoders, inspect.Parameter.VAR_POSITIONAL)
         self._others = _of_kind(parameters, decoders, inspect.Parameter.VAR_KEYWORD)
         self._required = [one.name for one in parameters if _is_required(one)]
+        self._by_position = {name for name, _ in self._positional}.issuperset(self._required)
 
     def decode_call(self, text: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return ``(args, kwargs)`` to call the function with.
@@ -66,6 +67,8 @@ class CallCodec:
 
     def check(self, positional: int, named: dict[str, Any]) -> None:
         """Raise :class:`CannotDeserialize` unless a call of this shape fits the signature."""
+        if not named and positional == len(self._positional) and self._by_position:
+            return
         if positional > len(self._positional) and self._rest is None:
             self._misfit(f"{positional} positional arguments are recorded, it takes {len(self._positional)}")
         if self._others is None and (unknown := named.keys() - self._named.keys()):

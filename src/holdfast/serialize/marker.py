@@ -11,6 +11,7 @@ means the application's own format, without codecs.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 from holdfast.errors import ConfigurationError
@@ -30,11 +31,12 @@ class Applied(NamedTuple):
         return f"{self.codec}:{self.variant}" if self.variant else self.codec
 
 
-def split(marker: str) -> tuple[str, list[Applied]]:
-    """Return the format and the applied codecs that *marker* names."""
+@lru_cache(maxsize=256)
+def split(marker: str) -> tuple[str, tuple[Applied, ...]]:
+    """Return the format and the applied codecs that *marker* names; an application meets few of them, very often."""
     format_, *parts = marker.split("+")
     cut = (part.partition(":") for part in parts)
-    return format_, [Applied(codec, variant) for codec, _, variant in cut]
+    return format_, tuple(Applied(codec, variant) for codec, _, variant in cut)
 
 
 def check_format(name: str) -> str:

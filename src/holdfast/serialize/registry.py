@@ -64,6 +64,7 @@ class Serialization:
         # Portable JSON runs no code of its writer's, so it needs no permission.
         self._formats.setdefault(PortableJSON.name, PortableJSON())
         self._stack = Stack(codecs)
+        self._bare = self._stack.is_empty
 
     def dump(self, value: Any, *, within: str | None = None) -> Stored:
         """Return *value* as it is to be stored.
@@ -72,6 +73,8 @@ class Serialization:
         exactly that format and those codecs, whatever is configured now. Raises :class:`CannotSerialize` and
         :class:`CodecError`.
         """
+        if within is None and self._bare:
+            return Stored(self._default.serialize(value), self._default.name)
         format_ = self._format(within)
         return self._store(format_.serialize(value), format_.name, within)
 

@@ -24,6 +24,11 @@ class Stack:
         if len(self._codecs) != len(listed):
             raise ConfigurationError("Two codecs have the same name; the marker could not tell them apart.")
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no codec, so that every text is stored as it is."""
+        return not self._codecs
+
     def close(self, text: str, format_: str) -> tuple[str, str]:
         """Run *text* through the codecs that choose to take it; return it with its marker."""
         if not self._codecs:
@@ -46,7 +51,7 @@ class Stack:
 
     def open(self, text: str, marker: str | None) -> str:
         """Undo :meth:`close`; raises :class:`CodecError`."""
-        made, applied = split(marker) if marker is not None else ("", [])
+        made, applied = split(marker) if marker is not None else ("", ())
         if not applied:
             return text
         try:

@@ -49,6 +49,7 @@ class Settings(TypedDict, total=False):
     application_name: str
     max_workflow_threads: int
     max_runs: int
+    max_run_bytes: int
     put_away_after: Duration
     notify: bool
     dead_letters: DeadLetterPolicy
@@ -76,6 +77,7 @@ def engine_settings(
     application_name: str = "holdfast",
     max_workflow_threads: int = 64,
     max_runs: int = 20_000,
+    max_run_bytes: int = 256 * 1024 * 1024,
     put_away_after: Duration = PUT_AWAY_AFTER,
     notify: bool = True,
     dead_letters: DeadLetterPolicy = "exhausted",
@@ -85,12 +87,8 @@ def engine_settings(
     clock_offset_ms: str | None = None,
 ) -> EngineSettings:
     """Return the settings of an engine, checked."""
-    if seconds(lease) <= 0:
-        raise ConfigurationError(f"lease must be more than 0 seconds, not {lease}.")
-    if max_workflow_threads < 1 or max_runs < 1:
-        raise ConfigurationError("max_workflow_threads and max_runs must be at least 1.")
-    if seconds(put_away_after) <= 0:
-        raise ConfigurationError(f"put_away_after must be more than 0 seconds, not {put_away_after}.")
+    _check_durations(lease=lease, put_away_after=put_away_after)
+    _check_counts(max_workflow_threads=max_workflow_threads, max_runs=max_runs, max_run_bytes=max_run_bytes)
     if dead_letters not in get_args(DeadLetterPolicy):
         raise ConfigurationError(f'dead_letters is "exhausted" or "errors", not {dead_letters!r}.')
     return EngineSettings(
@@ -104,6 +102,7 @@ def engine_settings(
         serialization=serializer or Serialization(),
         max_workflow_threads=max_workflow_threads,
         max_runs=max_runs,
+        max_run_bytes=max_run_bytes,
         put_away_after=seconds(put_away_after),
         notify=notify,
         dead_letters=dead_letters,
@@ -120,6 +119,18 @@ def engine_settings(
         world=world or RealWorld(),
         clock_offset_ms=clock_offset_ms,
     )
+
+
+def _check_durations(**durations: Duration) -> None:
+    for name, duration in durations.items():
+        if seconds(duration) <= 0:
+            raise ConfigurationError(f"{name} must be more than 0 seconds, not {duration}.")
+
+
+def _check_counts(**counts: int) -> None:
+    for name, count in counts.items():
+        if count < 1:
+            raise ConfigurationError(f"{name} must be at least 1, not {count}.")
 
 
 def _fields(names: Sequence[str]) -> tuple[str, ...]:

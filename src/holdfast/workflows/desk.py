@@ -186,14 +186,17 @@ def cancel(name: str, ids: Iterable[str], *, children: bool) -> Request[ChangesR
     return Request(name, call, {"workflow_ids": wanted, "children": children}, ChangesRecord)
 
 
-def resume(name: str, ids: Iterable[str], queue_name: str | None) -> Request[ChangesRecord]:
+def resume(
+    name: str, ids: Iterable[str], queue_name: str | None, partition_key: str | None = None
+) -> Request[ChangesRecord]:
     """Ask for runs to go on where they stopped."""
     wanted = _ids(ids)
+    where = {"queue_name": queue_name, "queue_partition_key": partition_key}
 
     async def call(desk: Desk) -> ChangesRecord:
-        return ChangesRecord.of(await desk.control.resume(wanted, queue_name=queue_name))
+        return ChangesRecord.of(await desk.control.resume(wanted, **where))
 
-    return Request(name, call, {"workflow_ids": wanted, "queue_name": queue_name}, ChangesRecord)
+    return Request(name, call, {"workflow_ids": wanted, **where}, ChangesRecord)
 
 
 def fork(

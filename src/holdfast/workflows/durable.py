@@ -18,7 +18,7 @@ from holdfast.workflows.parking import Wait
 from holdfast.workflows.ticket import Call, Ticket
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from holdfast.db.session import Row
     from holdfast.model.workflow import Recorded
@@ -50,16 +50,16 @@ class Durable:
         self._fraction = engine.payloads.typed(float)
         self._uuid = engine.payloads.typed(UUID)
 
-    async def step(
+    def step(
         self, place: WorkflowPlace, step: StepDefinition, arguments: tuple[Any, ...], keywords: dict[str, Any]
-    ) -> Any:
-        """Do an async step once."""
+    ) -> Awaitable[Any]:
+        """Do an async step once. What comes back is to be awaited at once."""
         mark = self._payloads.mark(step.name, arguments, keywords)
         attempts = self._engine.attempts
 
-        async def produce(operation: Operation) -> Any:
+        def produce(operation: Operation) -> Awaitable[Any]:
             if step.protection is None and step.dead_letter is None:
-                return await attempts.run(step, operation, lambda: step.function(*arguments, **keywords))
+                return attempts.run(step, operation, lambda: step.function(*arguments, **keywords))
 
             async def tried(*args: Any, **kwargs: Any) -> Any:
                 try:
@@ -69,9 +69,10 @@ class Durable:
                     raise
 
             call = tried if step.protection is None else step.protection.around_attempts(tried, is_async=True)
-            return await call(*arguments, **keywords)
+            made: Awaitable[Any] = call(*arguments, **keywords)
+            return made
 
-        return await self._recorder.do(place, step.name, mark, step.codec, produce)
+        return self._recorder.do(place, step.name, mark, step.codec, produce)
 
     def step_blocking(
         self, place: WorkflowPlace, step: StepDefinition, arguments: tuple[Any, ...], keywords: dict[str, Any]

@@ -182,6 +182,7 @@ class Engine(EngineLetters):
 
     def _wire_writing(self) -> None:
         self.pipeline = Pipeline(self.manager, went_back=self.went_back)
+        self._written_for = self.identity.incarnation  # whose writes the pipeline has acknowledged last
         self.stores = wiring.stores(self)
         self.start_kind = wiring.start_kind(self)
         self.desk = wiring.desk(self)
@@ -308,15 +309,25 @@ class Engine(EngineLetters):
         for run in list(self.runner.running.values()):
             self.on_loop(partial(self.runner.stop, run, Superseded("this executor was taken for gone")))
 
-    def reborn(self) -> None:
+    def registered(self) -> None:
         self.start_kind.set_incarnation(self.identity.incarnation)
-        self.on_loop(self.pipeline.readmit)
+
+    def reborn(self) -> None:
+        self.on_loop(partial(self._readmit, self.identity.incarnation))
         self.work_released()
 
+    def _readmit(self, incarnation: str) -> None:
+        self._written_for = incarnation
+        self.pipeline.readmit()
+
     def went_back(self) -> None:
-        """Drop what runs here, which stands on writes the database has lost, and go on as a new incarnation."""
-        self.forgotten()
-        self._beats.begin_anew()
+        """Drop what runs here, which stands on writes the database has lost, and go on as a new incarnation.
+
+        Where a beat has found out first, and what was begun anew runs already, there is nothing to be done.
+        """
+        if self._written_for == self.identity.incarnation:
+            self.forgotten()
+        self._beats.begin_anew(self._written_for)
 
     def work_released(self, queue_name: str | None = None) -> None:
         self.on_loop(partial(self._wake, queue_name))

@@ -100,9 +100,13 @@ class EngineLetters(ABC):
         return Contents.of(self.settings.mask_fields, self.settings.dead_letter_bytes)
 
     def letter_made(self) -> None:
-        """Take notice that a letter was made; from any thread."""
+        """Take notice that a letter was made, and tell other processes; from any thread."""
+        self.on_loop(self._tell_of_letter)
+
+    def _tell_of_letter(self) -> None:
         if self._replays is not None:
-            self.on_loop(self._replays.wake)
+            self._replays.wake()
+        cast("Engine", self).wakeups.tell()
 
     def start_replays(self) -> None:
         """Begin to replay the letters of the domains that are replayed by themselves, if there are any."""
@@ -114,6 +118,7 @@ class EngineLetters(ABC):
         domains = list(self.handlers.automatic)
         self._replays = ReplayService(letters, letters.replayer, find, domains, self.settings.world)
         self._replays.start()
+        cast("Engine", self).hearers.append(self._replays.hinted)
 
     async def stop_replays(self) -> None:
         """Replay nothing more by itself, after what is under way."""

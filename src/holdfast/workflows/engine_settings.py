@@ -30,6 +30,7 @@ class EngineSettings:
     serialization: Serialization
     max_workflow_threads: int
     max_runs: int
+    max_run_bytes: int
     put_away_after: float
     notify: bool
     dead_letters: DeadLetterPolicy = "exhausted"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from holdfast.errors import Deduplicated
 from holdfast.model.workflow import StartOptions, WorkflowStatus, seconds
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from holdfast.db.operation import Values
     from holdfast.model.workflow import Duration
     from holdfast.workflows.payloads import Codec, Payloads
-    from holdfast.workflows.remote import QueueOptions, RunOptions
+    from holdfast.workflows.remote import DebounceOptions, QueueOptions, RunOptions
     from holdfast.workflows.run import Run
     from holdfast.workflows.ticket import Call
 
@@ -27,10 +27,13 @@ _MILLISECOND = timedelta(milliseconds=1)
 _STATUS, _NAME, _CONFIG, KEY, _MARK, _QUEUE, DEDUPLICATION = 1, 2, 4, 7, 9, 17, 18
 
 
+Delivered: TypeAlias = "Callable[[tuple[Any, ...], dict[str, Any], str, str], tuple[tuple[Any, ...], dict[str, Any]]]"
+
+
 class Work(NamedTuple):
     """A run that is wanted: its function by name, what it is given, and what was said about it.
 
-    *load* reads arguments as the function will get them, where the function is known.
+    *delivered* gives arguments, which were just stored, as the function will get them, where the function is known.
     """
 
     name: str
@@ -40,7 +43,7 @@ class Work(NamedTuple):
     keywords: dict[str, Any]
     options: StartOptions
     codec: Codec
-    load: Callable[[str | None, str | None], tuple[tuple[Any, ...], dict[str, Any]]] | None = None
+    delivered: Delivered | None = None
 
 
 class Entry(NamedTuple):
@@ -63,7 +66,7 @@ def work_of(call: Call) -> Work:
         call.keywords,
         call.options,
         definition.codec,
-        definition.codec.load_call,
+        definition.codec.delivered_call,
     )
 
 
@@ -72,7 +75,7 @@ def named_work(
     name: str,
     arguments: Sequence[Any],
     keywords: Mapping[str, Any] | None,
-    options: RunOptions | QueueOptions,
+    options: RunOptions | QueueOptions | DebounceOptions,
     queue_name: str,
 ) -> Work:
     """Return what a call by name asks for; its result comes back as plain JSON values."""
@@ -92,7 +95,9 @@ def entry(
     chosen = options.workflow_id if options.workflow_id is not None else run_id or new_id()
     check_id(chosen)
     inputs, format_ = payloads.dump_call(work.arguments, work.keywords)
-    arguments, keywords = (work.arguments, work.keywords) if work.load is None else work.load(inputs, format_)
+    arguments, keywords = work.arguments, work.keywords
+    if work.delivered is not None:
+        arguments, keywords = work.delivered(arguments, keywords, inputs, format_)
     delayed = options.delay is not None or options.delay_until is not None
     attributes, roles = options.attributes, options.authenticated_roles
     row = (

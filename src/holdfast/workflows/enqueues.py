@@ -7,12 +7,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast import faults
+from holdfast.db.url import DialectName
 from holdfast.errors import ConfigurationError, WorkflowConflict
 from holdfast.model.workflow import seconds
 from holdfast.workflows.debounce import PutOff, debounced
 from holdfast.workflows.enqueue_facts import PutAll, PutByWorkflow, put_durably
 from holdfast.workflows.enqueue_rows import Entry, entry, named_work, run_meant, waits_in
 from holdfast.workflows.facts import EnqueueRuns, RecordSteps
+from holdfast.workflows.outbox import OutboxRuns
 from holdfast.workflows.place import refuse_closed_attempt
 from holdfast.workflows.queue_options import check_queue_options
 from holdfast.workflows.ticket import Ticket
@@ -53,6 +55,13 @@ class Enqueues:
     def kind(self) -> EnqueueRuns:
         """What writes runs of single calls, many of them in one commit."""
         return EnqueueRuns(self._engine.queries, application_id=self._engine.settings.name)
+
+    @cached_property
+    def outbox(self) -> OutboxRuns:
+        """What writes runs of transactions that are not the library's own, of whose end nobody here is told."""
+        engine, settings = self._engine, self._engine.settings
+        told = settings.notify and engine.manager.dialect is DialectName.POSTGRES
+        return OutboxRuns(engine.queries, application_id=settings.name, channel=settings.schema if told else None)
 
     @cached_property
     def _all(self) -> PutAll:

@@ -6,10 +6,11 @@ Every fact but a start is guarded by the run's owner token. A fact whose guard d
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from holdfast.db.operation import Counted
 from holdfast.errors import Conflict, Retryable, Superseded, WorkflowConflict
 from holdfast.model.workflow import INTERNAL_QUEUE, WorkflowStatus
 from holdfast.workflows.messaging.going_back import GoingBack
@@ -40,24 +41,17 @@ STARTED = object()
 _ROUNDS = 10
 
 
-class _RunsFirst:
+class _RunsFirst(Counted):
     """What starts and enqueues have in common: insert; whoever is not in the answer finds out who has its id."""
 
-    one_statement: bool
-    _key: int
-
     def __init__(self, name: str, query: str, key: int, queries: Queries, constants: Mapping[str, Any]) -> None:
+        super().__init__(queries[query], constants)
         self.name = name
-        self._insert = queries[query]
         self._look = queries["runs_look"]
         self._key = key
-        self._constants = constants
-        self.one_statement = len(self._insert.statements) == 1
 
-    async def apply(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[Any]:
-        if await transaction.execute_batch(self._insert, rows, **self._constants) == len(rows):
-            return [STARTED] * len(rows)
-        return await self.explain(transaction, rows)
+    async def judge(self, transaction: Transaction, rows: Sequence[Values], touched: int) -> Sequence[Any]:
+        return [STARTED] * len(rows) if touched == len(rows) else await self.explain(transaction, rows)
 
     async def recall(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[Any]:
         found = await self._found(transaction, rows)
@@ -106,8 +100,8 @@ class EnqueueRuns(_RunsFirst):
         super().__init__("run enqueued", "run_enqueue", 7, queries, {"application_id": application_id})
         self._holders = queries["runs_deduplicated"]
 
-    async def apply(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[Any]:
-        if await transaction.execute_batch(self._insert, rows, **self._constants) == len(rows):
+    async def judge(self, transaction: Transaction, rows: Sequence[Values], touched: int) -> Sequence[Any]:
+        if touched == len(rows):
             return [STARTED] * len(rows)
         outcomes = await self._judged(transaction, rows)
         for _ in range(_ROUNDS):
@@ -116,7 +110,7 @@ class EnqueueRuns(_RunsFirst):
                 return outcomes
             # Whoever had the id or the deduplication id has ended or was deleted between the two statements.
             again = [rows[place] for place in free]
-            await transaction.execute_batch(self._insert, again, **self._constants)
+            await transaction.execute_batch(self.query, again, **self.constants)
             for place, outcome in zip(free, await self._judged(transaction, again), strict=True):
                 outcomes[place] = outcome
         raise Retryable("Deduplication ids were taken and freed again faster than runs could be put in their place.")
@@ -154,7 +148,7 @@ def _deduplication(row: Values) -> tuple[str, str] | None:
     return None if row[18] is None else (row[17], row[18])
 
 
-class RecordSteps:
+class RecordSteps(Counted):
     """One record an operation. Rows as in the query ``step_record``; the result is None.
 
     With *progress* the runs' recovery attempts are set back to 0 in the same commit: they got somewhere.
@@ -163,16 +157,15 @@ class RecordSteps:
     name = "step recorded"
 
     def __init__(self, queries: Queries, *, progress: bool = False) -> None:
-        self._record = queries["step_record"]
+        super().__init__(queries["step_record"], {})
         self._look = queries["steps_look"]
         self._progressed = queries["runs_progressed"] if progress else None
-        self.one_statement = len(self._record.statements) == 1 and not progress
+        self.one_statement = self.one_statement and not progress
 
-    async def apply(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[Any]:
-        recorded = await transaction.execute_batch(self._record, rows)
+    async def judge(self, transaction: Transaction, rows: Sequence[Values], touched: int) -> Sequence[Any]:
         if self._progressed is not None:
             await transaction.execute_batch(self._progressed, [(row[0], row[1]) for row in rows])
-        if recorded == len(rows):
+        if touched == len(rows):
             return [True] * len(rows)
         found = await self._found(transaction, rows)
         return [_verdict(found[row[0], row[4]], row[1]) for row in rows]
@@ -228,20 +221,16 @@ class StartChildren:
         return [None if record is None else outcome for record, outcome in zip(recorded, started, strict=True)]
 
 
-class EndRuns(ABC):
+class EndRuns(Counted):
     """What all have in common by which an execution gives its run up: a guarded update, then why it left some out."""
 
-    one_statement: bool
-
     def __init__(self, name: str, update: Query, look: Query, constants: Mapping[str, Any]) -> None:
+        super().__init__(update, constants)
         self.name = name
-        self._update = update
         self._look = look
-        self._constants = constants
-        self.one_statement = len(self._update.statements) == 1
 
-    async def apply(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[Any]:
-        if await transaction.execute_batch(self._update, rows, **self._constants) == len(rows):
+    async def judge(self, transaction: Transaction, rows: Sequence[Values], touched: int) -> Sequence[Any]:
+        if touched == len(rows):
             return [True] * len(rows)
         found = await self._found(transaction, rows)
         return [

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict, TypeVar, Unpack
 
+from holdfast.errors import ConfigurationError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
@@ -60,6 +62,7 @@ class Guarding:
         *,
         retry: Retry | None = None,
         timeout: Duration | None = None,
+        interrupt: bool = False,
         replay_on_close: bool = False,
         **guarded: Unpack[Guarded],
     ) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -70,9 +73,17 @@ class Guarding:
         what failed for good is kept with its arguments, under *name* or the domain that is given. *retry* tries again.
         The *breaker* is the one called *name*; another by name or object, or False for none. *timeout* is for each try.
 
+        A sync function with a *timeout* runs on a thread of its own, which is left behind when its time is up. With
+        *interrupt* it runs where it is called, which costs less, and is interrupted there: once it is in Python code,
+        so late if it waits for a socket or a lock.
+
         With *replay_on_close* the dead letters of this function are replayed when the breaker closes.
         """
-        protection = protection_of(self._engine, name, retry, timeout, guarded, replay_on_close=replay_on_close)
+        if interrupt and timeout is None:
+            raise ConfigurationError(f"interrupt of {name!r} needs a timeout, at which to interrupt.")
+        protection = protection_of(
+            self._engine, name, retry, timeout, guarded, interrupt=interrupt, replay_on_close=replay_on_close
+        )
         return protection.around
 
 
@@ -83,6 +94,7 @@ def protection_of(
     timeout: Duration | None,
     guarded: Guarded,
     *,
+    interrupt: bool = False,
     replay_on_close: bool = False,
 ) -> Protection:
     """Return the layers that were asked for."""
@@ -92,6 +104,7 @@ def protection_of(
         name,
         retry=retry,
         timeout=timeout,
+        interrupt=interrupt,
         breaker=guarded.get("breaker", True),
         fallback=guarded.get("fallback", NO_FALLBACK),
         dead_letter=guarded.get("dead_letter", False),

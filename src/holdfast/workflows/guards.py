@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Unpack
 
 from holdfast.errors import ConfigurationError, MisuseError
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 
     from holdfast.resilience.events import Listener
+    from holdfast.resilience.interrupting import Watch
     from holdfast.resilience.layers import Ask, Call, Once, Park
     from holdfast.resilience.policy import BreakerOptions
     from holdfast.stores.breakers.sql_store import AsyncSQLCircuitBreakerStateRepository
@@ -37,6 +39,12 @@ class Guards:
         self._heard: AsyncSQLCircuitBreakerStateRepository | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._executor: tuple[Any, IdempotentExecutor] | None = None
+
+    @cached_property
+    def _watch(self) -> Watch:
+        from holdfast.resilience.interrupting import Watch  # noqa: PLC0415 -- few want it
+
+        return Watch()
 
     async def close(self) -> None:
         """End what was opened; breakers stand alone until the next launch."""
@@ -107,6 +115,7 @@ class Guards:
         breaker: bool | str | CircuitBreaker | None,
         dead_letter: bool | str,
         idempotency_key: str | Callable[..., str] | None,
+        interrupt: bool,
         replay_on_close: bool,
         **layers: Any,
     ) -> Protection:
@@ -117,6 +126,7 @@ class Guards:
             name=name,
             world=self._engine.settings.world,
             breaker=guard,
+            watch=self._watch if interrupt else None,
             replays=self._replays(name, domain, guard) if replay_on_close else None,
             park=self._park(name, domain) if domain else None,
             once=self._once(name, idempotency_key) if idempotency_key is not None else None,

@@ -15,9 +15,10 @@ from holdfast.workflows.trial import is_suspect
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from holdfast.db.manager import ConnectionManager
     from holdfast.db.queries import Queries
     from holdfast.db.session import Row, Transaction
+    from holdfast.workflows.burden import Burden
+    from holdfast.workflows.queues import QueueStore
     from holdfast.workflows.registry import Registry
     from holdfast.workflows.runner import Runner
     from holdfast.workflows.trial import Trial
@@ -29,12 +30,12 @@ class Launching:
     """Begins what was claimed. *own* makes a run one of the engine's; *over* is called when the one on trial ends.
 
     *taken_over* is called with the ids and tokens of runs that were executed before, ere they go on; *give_up* with the
-    rows of those that are over their cap, and are not begun.
+    rows of those that are over their cap, and are not begun. *burden* says what fits into this process.
     """
 
     def __init__(
         self,
-        manager: ConnectionManager,
+        queues: QueueStore,
         queries: Queries,
         registry: Registry,
         runner: Runner,
@@ -43,8 +44,9 @@ class Launching:
         over: Callable[[], None],
         taken_over: Callable[[Sequence[tuple[str, str]]], Awaitable[None]],
         give_up: Callable[[Row], Awaitable[None]],
+        burden: Burden,
     ) -> None:
-        self._manager = manager
+        self._manager = queues.manager
         self._queries = queries
         self._registry = registry
         self._runner = runner
@@ -53,24 +55,54 @@ class Launching:
         self._over = over
         self._taken_over = taken_over
         self._give_up = give_up
-        self._releases = Releases(manager, queries)
+        self._burden = burden
+        self._sizes = queues.queries
+        self._releases = Releases(queues.manager, queries)
 
     async def begin(self, claimed: Sequence[Row], caps: Mapping[str, int], *, idle: bool) -> list[Run]:
         """Begin what was claimed, in this order, one suspect at most; return the runs that are under way."""
         faults.point("run.claimed")
         over = [row for row in claimed if row["recovery_attempts"] > caps[row["name"]]]
         rows, back = self._trial.sort([row for row in claimed if row not in over], caps, idle=idle)
-        if back:
-            await self._releases.hand_back([(row["workflow_uuid"], row["owner_xid"]) for row in back])
+        sizes = await self._weighed(rows)
+        unfit = [row for row in rows if not self._burden.take(sizes[row["workflow_uuid"]])]
+        if back or unfit:
+            await self._releases.hand_back([(row["workflow_uuid"], row["owner_xid"]) for row in [*back, *unfit]])
+            rows = [row for row in rows if row not in unfit]
         before = [(row["workflow_uuid"], row["owner_xid"]) for row in rows if row["executions"] > 1]
         histories = await self._histories([run_id for run_id, _ in before])
         if before:
             await self._taken_over(before)
         faults.point("run.loaded")
-        begun = [await self._launch(row, histories.get(row["workflow_uuid"]), caps[row["name"]]) for row in rows]
+        begun = [await self._begun(row, histories, caps[row["name"]], sizes[row["workflow_uuid"]]) for row in rows]
         for row in over:
-            await self._give_up(row)
+            await self._give_up(await self._whole(row))
         return [run for run in begun if run is not None]
+
+    async def _weighed(self, rows: Sequence[Row]) -> dict[str, int]:
+        """Return about how many bytes each run will hold: its arguments and what it has recorded."""
+        sizes = {row["workflow_uuid"]: row["inputs_bytes"] or 0 for row in rows}
+        ids = [(row["workflow_uuid"],) for row in rows if row["executions"] > 1]
+        query = self._sizes["records_bytes"]
+        if ids:
+            for row in await self._manager.run(lambda transaction: transaction.fetch_batch(query, ids)):
+                sizes[row["workflow_uuid"]] += int(row["bytes"])
+        return sizes
+
+    async def _whole(self, row: Row) -> Row:
+        """Return a claimed row with its arguments: long ones do not come with the claim."""
+        if row["inputs"] is not None or row["inputs_bytes"] is None:
+            return row
+        found = await self._manager.fetchone(self._sizes["inputs_of_run"], id=row["workflow_uuid"])
+        return row if found is None else {**row, **found}
+
+    async def _begun(self, row: Row, histories: Mapping[str, History], cap: int, size: int) -> Run | None:
+        run = await self._launch(await self._whole(row), histories.get(row["workflow_uuid"]), cap)
+        if run is None:
+            self._burden.give_back(size)
+        else:
+            run.watch(lambda _: self._burden.give_back(size))
+        return run
 
     async def _histories(self, ids: list[str]) -> dict[str, History]:
         query = self._queries["steps_of_runs"]

@@ -1,17 +1,21 @@
 """Putting a run in a queue within a transaction of the user's own: neither is there without the other.
 
 The row goes in by statements of that transaction, which its owner commits. Nothing here begins, ends or repeats it.
+Whoever waits for work is told of the commit where that can be: PostgreSQL sends a notification with it, SQLite's
+processes see its log grow, and the end of a transaction of the application is known here. Elsewhere the poll finds it.
 """
 
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from holdfast.db import SyncTransaction, Transaction
 from holdfast.db.session import run_sync
 from holdfast.errors import MisuseError
 from holdfast.workflows.enqueue_rows import run_meant
+from holdfast.workflows.facts import STARTED, EnqueueRuns
 from holdfast.workflows.place import WorkflowPlace, here
 from holdfast.workflows.ticket import Ticket
 from holdfast.workflows.transactions.handle import AsyncTransaction
@@ -25,11 +29,26 @@ if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
     from holdfast.db.operation import Values
-    from holdfast.db.queries import Query
+    from holdfast.db.queries import Queries, Query
     from holdfast.db.session import Row
     from holdfast.workflows.engine import Engine
     from holdfast.workflows.enqueue_rows import Entry, Work
-    from holdfast.workflows.facts import EnqueueRuns
+
+
+class OutboxRuns(EnqueueRuns):
+    """Enqueues as ever, and has the database tell *channel* of it at the commit, if there is one."""
+
+    def __init__(self, queries: Queries, *, application_id: str, channel: str | None) -> None:
+        super().__init__(queries, application_id=application_id)
+        self._tell = queries["outbox_tell"]
+        self._channel = channel
+
+    async def apply(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[Any]:
+        outcomes = await super().apply(transaction, rows)
+        if self._channel is not None and STARTED in outcomes:
+            await transaction.fetch_batch(self._tell, [(self._channel,)])
+        return outcomes
+
 
 BlockingTransaction: TypeAlias = "SyncTransaction | BlockingHandle | Session | Connection"
 AwaitedTransaction: TypeAlias = "Transaction | AsyncTransaction | AsyncSession | AsyncConnection"
@@ -37,13 +56,14 @@ AwaitedTransaction: TypeAlias = "Transaction | AsyncTransaction | AsyncSession |
 
 async def put_in(engine: Engine, transaction: Any, work: Work) -> Ticket:
     """Write the run with statements of *transaction*; ``WorkflowConflict`` or ``Deduplicated`` if it is refused."""
-    wanted, kind = _wanted(engine, work), engine.enqueues.kind
+    wanted, kind = _wanted(engine, work), engine.enqueues.outbox
     rows = [wanted.row]
     match transaction:
         case Transaction():
             [outcome] = await kind.apply(transaction, rows)
         case AsyncTransaction():
-            [outcome] = await transaction.lend(lambda opened: kind.apply(opened, rows))
+            [outcome] = await transaction.lend(lambda opened: engine.enqueues.kind.apply(opened, rows))
+            transaction.afterwards.append(partial(engine.enqueues.released, [wanted]))
         case _ if _is_alchemy(transaction, awaited=True):
             from holdfast.workflows.outbox_alchemy import apply  # noqa: PLC0415 -- an extra, which is imported if it is used
 
@@ -55,13 +75,14 @@ async def put_in(engine: Engine, transaction: Any, work: Work) -> Ticket:
 
 def put_in_blocking(engine: Engine, transaction: Any, work: Work) -> Ticket:
     """Do as ``put_in``, on a thread."""
-    wanted, kind = _wanted(engine, work), engine.enqueues.kind
+    wanted, kind = _wanted(engine, work), engine.enqueues.outbox
     rows = [wanted.row]
     match transaction:
         case SyncTransaction():
             [outcome] = _applied(kind, _Steady(transaction), rows)
         case BlockingHandle():
-            [outcome] = transaction.lend(lambda opened: kind.apply(opened, rows))
+            [outcome] = transaction.lend(lambda opened: engine.enqueues.kind.apply(opened, rows))
+            transaction.afterwards.append(partial(engine.enqueues.released, [wanted]))
         case _ if _is_alchemy(transaction, awaited=False):
             from holdfast.workflows.outbox_alchemy import apply_blocking  # noqa: PLC0415 -- likewise
 

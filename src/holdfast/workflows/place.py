@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import threading
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from holdfast.errors import MisuseError, StepTimeout
 
@@ -39,21 +41,18 @@ class WorkflowPlace:
             raise asyncio.CancelledError
 
 
-class StepPlace:
+class StepPlace(Struct, eq=False):
     """Code of a step: what it calls is not recorded. *closed* once the attempt is over, timed out or not.
 
     What it writes waits in *voice*, if it has said anything, until the attempt has succeeded; see ``voice.py``.
     """
 
-    __slots__ = ("attempt", "closed", "identity", "position", "run", "voice")
-
-    def __init__(self, run: Run, identity: str, position: int, attempt: int) -> None:
-        self.run = run
-        self.identity = identity
-        self.position = position
-        self.attempt = attempt
-        self.closed = False
-        self.voice: Voice | None = None
+    run: Run
+    identity: str
+    position: int
+    attempt: int
+    closed: bool = False
+    voice: Voice | None = None
 
 
 class Inside:
@@ -92,7 +91,7 @@ def task_place(engine: Engine) -> WorkflowPlace | None:
     place = here.get()
     if not isinstance(place, WorkflowPlace) or place.run.engine is not engine:
         return None
-    task = asyncio.current_task()
+    task = _current_task(engine)
     if place.owner is not task:
         place = WorkflowPlace(place.run, place.branch.open(), task)
         here.set(place)
@@ -101,6 +100,13 @@ def task_place(engine: Engine) -> WorkflowPlace | None:
             run.waits().opened()
             task.add_done_callback(lambda _: run.engine.parker.branch_ended(run))
     return place
+
+
+def _current_task(engine: Engine) -> asyncio.Task[Any] | None:
+    """Return the task that runs here. On the engine's own loop asyncio need not ask the system which loop it is."""
+    if engine.is_loop_thread() and (loop := engine.loop()).is_running():
+        return asyncio.current_task(loop)
+    return asyncio.current_task()
 
 
 def thread_place(engine: Engine) -> WorkflowPlace | None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from holdfast import faults
 from holdfast.errors import DeterminismError, Superseded, WentBack, WorkflowError
 from holdfast.workflows.facts import RecordSteps, StartChildren
@@ -30,36 +32,24 @@ if TYPE_CHECKING:
     from holdfast.workflows.voice import SideWrite
 
 
-class Operation:
+class Operation(Struct, eq=False):
     """One operation that is about to be done: who it is, what to compare it by, and what is written beside its record.
 
     *writes* are committed with the record of what it returns, *writes_if_failed* with the record of what it raises.
+    *failures* are the last failed attempts of a step: which one it was, when, and the error's type and message.
     """
 
-    __slots__ = (
-        "began",
-        "child_id",
-        "identity",
-        "mark",
-        "name",
-        "place",
-        "position",
-        "run",
-        "writes",
-        "writes_if_failed",
-    )
-
-    def __init__(self, place: WorkflowPlace, identity: str, name: str, mark: str | None, child_id: str | None) -> None:
-        self.place = place
-        self.run = place.run
-        self.identity = identity
-        self.name = name
-        self.mark = mark
-        self.child_id = child_id
-        self.position = 0
-        self.began = 0.0
-        self.writes: tuple[SideWrite, ...] = ()
-        self.writes_if_failed: tuple[SideWrite, ...] = ()
+    place: WorkflowPlace
+    run: Run
+    identity: str
+    name: str
+    mark: str | None
+    child_id: str | None
+    position: int = 0
+    began: float = 0.0
+    writes: tuple[SideWrite, ...] = ()
+    writes_if_failed: tuple[SideWrite, ...] = ()
+    failures: tuple[tuple[int, float, str, str], ...] = ()
 
     def check(self) -> None:
         """Raise if this execution, or this branch of it, must go no further."""
@@ -93,7 +83,7 @@ class Recorder:
     ) -> None:
         self._pipeline = pipeline
         self._payloads = payloads
-        self._world = world
+        self._monotonic = world.monotonic
         self._permit = permit
         self._record = RecordSteps(queries)
         self._record_progress = RecordSteps(queries, progress=True)
@@ -109,16 +99,17 @@ class Recorder:
             place.raise_interruption()
         run = place.run
         identity = place.branch.next_identity()
-        operation = Operation(place, identity, name, mark, child_id)
+        operation = Operation(place, run, identity, name, mark, child_id)
         if run.history is not None:
             recorded = run.history.get(identity)
             if recorded is not None:
                 _compare(run, operation, recorded)
                 operation.position = recorded.position
                 return operation, recorded
-        operation.check()
+        if run.stopped is not None or place.branch.is_closed:
+            operation.check()
         operation.position = run.take_position()
-        operation.began = self._world.monotonic()
+        operation.began = self._monotonic()
         return operation, None
 
     def deliver(self, operation: Operation, recorded: Recorded | Kept, codec: Codec) -> Any:
@@ -158,7 +149,9 @@ class Recorder:
         if operation.writes:
             await self._write_all(operation, text, format_)
         else:
-            await self._write(operation, text, None, format_)
+            await self._settled(
+                operation, self._kind(operation.run), self._row(operation, text, None, format_, None), "step.recorded"
+            )
         return codec.delivered(value, text, format_)
 
     def do_blocking(
@@ -227,18 +220,13 @@ class Recorder:
     async def start_child(self, operation: Operation, child_row: Values) -> Any:
         """Record the start of a child and start it, both or neither; return what came of the start."""
         row = self._row(operation, None, None, None, child_row[0])
-        outcome = await self._settled(operation, self._children_kind(operation.run), (row, child_row))
-        operation.run.suspect = False
-        faults.point("child.started")
-        return outcome
+        return await self._settled(operation, self._children_kind(operation.run), (row, child_row), "child.started")
 
     def start_child_blocking(self, operation: Operation, child_row: Values) -> Any:
         """Do as ``start_child`` from a thread."""
         row = self._row(operation, None, None, None, child_row[0])
-        outcome = self._settled_blocking(operation, self._children_kind(operation.run), (row, child_row))
-        operation.run.suspect = False
-        faults.point("child.started")
-        return outcome
+        kind = self._children_kind(operation.run)
+        return self._settled_blocking(operation, kind, (row, child_row), "child.started")
 
     async def record_with(
         self,
@@ -257,10 +245,7 @@ class Recorder:
         announced after the commit.
         """
         row = self._row(operation, output, None, format_, child_id)
-        outcome = await self._settled(operation, kinds[operation.run.suspect], (row, besides))
-        operation.run.suspect = False
-        faults.point(point)
-        return outcome
+        return await self._settled(operation, kinds[operation.run.suspect], (row, besides), point)
 
     def record_with_blocking(
         self,
@@ -274,10 +259,7 @@ class Recorder:
     ) -> Any:
         """Do as ``record_with`` from a thread."""
         row = self._row(operation, output, None, format_, child_id)
-        outcome = self._settled_blocking(operation, kinds[operation.run.suspect], (row, besides))
-        operation.run.suspect = False
-        faults.point("child.started")
-        return outcome
+        return self._settled_blocking(operation, kinds[operation.run.suspect], (row, besides), "child.started")
 
     async def record_error(self, operation: Operation, error: Exception) -> BaseException:
         """Record that an operation failed with *error*; return what a replay will raise."""
@@ -307,28 +289,27 @@ class Recorder:
     async def _write(self, operation: Operation, output: str | None, error: str | None, format_: str | None) -> None:
         row = self._row(operation, output, error, format_, None)
         writes = operation.writes if error is None else operation.writes_if_failed
-        if writes:
-            await self._settled(operation, self._writes[operation.run.suspect], (row, writes))
-            tell_written(writes)
-        else:
-            await self._settled(operation, self._kind(operation.run), row)
-        operation.run.suspect = False
-        faults.point("step.recorded")
+        if not writes:
+            await self._settled(operation, self._kind(operation.run), row, "step.recorded")
+            return
+        await self._settled(operation, self._writes[operation.run.suspect], (row, writes), "step.recorded")
+        tell_written(writes)
 
     def _write_blocking(self, operation: Operation, output: str | None, error: str | None, format_: str | None) -> None:
         row = self._row(operation, output, error, format_, None)
         writes = operation.writes if error is None else operation.writes_if_failed
-        if writes:
-            self._settled_blocking(operation, self._writes[operation.run.suspect], (row, writes))
-            tell_written(writes)
-        else:
-            self._settled_blocking(operation, self._kind(operation.run), row)
-        operation.run.suspect = False
-        faults.point("step.recorded")
+        if not writes:
+            self._settled_blocking(operation, self._kind(operation.run), row, "step.recorded")
+            return
+        self._settled_blocking(operation, self._writes[operation.run.suspect], (row, writes), "step.recorded")
+        tell_written(writes)
 
-    async def _settled(self, operation: Operation, kind: Kind[Any], row: Values) -> Any:
-        operation.check()
-        task = operation.place.owner
+    async def _settled(self, operation: Operation, kind: Kind[Any], row: Values, point: str) -> Any:
+        """Have *row* written while the operation may be; announce *point* after the commit."""
+        run, place = operation.run, operation.place
+        if run.stopped is not None or place.branch.is_closed:
+            operation.check()
+        task = place.owner
         before = task.cancelling() if isinstance(task, asyncio.Task) else 0
         # A cancelled awaiter first waits for the operation it has handed over: what is recorded must be delivered.
         try:
@@ -339,18 +320,24 @@ class Recorder:
         except WentBack as lost:
             raise _stands_on_nothing(operation) from lost
         if isinstance(task, asyncio.Task) and task.cancelling() > before:
-            operation.place.interrupted = True
+            place.interrupted = True
+        run.suspect = False
+        faults.point(point)
         return outcome
 
-    def _settled_blocking(self, operation: Operation, kind: Kind[Any], row: Values) -> Any:
+    def _settled_blocking(self, operation: Operation, kind: Kind[Any], row: Values, point: str) -> Any:
+        """Do as ``_settled`` from a thread."""
         operation.check()
         try:
-            return self._pipeline.write_blocking(kind, row)
+            outcome = self._pipeline.write_blocking(kind, row)
         except Superseded as lost:
             operation.run.stop(lost)
             raise
         except WentBack as lost:
             raise _stands_on_nothing(operation) from lost
+        operation.run.suspect = False
+        faults.point(point)
+        return outcome
 
     def _children_kind(self, run: Run) -> Kind[Any]:
         return self._children_progress if run.suspect else self._children
@@ -378,7 +365,7 @@ class Recorder:
             error,
             child_id,
             format_,
-            int((self._world.monotonic() - operation.began) * 1000),
+            int((self._monotonic() - operation.began) * 1000),
         )
 
 

@@ -61,7 +61,7 @@ class StepDefinition:
     @property
     def is_plain(self) -> bool:
         """Whether an attempt is the function and nothing else."""
-        return self.timeout is None and self.breaker is None
+        return self.timeout is None and (self.protection is None or self.protection.breaker is None)
 
 
 class Registry:

@@ -94,7 +94,7 @@ class Runner:
     async def execute(self, run: Run) -> None:
         """Carry an async run to its outcome, in the current task."""
         self._note(run)
-        mark = here.set(WorkflowPlace(run, Branch(), asyncio.current_task()))
+        mark = here.set(WorkflowPlace(run, Branch(), run.task or asyncio.current_task()))
         error: BaseException | None = None
         value: Any = None
         try:
@@ -288,8 +288,10 @@ class Runner:
 
 def _was_cancelled(error: BaseException | None) -> bool:
     """Whether this task itself is being cancelled, as by a loop that ends: the run has no outcome then."""
+    if not isinstance(error, asyncio.CancelledError):
+        return False
     task = asyncio.current_task()
-    return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
+    return task is not None and task.cancelling() > 0
 
 
 def _is_interrupt(error: BaseException) -> bool:

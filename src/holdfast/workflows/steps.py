@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_MOST_FAILURES = 20
+_LONGEST_MESSAGE = 1000
+
 
 class Attempts:
     """Runs the function of a step until it succeeds or its policy says that it failed for good."""
@@ -50,7 +53,7 @@ class Attempts:
                     operation.writes = place.voice.said()
                 return value  # noqa: TRY300 -- the attempt ends in here
             except Exception as error:
-                wait = self._wait(step, attempt, error)
+                wait = self._wait(step, operation, attempt, error)
                 if wait is None:
                     raise
             finally:
@@ -76,7 +79,7 @@ class Attempts:
                     operation.writes = place.voice.said()
                 return value  # noqa: TRY300 -- the attempt ends in here
             except Exception as error:
-                wait = self._wait(step, attempt, error)
+                wait = self._wait(step, operation, attempt, error)
                 if wait is None:
                     raise
             finally:
@@ -103,7 +106,11 @@ class Attempts:
                 raise
             raise StepTimeout(f"Step {step.name!r} took longer than its timeout of {limit:g} s.") from error
 
-    def _wait(self, step: StepDefinition, attempt: int, error: Exception) -> float | None:
+    def _wait(self, step: StepDefinition, operation: Operation, attempt: int, error: Exception) -> float | None:
+        """Return how long to wait before the next attempt; None if there is none. A dead letter tells of each."""
+        if step.dead_letter is not None:
+            failed = (attempt, self._world.now(), type(error).__name__, str(error)[:_LONGEST_MESSAGE])
+            operation.failures = (*operation.failures, failed)[-_MOST_FAILURES:]
         if step.retry is None:
             return None
         if isinstance(error, CircuitOpen) and step.retry.when is None:

@@ -32,7 +32,7 @@ class Waiting:
 
     async def outcome(self, ticket: Ticket) -> Outcome:
         """Wait for the outcome on the loop."""
-        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Outcome] = self._engine.loop().create_future()
 
         def tell(outcome: Outcome) -> None:
             self._engine.on_loop(lambda: None if future.done() else future.set_result(outcome))

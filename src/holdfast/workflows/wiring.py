@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from holdfast.db.manager import ConnectionManager
 from holdfast.stores.database import DatabaseStores
 from holdfast.workflows.beats import Beats
+from holdfast.workflows.burden import Burden
 from holdfast.workflows.dead_letters_facts import ErrorLetters, GivingUp
 from holdfast.workflows.dispatch import Dispatch
 from holdfast.workflows.facts import StartRuns
@@ -100,7 +101,7 @@ def parker(engine: Engine, queries: Queries) -> Parker:
         engine.now,
         engine.on_loop,
         engine.communication.bells.have_come,
-        engine.wakes.put_away,
+        engine.wakes,
         after=engine.settings.put_away_after,
     )
 
@@ -125,7 +126,8 @@ def beats(engine: Engine) -> Beats:
         "busy_timeout": third,
     }
     manager = ConnectionManager(settings.url, world=settings.world, **{**settings.connection, **own})
-    return Beats(engine.identity, manager, engine.queries, engine, engine.permit, settings.world)
+    patience = float(settings.connection["connect_timeout"])
+    return Beats(engine.identity, manager, engine.queries, engine, engine.permit, settings.world, patience=patience)
 
 
 def dispatch(engine: Engine) -> Dispatch:
@@ -155,6 +157,7 @@ def dispatch(engine: Engine) -> Dispatch:
         taken_over=engine.streams.throw_leftovers,
         give_up=giving_up.give_up,
         capacity=settings.max_runs,
+        burden=Burden(settings.max_run_bytes),
         listens=engine.listens,
         hints=engine.wakeups,
         slots=engine.ticker.heard,

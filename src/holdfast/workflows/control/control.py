@@ -86,12 +86,17 @@ class Control:
         faults.point("control.changed")
         return cancelled
 
-    async def resume(self, ids: Sequence[str], *, queue_name: str | None = None) -> Changes:
+    async def resume(
+        self, ids: Sequence[str], *, queue_name: str | None = None, queue_partition_key: str | None = None
+    ) -> Changes:
         """Let cancelled and given-up runs go on where they stopped, with all attempts anew and no deadline.
 
         The children that were cancelled together with them go on too, in the same transaction.
         """
-        return await self._changing.each(ids, lambda some, key: self._resuming.runs(some, key, queue_name=queue_name))
+        return await self._changing.each(
+            ids,
+            lambda some, key: self._resuming.runs(some, key, queue_name=queue_name, partition_key=queue_partition_key),
+        )
 
     async def rewind(
         self,

@@ -25,15 +25,20 @@ class Resuming:
         self._resume = queries["runs_resume"]
         self._children = queries["runs_children"]
 
-    def runs(self, ids: Sequence[str], key: str, *, queue_name: str | None) -> Work[Refusals]:
-        """Return the work that resumes *ids*, to *queue_name*, and what was cancelled below them by the same call."""
+    def runs(
+        self, ids: Sequence[str], key: str, *, queue_name: str | None, partition_key: str | None
+    ) -> Work[Refusals]:
+        """Return the work that resumes *ids*, to *queue_name*, and what was cancelled below them by the same call.
+
+        Without a *partition_key* each keeps its own.
+        """
 
         async def work(transaction: Transaction) -> Refusals:
             held = await self._changing.hold(transaction, ids)
             ready, why = sort_out(held, ids, Event.RESUME, key)
             below = await self._below(transaction, [held[each] for each in ready])
-            await self._write(transaction, ready, key, queue_name or INTERNAL_QUEUE)
-            await self._write(transaction, [each for each in below if each not in ready], key, INTERNAL_QUEUE)
+            await self._write(transaction, ready, key, queue_name or INTERNAL_QUEUE, partition_key)
+            await self._write(transaction, [each for each in below if each not in ready], key, INTERNAL_QUEUE, None)
             return why
 
         return work
@@ -54,5 +59,8 @@ class Resuming:
             found += level
         return found
 
-    async def _write(self, transaction: Transaction, ids: Sequence[str], key: str, queue_name: str) -> None:
-        await write_each(transaction, self._resume, [(each,) for each in ids], key=key, queue_name=queue_name)
+    async def _write(
+        self, transaction: Transaction, ids: Sequence[str], key: str, queue_name: str, partition_key: str | None
+    ) -> None:
+        rows = [(each,) for each in ids]
+        await write_each(transaction, self._resume, rows, key=key, queue_name=queue_name, partition_key=partition_key)

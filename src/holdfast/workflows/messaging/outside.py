@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from holdfast import faults
 from holdfast.core.backoff import backoff
-from holdfast.errors import UnknownCommit
+from holdfast.errors import DatabaseError, UnknownCommit
 from holdfast.workflows.messaging.bells import Bells
 from holdfast.workflows.messaging.event_reader import EventReader
 from holdfast.workflows.messaging.message import MessageRow
 from holdfast.workflows.messaging.sending import PutMessages, refuse_missing
+from holdfast.workflows.messaging.telling import message_to
+from holdfast.workflows.parking import Wakes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
     from holdfast.model.world import World
     from holdfast.workflows.messaging.message import Message
     from holdfast.workflows.payloads import Codec, Payloads
+
+logger = logging.getLogger("holdfast.workflows")
 
 _ATTEMPTS = 8
 
@@ -41,6 +46,7 @@ class Outside:
         self._payloads = payloads
         self._world = world
         self._put = PutMessages(queries)
+        self._wakes = Wakes(manager, parking, lambda: None)
         self.bells = Bells(manager, parking, world, hears)
         self._events = EventReader(manager, queries, self.bells, world)
 
@@ -62,6 +68,15 @@ class Outside:
                     raise
                 await self._world.sleep(backoff(attempt, base=0.02, cap=1.0, draw=self._world.random.random()))
         faults.point("message.sent")
+        await self._wake(rows)
+
+    async def _wake(self, rows: Sequence[MessageRow]) -> None:
+        """Wake the runs that were put away for these messages: the polls of others look at some waits at a time."""
+        things = [message_to(row.destination, row.topic) for row in rows]
+        try:
+            await self._wakes.tell((each.kind, each.digest()) for each in things)
+        except DatabaseError as error:  # they are sent; whoever polls finds who waits for them
+            logger.warning("Waking runs for which messages were sent is left to the next polls: %s", error)
 
     async def get_event(self, workflow_id: str, key: str, limit: float | None, codec: Codec) -> Any:
         """Return an event of a run once it is set, or None if it is not within *limit* seconds."""

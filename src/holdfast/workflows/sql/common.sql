@@ -7,6 +7,8 @@
 --
 -- A guard finds its run by primary key. Where it also looks at the status it says `status || ''`, so that PostgreSQL
 -- cannot walk the partial index on PENDING for every row, which it prefers while the table has not been analysed.
+--
+-- The facts of every run say `(SELECT {now_ms})`: it is worked out once a statement, and {now_ms} once a row.
 
 -- name: run_start
 -- rows: id text, name text, class_name text, config_name text, inputs text, serialization text, token text
@@ -23,7 +25,7 @@ SELECT
     r.id, 'PENDING', r.name, r.class_name, r.config_name, r.inputs, r.serialization, r.token, r.token,
     r.parent_id, r.fingerprint, r.timeout_ms, r.deadline_ms, r.attributes,
     r.authenticated_user, r.assumed_role, r.authenticated_roles, r.version, :application_id,
-    :executor_id, :incarnation, 1, {now_ms}, {now_ms}, {now_ms}
+    :executor_id, :incarnation, 1, (SELECT {now_ms}), (SELECT {now_ms}), (SELECT {now_ms})
 FROM {rows} AS r
 WHERE true
 ON CONFLICT (workflow_uuid) DO NOTHING;
@@ -66,6 +68,11 @@ FROM (
     ) AS id FROM {rows} AS r
 ) AS holders JOIN @workflow_status AS w ON w.workflow_uuid = holders.id;
 
+-- name: outbox_tell
+-- rows: channel text
+-- Tell the processes that listen when the transaction commits. Here nobody can be told so.
+SELECT r.channel AS told FROM {rows} AS r WHERE 1 = 0;
+
 -- name: debounce_begin
 -- The run that run_enqueue of the same transaction has put in its queue is one that further calls may put off.
 UPDATE @workflow_status
@@ -102,7 +109,7 @@ INSERT INTO @operation_outputs (
 )
 SELECT
     r.id, r.position, r.name, r.identity, r.fingerprint, r.output, r.error, r.child_id,
-    r.serialization, r.token, {now_ms} - r.duration_ms, {now_ms}
+    r.serialization, r.token, (SELECT {now_ms}) - r.duration_ms, (SELECT {now_ms})
 FROM {rows} AS r JOIN @workflow_status AS w ON w.workflow_uuid = r.id AND w.owner_xid = r.token
 WHERE true
 {share_runs}
@@ -143,7 +150,7 @@ WHERE w.workflow_uuid = r.id AND w.owner_xid = r.token AND w.recovery_attempts >
 -- PENDING -> SUCCESS / ERROR, by the holder of the token.
 UPDATE @workflow_status AS w
 SET status = r.outcome, output = r.result, error = r.failure, output_serialization = r.result_serialization,
-    completed_at = {now_ms}, updated_at = {now_ms}, deduplication_id = NULL
+    completed_at = (SELECT {now_ms}), updated_at = (SELECT {now_ms}), deduplication_id = NULL
 FROM {rows} AS r
 WHERE w.workflow_uuid = r.id AND w.owner_xid = r.token AND w.status || '' = 'PENDING';
 
@@ -170,7 +177,7 @@ WHERE w.workflow_uuid = r.id AND w.owner_xid = r.token AND w.status || '' = 'PEN
 UPDATE @workflow_status AS w
 SET status = 'DELAYED', owner_xid = NULL, incarnation = NULL, updated_at = {now_ms}, change_key = r.token,
     retries = w.retries + 1, generation = w.generation + 1, delay_until_epoch_ms = {now_ms} + r.delay_ms,
-    queue_name = COALESCE(w.queue_name, :internal_queue)
+    wait_kind = NULL, queue_name = COALESCE(w.queue_name, :internal_queue)
 FROM {rows} AS r
 WHERE w.workflow_uuid = r.id AND w.owner_xid = r.token AND w.status || '' = 'PENDING';
 

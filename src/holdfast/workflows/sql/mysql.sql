@@ -131,7 +131,7 @@ UPDATE {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY)
     ON w.workflow_uuid = r.id AND w.owner_xid = r.token
 SET w.status = 'DELAYED', w.owner_xid = NULL, w.incarnation = NULL, w.updated_at = {now_ms}, w.change_key = r.token,
     w.retries = w.retries + 1, w.generation = w.generation + 1, w.delay_until_epoch_ms = {now_ms} + r.delay_ms,
-    w.queue_name = COALESCE(w.queue_name, :internal_queue)
+    w.wait_kind = NULL, w.queue_name = COALESCE(w.queue_name, :internal_queue)
 WHERE w.status = 'PENDING';
 SELECT w.workflow_uuid FROM {rows} AS r
 JOIN @workflow_status AS w ON w.workflow_uuid = r.id AND w.change_key = r.token AND w.status = 'DELAYED';

@@ -58,6 +58,7 @@ UPDATE @workflow_status AS w
 SET status = 'ENQUEUED', owner_xid = NULL, incarnation = NULL, recovery_attempts = 0,
     workflow_deadline_epoch_ms = NULL, error = NULL, output_serialization = NULL, completed_at = NULL,
     delay_until_epoch_ms = NULL, deduplication_id = NULL, queue_name = :queue_name,
+    queue_partition_key = COALESCE(:partition_key, w.queue_partition_key),
     updated_at = {now_ms}, change_key = :key, wait_kind = NULL
 FROM {rows} AS r
 WHERE w.workflow_uuid = r.id AND w.status || '' IN ('CANCELLED', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED');

@@ -28,6 +28,7 @@ UPDATE {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY) ON 
 SET w.status = 'ENQUEUED', w.owner_xid = NULL, w.incarnation = NULL, w.recovery_attempts = 0,
     w.workflow_deadline_epoch_ms = NULL, w.error = NULL, w.output_serialization = NULL, w.completed_at = NULL,
     w.delay_until_epoch_ms = NULL, w.deduplication_id = NULL, w.queue_name = :queue_name,
+    w.queue_partition_key = COALESCE(:partition_key, w.queue_partition_key),
     w.updated_at = {now_ms}, w.change_key = :key, w.wait_kind = NULL
 WHERE w.status IN ('CANCELLED', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED');
 
