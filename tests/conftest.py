@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
+import hypothesis
 import pytest
 
 from holdfast.testing.servers import KINDS, Fleet, Server, databases_of
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
 # Before any test module imports it, so that its assertions show their values.
 pytest.register_assert_rewrite("holdfast.testing.contract")
 
-pytest.register_assert_rewrite("holdfast.testing.contract")
+# How long an example takes says something about the machine, not about us.
+hypothesis.settings.register_profile("house", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("house")
 
 _FLEET = pytest.StashKey[Fleet]()
 _URLS = pytest.StashKey[dict[str, str]]()

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import secrets
 import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -34,7 +35,7 @@ from holdfast.errors import (
     WorkflowNotFound,
 )
 from holdfast.model.workflow import WorkflowStatus
-from holdfast.serialize import Encryption, Serialization
+from holdfast.serialize import Compression, Encryption, Serialization
 from holdfast.testing.colours import Colour
 from holdfast.testing.contract.workflows_stage import PATIENCE, Stage
 from holdfast.testing.proxy import Cut, Proxy
@@ -212,17 +213,33 @@ class TestWaiting:
 
         Stage(venue).play(scene)
 
-    def test_payload_is_read_with_the_key_and_not_without(self, venue: Venue) -> None:
+    def test_payloads_are_opaque_in_the_tables_and_read_with_the_key_alone(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:
-            sealed = Serialization(codecs=[Encryption(keys={"k1": b"k" * 32}, current="k1")])
+            word, old = fresh("sesame"), {"k1": b"k" * 32}
+            sealed = Serialization(codecs=[Compression(), Encryption(keys=old, current="k1")])
+            rotated = Serialization(codecs=[Compression(), Encryption(keys={**old, "k2": b"q" * 32}, current="k2")])
             app = stage.app(serializer=sealed)
-            app.workflow(add)
+            step = app.step(fail)
+
+            async def whisper(what: str) -> str:
+                await app.do("set_event", "said", what)
+                await app.do("write_stream", "log", what)
+                with suppress(ValueError):
+                    await step(what)
+                return what
+
+            app.workflow(whisper, name="whisper")
             async with app, Visitor(stage, serializer=sealed) as visitor, Visitor(stage) as stranger:
-                handle = await visitor.start("add", 40, kwargs={"second": 2})
-                assert await visitor.result(handle) == 42
-                assert "42" not in (stage.run(handle.workflow_id)["output"] or "42")
+                handle = await visitor.start("whisper", word)
+                assert await visitor.result(handle) == word
+                for table in ("workflow_status", "operation_outputs", "workflow_events", "streams"):
+                    kept = stage.rows(f"SELECT * FROM {stage.table(table)} WHERE workflow_uuid = ?", handle.workflow_id)
+                    assert kept
+                    assert word not in str(kept), table
                 other = stranger.raw.retrieve_workflow(handle.workflow_id)
                 assert isinstance(await refusal(stranger.result(other)), CodecError)
+                async with Visitor(stage, serializer=rotated) as later:
+                    assert await later.result(later.raw.retrieve_workflow(handle.workflow_id)) == word
 
         Stage(venue).play(scene)
 
@@ -298,6 +315,55 @@ class TestSteering:
                 assert state.attributes == {"a": 1, "c": 3}
                 assert isinstance(await refusal(visitor.do("set_workflow_delay", handle.workflow_id)), MisuseError)
                 await visitor.do("cancel_workflow", handle.workflow_id)
+
+        Stage(venue).play(scene)
+
+
+class TestEnqueueing:
+    def test_many_runs_are_enqueued_together_or_none_of_them(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            app, queue = stage.app(), fresh("queue")
+            app.workflow(add, name=f"add-{stage.version}")
+            async with app, Visitor(stage) as visitor:
+                call = partial(visitor.raw.call, f"add-{stage.version}")
+                calls = [call([number], workflow_id=fresh("run")) for number in range(3)]
+                calls.append(call([3], {"second": 5}, priority=1))
+                handles = await visitor.do("enqueue_many", calls, queue_name=queue, priority=2)
+                assert [(await visitor.status(each)).priority for each in handles] == [2, 2, 2, 1]
+                taken = [call([9], workflow_id=fresh("run")), call([9], workflow_id=handles[0].workflow_id)]
+                error = await refusal(visitor.do("enqueue_many", taken, queue_name=queue))
+                assert isinstance(error, WorkflowConflict)
+                page = await visitor.do("list_workflows", queue_name=queue)
+                assert len(page) == 4
+                for wrong in (["add"], [call([1], deduplication_id="")]):
+                    error = await refusal(visitor.do("enqueue_many", wrong, queue_name=queue))
+                    assert isinstance(error, (MisuseError, ConfigurationError))
+                assert await visitor.do("enqueue_many", [], queue_name=queue) == []
+                await visitor.do("register_queue", queue)
+                assert [await visitor.result(each) for each in handles] == [1, 2, 3, 8]
+
+        Stage(venue).play(scene)
+
+    def test_debounced_calls_of_clients_and_applications_are_one_run(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            app, queue, name = stage.app(), fresh("queue"), f"add-{stage.version}"
+            flow = app.workflow(add, name=name)
+            async with app, Visitor(stage) as visitor:
+                first = await app.value(flow.raw.options(queue_name=queue).debounce("key", 600, 1))
+                again = await visitor.do("debounce", name, "key", 600, [2], queue_name=queue)
+                assert again.workflow_id == first.workflow_id
+                other = await visitor.do(
+                    "debounce", name, "other", 600, [3], {"second": 4}, queue_name=queue, debounce_timeout=5, priority=7
+                )
+                state = await visitor.status(other)
+                assert (state.status, state.priority) == (WorkflowStatus.DELAYED, 7)
+                assert state.delay_until_epoch_ms == state.created_at + 5_000
+                for each in (again, other):
+                    await visitor.do("set_workflow_delay", each.workflow_id, 0)
+                await visitor.do("register_queue", queue)
+                assert [await visitor.result(each) for each in (again, other)] == [3, 7]
+                error = await refusal(visitor.do("debounce", name, "key", -1, [2], queue_name=queue))
+                assert isinstance(error, ConfigurationError)
 
         Stage(venue).play(scene)
 

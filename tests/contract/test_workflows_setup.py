@@ -90,3 +90,14 @@ def test_database_in_memory_is_refused_with_the_remedy() -> None:
 
     with pytest.raises(ConfigurationError, match=r"sqlite:///app\.sqlite"):
         asyncio.run(main())
+
+
+def test_version_that_is_not_the_latest_is_warned_of(
+    fresh_database: Callable[[str], str], caplog: pytest.LogCaptureFixture
+) -> None:
+    url = fresh_database("sqlite")
+    for version in ("old", "new", "old"):
+        assert "the latest is" not in caplog.text
+        with Holdfast(url, application_version=version):
+            pass
+    assert "This process runs application version old; the latest is new." in caplog.text

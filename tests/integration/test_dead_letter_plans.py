@@ -30,6 +30,7 @@ LISTINGS: dict[str, Wanted] = {
     "type_status": Wanted(failure_type="t1", status="pending"),
     "all_three": Wanted(domain="d1", failure_type="t1", status="pending", newest=True),
     "next_retry": Wanted(due=True),
+    "domain_next_retry": Wanted(due=True, domain="d1"),
     "expires": Wanted(expires_before=NOW),
     "resolved": Wanted(status="resolved", resolved_for=timedelta(days=30)),
     "archived": Wanted(status="archived", untouched_for=timedelta(days=90)),

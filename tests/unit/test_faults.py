@@ -31,13 +31,11 @@ def test_unknown_point_is_refused_and_the_known_ones_are_named() -> None:
 
 def test_every_point_that_is_announced_is_known_and_every_known_one_is_announced() -> None:
     source = Path(holdfast.__file__).parent
-    announced = {
-        name
-        for path in source.rglob("*.py")
-        if path.name != "faults.py"
-        for name in re.findall(r"""faults\.point\(\s*["']([^"']+)["']""", path.read_text())
-    }
-    assert announced == set(faults.POINTS)
+    text = "\n".join(path.read_text(encoding="utf-8") for path in source.rglob("*.py") if path.name != "faults.py")
+    announced = set(re.findall(r"""faults\.point\(\s*["']([^"']+)["']""", text))
+    assert announced <= set(faults.POINTS)
+    # Some are named by one who has a row written, and announced by the one who writes it.
+    assert {name for name in faults.POINTS if f'"{name}"' in text} == set(faults.POINTS)
 
 
 def test_point_that_is_not_armed_does_nothing() -> None:

@@ -26,6 +26,7 @@ _SOME_REFUSED = 1
 
 _yes = click.option("--yes", is_flag=True, help="Do not ask.")
 _to_queue = click.option("--to-queue", "to_queue", help="The queue to go on in.")
+_to_partition = click.option("--to-partition", "to_partition", help="The partition of that queue.")
 _step = click.option(
     "--from-step", "start_step", type=click.IntRange(1), default=1, show_default=True, help="The first step to run."
 )
@@ -33,7 +34,7 @@ _step = click.option(
 
 def _place(function: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
-        click.option("--to-partition", "to_partition", help="The partition of that queue."),
+        _to_partition,
         _to_queue,
         click.option("--to-version", "to_version", help="The application version to go on in."),
         _step,
@@ -67,6 +68,7 @@ def cancel(
 @click.command()
 @run_options
 @_to_queue
+@_to_partition
 @_yes
 @on_runs
 def resume(
@@ -77,13 +79,15 @@ def resume(
     filters: FilterOptions,
     everything: bool,
     to_queue: str | None,
+    to_partition: str | None,
     yes: bool,
 ) -> None:
     """Let cancelled runs, and those that were given up, go on where they stopped."""
     runs = chosen(client, ids, filters, Event.RESUME, everything=everything)
     if everything:
         ask(f"Resume {_number(runs)}?", yes=yes)
-    _change(out, "Resumed", runs, lambda some: client.resume_workflows(some, queue_name=to_queue))
+    where: dict[str, str | None] = {"queue_name": to_queue, "queue_partition_key": to_partition}
+    _change(out, "Resumed", runs, lambda some: client.resume_workflows(some, **where))
 
 
 @click.command()

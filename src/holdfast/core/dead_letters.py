@@ -29,10 +29,10 @@ after the replay has ended: whoever ends the same replay once more, the same way
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.model.dead_letter import CompressedStatus, FailedOperationData
@@ -42,8 +42,7 @@ _PENDING, _REPLAYING, _REVIEW, _RESOLVED = "pending", "replaying", "requires_rev
 _UNHELD = frozenset({_PENDING, "reviewing", _REVIEW})
 
 
-@dataclass(frozen=True, slots=True)
-class Acquire:
+class Acquire(Struct, frozen=True):
     """Somebody wants to replay it, *lease* seconds at first."""
 
     token: str
@@ -52,31 +51,27 @@ class Acquire:
     force: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(Struct, frozen=True):
     """The small queue, or a scheduled replay, hands it out for *lease* seconds."""
 
     token: str
     lease: float
 
 
-@dataclass(frozen=True, slots=True)
-class Beat:
+class Beat(Struct, frozen=True):
     """Its holder is alive, and wants *lease* seconds more."""
 
     token: str | None
     lease: float
 
 
-@dataclass(frozen=True, slots=True)
-class GiveBack:
+class GiveBack(Struct, frozen=True):
     """Its holder has not begun: the attempt is taken back."""
 
     token: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Complete:
+class Complete(Struct, frozen=True):
     """A replay has ended. *draw*, from 0 to 1, is the jitter of what follows a failure."""
 
     success: bool
@@ -88,18 +83,15 @@ class Complete:
     draw: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Release:
+class Release(Struct, frozen=True):
     """Nothing has been heard of its holder for too long."""
 
 
-@dataclass(frozen=True, slots=True)
-class Archive:
+class Archive(Struct, frozen=True):
     """It was put right long ago."""
 
 
-@dataclass(frozen=True, slots=True)
-class SetStatus:
+class SetStatus(Struct, frozen=True):
     """A person, or a program in one's name, says where it stands. What is empty keeps its value."""
 
     status: str
@@ -109,8 +101,7 @@ class SetStatus:
     recommended_action: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class CountRetry:
+class CountRetry(Struct, frozen=True):
     """An attempt was made elsewhere."""
 
 

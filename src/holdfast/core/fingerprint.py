@@ -7,7 +7,4 @@ from hashlib import blake2b
 
 def fingerprint(name: str, arguments: bytes) -> str:
     """Return 16 hexadecimal digits for a call of *name* with the encoded *arguments*."""
-    digest = blake2b(name.encode(), digest_size=8)
-    digest.update(b"\0")
-    digest.update(arguments)
-    return digest.hexdigest()
+    return blake2b(b"%b\0%b" % (name.encode(), arguments), digest_size=8).hexdigest()

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from holdfast import faults
 from holdfast.db.committer import Committer
 from holdfast.db.mailbox import Mailbox
-from holdfast.db.operation import Operation, ThreadWaiter
+from holdfast.db.operation import Fleeting, Operation, ThreadWaiter
 from holdfast.db.session import run_sync
 from holdfast.db.url import DialectName
 from holdfast.errors import ConnectionLost, PipelineClosed, QueryFailed, Retryable, UnknownCommit, WentBack
@@ -110,6 +110,7 @@ class FakeLane:
         self.overlaps = overlaps
         self.can_go_back = False
         self.pauses = 0
+        self.waited: list[bool] = []
 
     def start(self, drain: Any, give_up: Any) -> None: ...
 
@@ -117,6 +118,9 @@ class FakeLane:
 
     async def session(self) -> FakeSession:
         return FakeSession(self._database)
+
+    def wait_for_disk(self, waits: bool) -> None:
+        self.waited.append(waits)
 
     async def pause(self, failures: int) -> None:
         self.pauses += 1
@@ -138,12 +142,14 @@ class Fact:
     def __init__(self, database: Database, name: str = "fact") -> None:
         self.name = name
         self._database = database
+        self.asked: Callable[[], None] = lambda: None
 
     async def apply(self, transaction: Transaction, rows: Sequence[tuple[Any, ...]]) -> Sequence[str]:
         await transaction.execute("write " + "?, " * len(rows), *(key for (key,) in rows))
         return [f"{self.name} {key}" for (key,) in rows]
 
     async def recall(self, transaction: Transaction, rows: Sequence[tuple[Any, ...]]) -> Sequence[str | None]:
+        self.asked()
         return [f"{self.name} {key}" if key in self._database.facts else None for (key,) in rows]
 
 
@@ -167,7 +173,7 @@ class Scene:
         self.mailbox.put(Operation(self.kinds[kind], (key,), self.waiters[key], 1))
 
     def drain(self) -> None:
-        while run_sync(self.committer.drain()):
+        while run_sync(self.committer.drain()) or self.mailbox.waiting:  # a lane is woken for what comes later
             pass
 
     def outcome(self, key: str) -> Any:
@@ -202,6 +208,21 @@ def test_several_poisons_fail_alone_and_order_is_kept(poisons: int) -> None:
         scene.drain()
         assert scene.database.facts == [key for key in keys if not key.startswith("poison")]
         assert all(isinstance(scene.outcome(key), QueryFailed) for key in keys if key.startswith("poison"))
+
+
+class FleetingFact(Fact, Fleeting):
+    """A kind whose rows may be lost with the machine."""
+
+
+def test_batch_waits_for_the_disk_unless_all_of_it_is_fleeting() -> None:
+    scene = Scene()
+    scene.kinds[1] = FleetingFact(scene.database, "fleeting")
+    for keys in (["a"], ["b", "c"], ["d", "e"]):
+        for key in keys:
+            scene.put(key, kind=0 if key in "ac" else 1)
+        scene.drain()
+    assert scene.lane.waited == [True, True, False]
+    assert scene.database.batches == [["a"], ["b", "c"], ["d", "e"]]
 
 
 def test_later_batch_does_not_overtake_one_that_is_split() -> None:
@@ -270,6 +291,19 @@ def test_database_that_lost_what_it_acknowledged_is_written_to_no_more_until_the
     scene.drain()
     assert scene.outcome("anew") == "one anew"
     assert scene.database.facts == ["anew"]
+
+
+def test_loss_that_the_owner_has_seen_to_while_it_is_found_out_is_not_told_again() -> None:
+    scene = Scene()
+    scene.lane.can_go_back = True
+    scene.put("lost")
+    scene.drain()
+    scene.database.facts.clear()
+    scene.kinds[0].asked = scene.committer.readmit  # as a beat has found out, at this very moment
+    scene.put("anew")
+    scene.drain()
+    assert scene.outcome("anew") == "one anew"
+    assert scene.losses == 0
 
 
 def test_nothing_is_told_before_the_commit() -> None:
