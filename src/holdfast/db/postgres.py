@@ -245,4 +245,5 @@ async def connect(settings: Settings) -> PostgresSession:
         raise Unavailable(f"PostgreSQL at {where} cannot be reached: check that it runs and listens there.") from error
     except (asyncpg.InterfaceError, ValueError) as error:
         raise Unavailable(f"The options in the URL {where} do not suit PostgreSQL: {error}") from error
-    return PostgresSession(connection, prepares=settings.prepared)
+    # Where the driver has no such inner part any more, each statement takes a trip of its own.
+    return PostgresSession(connection, prepares=settings.prepared and hasattr(connection, "_transport"))
