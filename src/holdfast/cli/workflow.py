@@ -16,9 +16,7 @@ from holdfast.cli.workflow_start import start
 if TYPE_CHECKING:
     from holdfast.cli.output import Output
     from holdfast.client import Client
-    from holdfast.model.workflow import WorkflowState
     from holdfast.workflows.desk import FilterOptions
-    from holdfast.workflows.looking import Page
 
 _COLUMNS = ("id", "status", "name", "queue", "created", "completed", "executor", "version")
 
@@ -38,7 +36,7 @@ def list_(
     client: Client, out: Output, *, filters: FilterOptions, limit: int, oldest_first: bool, cursor: str | None
 ) -> None:
     """List runs that match all filters."""
-    page = _page(client, limit, cursor, filters, newest_first=not oldest_first)
+    page = client.list_workflows(limit=limit, newest_first=not oldest_first, cursor=cursor, **filters)
     out.document({"workflows": [plain(run) for run in page], "cursor": page.cursor})
     out.table(
         _COLUMNS,
@@ -58,18 +56,6 @@ def list_(
     )
     if page.cursor is not None:
         out.say(f"There are more: --cursor {page.cursor}")
-
-
-def _page(
-    client: Client, limit: int, cursor: str | None, filters: FilterOptions, *, newest_first: bool
-) -> Page[WorkflowState]:
-    """Ask until the page is full: one question looks for a text in some of the runs only."""
-    page = client.list_workflows(limit=limit, newest_first=newest_first, cursor=cursor, **filters)
-    while page.cursor is not None and len(page) < limit:
-        more = client.list_workflows(limit=limit - len(page), newest_first=newest_first, cursor=page.cursor, **filters)
-        page.extend(more)
-        page.cursor = more.cursor
-    return page
 
 
 @command.command()

@@ -40,9 +40,9 @@ MOST = 10_000
 # Up to so many runs are fetched and sorted; of more than that, fifty are soon met on the way through all of them.
 _FEW = 10_000
 _SAMPLE = 1_500
-# In the payloads of so many runs a page looks for a text.
+# In the payloads of so many runs one question looks for a text: nobody waits long for the snapshot it holds.
 _SEARCHED = 2_000
-_OF_THE_TEXT = {"search", "search_quoted", "pending"}
+_NOT_OF_A_STRETCH = {"search", "search_quoted", "pending", "load_input", "load_output"}
 # What is narrowed by an index that holds PENDING runs, too.
 _WITH_PENDING = {
     "prefix_from", "attempts_from", "children_only", "parent_workflow_id_list", "forked_from_list",
@@ -85,30 +85,45 @@ class Looking:
         """Return runs by the time they were made, *limit* at most, and the cursor of what follows.
 
         Going on with the cursors, every run that was there before the first page, and fits all the time, is
-        returned exactly once, whatever is written meanwhile. A later run may be returned or not. With ``search`` a
-        page looks in a bounded number of runs, and may hold few or none of those that fit: go on while there is a
-        cursor. Raises ``ConfigurationError`` for a cursor that is not of this order.
+        returned exactly once, whatever is written meanwhile. A later run may be returned or not. Raises
+        ``ConfigurationError`` for a cursor that is not of this order.
         """
         if not 0 < limit <= MOST:
             raise ConfigurationError(f"The limit of a page is from 1 to {MOST}, not {limit}: ask for several pages.")
         values = conditions(filters) | halves(filters) | await self._narrowed(filters, limit)
-        if cursor is not None:
-            beyond = Cursor.read(cursor, newest_first=newest_first)
-            values |= {"beyond": beyond.created_at, "beyond_id": beyond.workflow_id}
-        end = None if filters.search is None else await self._stretch(values, newest_first=newest_first)
-        if end is not None:
-            values |= {"until": end.created_at, "until_id": end.workflow_id}
-        # One more than wanted tells whether there is another page.
-        values |= {"load_input": load_input, "load_output": load_output, "most": limit + 1}
-        rows = await self._fetch("runs_newest" if newest_first else "runs_oldest", values)
-        states = [self._states.run(row) for row in rows[:limit]]
-        if len(rows) > limit:
-            end = Cursor(states[-1].created_at, states[-1].workflow_id, newest_first)
-        return Page(states, None if end is None else end.text())
+        values |= {"load_input": load_input, "load_output": load_output}
+        beyond = None if cursor is None else Cursor.read(cursor, newest_first=newest_first)
+        page: Page[WorkflowState] = Page()
+        while True:
+            if beyond is not None:
+                values |= {"beyond": beyond.created_at, "beyond_id": beyond.workflow_id}
+            end = None if filters.search is None else await self._stretch(values, newest_first=newest_first)
+            beyond = await self._fill(page, limit, values, end, newest_first=newest_first)
+            if beyond is None or len(page) == limit:
+                page.cursor = None if beyond is None else beyond.text()
+                return page
+
+    async def _fill(
+        self,
+        page: Page[WorkflowState],
+        limit: int,
+        values: Mapping[str, Any],
+        end: Cursor | None,
+        *,
+        newest_first: bool,
+    ) -> Cursor | None:
+        """Add runs up to *end* while there is room; return the last run that was looked at, None if it was the last."""
+        until = {} if end is None else {"until": end.created_at, "until_id": end.workflow_id}
+        room = limit - len(page)
+        # One more than there is room for tells whether there is another page.
+        query = "runs_newest" if newest_first else "runs_oldest"
+        rows = await self._fetch(query, {**values, **until, "most": room + 1})
+        page.extend(self._states.run(row) for row in rows[:room])
+        return Cursor(page[-1].created_at, page[-1].workflow_id, newest_first) if len(rows) > room else end
 
     async def _stretch(self, values: Mapping[str, Any], *, newest_first: bool) -> Cursor | None:
-        """Return the last run of those in which one page looks for a text; None if it looks in all that are left."""
-        others = {name: value for name, value in values.items() if name not in _OF_THE_TEXT}
+        """Return the last run of those in which one question looks for a text; None if in all that are left."""
+        others = {name: value for name, value in values.items() if name not in _NOT_OF_A_STRETCH}
         query = "stretch_newest" if newest_first else "stretch_oldest"
         rows = await self._fetch(query, {**others, "one": 1, "most": _SEARCHED - 1})
         return Cursor(rows[0]["created_at"], rows[0]["workflow_uuid"], newest_first) if rows else None
