@@ -90,6 +90,8 @@ def check_that_only_poison_is_given_up(scene: Stage, *, cap: int, sleeps: int, l
     for run_id in sleepers:
         restarts.start("rest", run_id, *((sleeps, DAY) if run_id == "often" else (1, 10_000 * DAY)))
         restarts.worker.hear("started", run_id)
+    # Each knows until when it sleeps: one that began its sleep after the days have passed would sleep for as many more.
+    until(lambda: len(scene.fetch("SELECT DISTINCT workflow_uuid FROM {steps}")) == len(sleepers))
     restarts.start("poison", "poison")
     restarts.until_given_up("poison")
     assert "MAX_RECOVERY_ATTEMPTS_EXCEEDED" not in {scene.statuses()[run_id] for run_id in sleepers}
