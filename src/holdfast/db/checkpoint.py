@@ -18,6 +18,9 @@ except ImportError:  # not a POSIX system
 logger = logging.getLogger("holdfast.db")
 
 _WAL_BYTES = 4 * 1024 * 1024
+# What a log that begins anew keeps of its file. Nearly all: a commit that grows the file waits longer for the disk than
+# one that writes over what is there. Less than a checkpoint is due at: the size of the file tells that it has grown.
+KEPT_BYTES = 7 * _WAL_BYTES // 8
 _INSIST_MS = 100
 
 

@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from holdfast.db.checkpoint import KEPT_BYTES, Checkpointer
 from holdfast.db.placeholders import is_read
 from holdfast.errors import Conflict, DatabaseError, QueryFailed, Retryable, TooLong, Unavailable, UnknownCommit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from holdfast.db.checkpoint import Checkpointer
     from holdfast.db.session import Row
     from holdfast.db.settings import Settings
 
@@ -253,7 +253,7 @@ def _prepare(connection: SqliteConnection, settings: Settings) -> None:
         connection.execute("PRAGMA foreign_keys = ON", ())
         connection.execute("PRAGMA mmap_size = 0", ())
         connection.execute("PRAGMA wal_autocheckpoint = 0", ())
-        connection.execute("PRAGMA journal_size_limit = 1048576", ())  # so that the log's size tells its length
+        connection.execute(f"PRAGMA journal_size_limit = {KEPT_BYTES}", ())
     except QueryFailed as error:
         raise Unavailable(f"{settings.url.safe} cannot be used as a SQLite database: {error}") from error
 

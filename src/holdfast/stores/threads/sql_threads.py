@@ -56,8 +56,7 @@ class SQLThreads:
         await Migrator(self._manager, schema=self._schema).migrate()
         await self.pipeline.open()
         if self.reader is None and self._manager.settings.url.path is not None:
-            await self._manager.execute(self._queries["keep_log"])
-            self._writer = SqliteWriter(self._manager.settings, self._queries)
+            self._writer = SqliteWriter(self._manager.settings)
             self.reader = SqliteReader(self._manager.settings, self._queries)
 
     async def connect(self) -> None:

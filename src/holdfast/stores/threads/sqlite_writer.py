@@ -15,7 +15,6 @@ from holdfast.stores.threads.facts import PutEach
 
 if TYPE_CHECKING:
     from holdfast.db.operation import Kind, Values
-    from holdfast.db.queries import Queries
     from holdfast.db.settings import Settings
     from holdfast.db.sqlite import SqliteConnection
 
@@ -27,14 +26,12 @@ class SqliteWriter:
     so, and the pipeline writes instead, with others in one commit.
     """
 
-    def __init__(self, settings: Settings, queries: Queries) -> None:
+    def __init__(self, settings: Settings) -> None:
         self._turn = threading.Lock()
         self._pid = os.getpid()
         path = settings.url.path
         checkpointer = None if path is None else Checkpointer(path)
         self._connection: SqliteConnection | None = opener(settings, checkpointer, shared=True)()
-        for text, arguments in queries["keep_log"].bind({}):
-            self._connection.execute(text, arguments)
 
     def close(self) -> None:
         """End the connection."""

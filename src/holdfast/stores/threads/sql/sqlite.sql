@@ -74,12 +74,6 @@ WHERE thread_id = :thread_id AND checkpoint_ns = :checkpoint_ns AND channel = :c
 SELECT task_id, idx, channel, format, data, task_path FROM @holdfast_thread_writes
 WHERE thread_id = :thread_id AND checkpoint_ns = :checkpoint_ns AND checkpoint_id = :checkpoint_id;
 
--- name: keep_log
--- only: sqlite
--- The log is begun anew at 4 MiB. Kept nearly as long as that, it is written over instead of growing again each time,
--- which takes the disk much longer; kept shorter than that, its size still tells when it is full.
-PRAGMA journal_size_limit = 3670016;
-
 -- name: reader_settings
 -- only: sqlite
 -- A cache of 16 MiB, so that large values of some threads stay at hand.
