@@ -48,7 +48,7 @@ def test_writer_leaves_to_the_pipeline_what_it_cannot_write_at_once(url: str, tm
     settings = replace(ConnectionManager(url).settings, busy_timeout=0.01)
     kind = checkpoint_puts(QUERIES)
     row = checkpoint_rows(SAVED._replace(place=Place("t", "", "2")), [])
-    with closing(SqliteWriter(settings, QUERIES)) as writer:
+    with closing(SqliteWriter(settings)) as writer:
         with closing(sqlite3.connect(tmp_path / "threads.db", isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             assert writer.write(kind, row) == []
