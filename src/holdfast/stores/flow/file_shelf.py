@@ -124,11 +124,13 @@ class FileShelf:
         return [card._replace(data=b"") for card in await self.query(wanted)]
 
     async def delete_all(self, cards: Sequence[Card]) -> int:
-        """Remove those of *cards* that still have the same revision."""
+        """Remove those of *cards* that still have the same revision, and that nobody holds."""
 
         def still() -> int:
+            now = self._world.now()
             found = ((card, self._read(card.id)) for card in cards)
-            return self._delete([card.id for card, stored in found if stored and stored.card.revision == card.revision])
+            same = [stored for card, stored in found if stored and stored.card.revision == card.revision]
+            return self._delete([stored.card.id for stored in same if not stored.token or stored.until <= now])
 
         return await self._in_turn(still)
 
