@@ -72,10 +72,10 @@ class MemoryShelf:
         return [card._replace(data=b"") for card in await self.query(wanted)]
 
     async def delete_all(self, cards: Sequence[Card]) -> int:
-        """Remove those of *cards* that still have the same revision."""
+        """Remove those of *cards* that still have the same revision, and that nobody holds."""
         with self._turn:
             still = [card for card in cards if (there := self._cards.get(card.id)) and there.revision == card.revision]
-            return sum(self._delete(card.id) for card in still)
+            return sum(self._delete(card.id) for card in still if self._holder(card.id) is None)
 
     async def claim(self, checkpoint_id: str, token: str, seconds: float) -> bool:
         """Let *token* hold a card; see ``Shelf``."""

@@ -83,7 +83,9 @@ LIMIT :most;
 
 -- name: flow_delete_all
 -- rows: id text, revision int
-DELETE FROM {cards} WHERE (id, revision) IN (SELECT r.id, r.revision FROM {rows} AS r);
+-- Those that nobody holds: a claim that came before the cards were read has raised the revision already.
+DELETE FROM {cards}
+WHERE (id, revision) IN (SELECT r.id, r.revision FROM {rows} AS r) AND (claim_until IS NULL OR claim_until <= {now_ms});
 
 -- name: flow_claim
 -- One of all who ask: whoever finds it free. The revision shuts out whoever had it before.
