@@ -75,7 +75,7 @@ class RedisShelf:
         return await self._find(wanted, whole=False)
 
     async def delete_all(self, cards: Sequence[Card]) -> int:
-        """Remove those of *cards* that still have the same revision."""
+        """Remove those of *cards* that still have the same revision, and that nobody holds."""
         gone = 0
         for at in range(0, len(cards), _AT_ONCE):
             some = cards[at : at + _AT_ONCE]

@@ -85,7 +85,7 @@ class Shelf(Protocol):
         """Return cards as ``query`` does, without their data."""
 
     async def delete_all(self, cards: Sequence[Card]) -> int:
-        """Remove those of *cards* that still have the same revision; return how many that were."""
+        """Remove those of *cards* with the same revision still, and that nobody holds; return how many that were."""
 
     async def claim(self, checkpoint_id: str, token: str, seconds: float) -> bool:
         """Let *token* hold a card for *seconds* if it is neither completed nor canceled and no one else holds it.
