@@ -63,6 +63,29 @@ def test_virtual_sleeper_that_is_cancelled_is_not_counted_and_harms_nobody() -> 
     asyncio.run(scene())
 
 
+def test_virtual_time_can_wait_until_those_at_work_are_asleep() -> None:
+    async def scene() -> int:
+        world, gate = VirtualWorld(), asyncio.Event()
+
+        async def work() -> None:
+            await world.sleep(1)
+            await gate.wait()
+            await world.sleep(1)
+
+        worker = asyncio.create_task(work())
+        await world.advance(1)
+        waiting = asyncio.create_task(world.until_asleep(1))
+        await world.advance(1)
+        assert not waiting.done()
+        gate.set()
+        await waiting
+        await world.advance(1)
+        await worker
+        return world.sleepers
+
+    assert asyncio.run(scene()) == 0
+
+
 @pytest.mark.parametrize("seconds", [0, -1])
 def test_virtual_sleep_of_no_time_only_lets_others_run(seconds: float) -> None:
     async def scene() -> list[str]:

@@ -25,6 +25,7 @@ class VirtualWorld:
         self._passed = 0.0
         self._order = itertools.count()
         self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
+        self._watchers: list[asyncio.Event] = []
 
     def now(self) -> float:
         """Return the wall-clock time this world shows."""
@@ -41,6 +42,8 @@ class VirtualWorld:
             return
         woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         heapq.heappush(self._sleepers, (self._passed + seconds, next(self._order), woken))
+        for asleep in self._watchers:
+            asleep.set()
         await woken
 
     def new_id(self) -> str:
@@ -55,6 +58,17 @@ class VirtualWorld:
     def sleepers(self) -> int:
         """How many tasks are asleep."""
         return sum(not woken.done() for _, _, woken in self._sleepers)
+
+    async def until_asleep(self, count: int) -> None:
+        """Wait until *count* tasks are asleep: what is still at work misses the time that passes meanwhile."""
+        asleep = asyncio.Event()
+        self._watchers.append(asleep)
+        try:
+            while self.sleepers < count:
+                asleep.clear()
+                await asleep.wait()
+        finally:
+            self._watchers.remove(asleep)
 
     async def advance(self, seconds: float) -> None:
         """Let *seconds* pass, waking each sleeper at its own moment; tasks just begun fall asleep before that."""

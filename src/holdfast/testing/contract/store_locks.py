@@ -202,6 +202,7 @@ class LockContract:
             async with leased(ground, locks, "k", 30) as lease:
                 before = lease.expires_at
                 for _ in range(5):
+                    await ground.on_loop(world.until_asleep(1))
                     await ground.advance(11)
                     await ground.on_loop(world.advance(11))
                     before = await _extended(other, before)
@@ -217,6 +218,7 @@ class LockContract:
             locks, other = await open_locks(ground, world=world), await open_locks(ground)
             with pytest.raises(LockLost, match="token 1"):
                 async with leased(ground, locks, "k", 30):
+                    await ground.on_loop(world.until_asleep(1))
                     await ground.advance(31)
                     assert (await other.acquire("k", "robber", 3600)).token == 2
                     await ground.on_loop(world.advance(11))

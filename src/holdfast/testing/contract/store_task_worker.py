@@ -76,6 +76,11 @@ async def staffed(ground: Ground, handlers: Any, *, world: VirtualWorld | None =
     return Staff(ground, queue, TaskWorker(queue, handlers, **{"poll_interval": 0.02, **options}))
 
 
+def _sleepers(venue: StoreVenue) -> int:
+    """Return how many tasks of a worker are asleep while its one handler runs: rest, lease, and presence in SQL."""
+    return 3 if venue.is_sql else 2
+
+
 class TaskWorkerContract:
     """Tasks are worked on, kept, ended, and given back."""
 
@@ -161,6 +166,7 @@ class TaskWorkerContract:
             await staff.ended(task_id, TaskStatus.PROCESSING)
             lease = (await staff.call("get", task_id)).lease_until
             for _ in range(4):
+                await ground.on_loop(world.until_asleep(_sleepers(store_venue)))
                 await ground.advance(11)
                 await ground.on_loop(world.advance(11))
 
@@ -191,6 +197,7 @@ class TaskWorkerContract:
             staff = await staffed(ground, {"default": handler}, world=world, concurrency=1)
             task_id = await staff.call("enqueue", "x", visibility_timeout=30)
             await staff.ended(task_id, TaskStatus.PROCESSING)
+            await ground.on_loop(world.until_asleep(_sleepers(store_venue)))
             await ground.advance(31)
             thief = await make_queue(ground)
             taken = await ground.on_loop(thief.dequeue(worker_id="thief"))
