@@ -173,11 +173,12 @@ async def _prepare(url: DatabaseURL, queries: Sequence[Query]) -> list[str]:
     connection = await asyncpg.connect(url.secret_text(), statement_cache_size=0)
     try:
         for query in queries:
-            for statement in query.statements:
+            for statement in (*query.statements, *query.alone):
                 try:
                     await connection.prepare(statement.text)
                 except asyncpg.PostgresError as error:
                     rows.append(f"postgres does not understand {query.name}: {error}")
+                    break  # its text for one row would be refused for the same reason
     finally:
         await connection.close()  # with it ends whatever preparing has left open
     return rows

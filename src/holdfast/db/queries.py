@@ -23,31 +23,25 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import lru_cache
 from itertools import chain
-from operator import itemgetter
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeAlias
-
-import msgspec
+from typing import TYPE_CHECKING, Any
 
 from holdfast.db import query_source
 from holdfast.db.identifiers import check_identifier
+from holdfast.db.query_calls import Call, spread_alone, spread_many, taker
 from holdfast.db.query_clock import clock
 from holdfast.db.query_source import Column, Source
-from holdfast.db.query_text import ALL_ROWS, Statement, expanded, fits_json, rows_table, statements
+from holdfast.db.query_text import Statement, expanded, statements
 from holdfast.db.url import DialectName
 from holdfast.errors import ConfigurationError, MisuseError, QueryFailed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-Call: TypeAlias = "tuple[str, tuple[Any, ...]]"
-_Take: TypeAlias = "Callable[[Any], tuple[Any, ...]]"
-_Spread: TypeAlias = "Callable[[Sequence[Sequence[Any]], tuple[Any, ...]], list[Call]]"
+    from holdfast.db.query_calls import Spread, Take
 
 _FOLDER = Path(__file__).with_name("sql")
-_MOST_ROWS = 128  # in one statement of SQLite
-_encode = msgspec.json.encode
 _NO_VALUES: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -56,7 +50,8 @@ class Query:
     """One named query in the words of one dialect; its statements run in order, the last one answers.
 
     If it has optional parts, its statements are those with all of them; *optional* are the parameters and switches
-    that may be left out or None, and ``variant`` is the query that is left without them.
+    that may be left out or None, and ``variant`` is the query that is left without them. *alone* are the statements of
+    a batch query for one row, on PostgreSQL: its values are plain parameters, which nobody need take apart.
     """
 
     name: str
@@ -65,20 +60,27 @@ class Query:
     rows: tuple[Column, ...] | None
     statements: tuple[Statement, ...]
     dialect: DialectName
+    alone: tuple[Statement, ...] = ()
     optional: frozenset[str] = frozenset()
     switches: frozenset[str] = frozenset()
     _vary: Callable[[frozenset[str]], Query] | None = field(default=None, repr=False, compare=False)
     _wanted: int = field(init=False, repr=False, compare=False)
-    _takes: tuple[tuple[str, _Take], ...] = field(init=False, repr=False, compare=False)
-    _spread: _Spread | None = field(init=False, repr=False, compare=False)
+    _takes: tuple[tuple[str, Take], ...] = field(init=False, repr=False, compare=False)
+    _spread: Spread | None = field(init=False, repr=False, compare=False)
+    _spread_one: Spread | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Prepare what ``bind`` and ``batch`` would otherwise work out at every call."""
-        spread = None if self.rows is None else _SPREADS[self.dialect](self.statements, self.rows, self.parameters)
+        spread = spread_one = None
+        if self.rows is not None:
+            spread = spread_one = spread_many(self.statements, self.rows, self.parameters, self.dialect)
+            if self.alone:
+                spread_one = spread_alone(self.alone, self.rows, self.parameters)
         always_the_same = self.rows is None and self._vary is None
         object.__setattr__(self, "_wanted", len(self.parameters) if always_the_same else -1)
-        object.__setattr__(self, "_takes", tuple((each.text, _take(each.order)) for each in self.statements))
+        object.__setattr__(self, "_takes", tuple((each.text, taker(each.order)) for each in self.statements))
         object.__setattr__(self, "_spread", spread)
+        object.__setattr__(self, "_spread_one", spread_one)
 
     def bind(self, values: Mapping[str, Any]) -> tuple[Call, ...]:
         """Return the calls to make. Raises QueryFailed unless its parameters are given, optional ones apart."""
@@ -100,14 +102,18 @@ class Query:
     def _is_given(self, name: str, value: Any) -> bool:
         return value is not None and not (value is False and name in self.switches)
 
-    def batch(self, rows: Sequence[Sequence[Any]], values: Mapping[str, Any] = _NO_VALUES) -> list[Call]:
+    def batch(
+        self, rows: Sequence[Sequence[Any]], values: Mapping[str, Any] = _NO_VALUES, *, one_text: bool = False
+    ) -> list[Call]:
         """Return the calls that run this batch query over *rows*; none for no rows.
 
         *values* are for its parameters, the same for all rows. PostgreSQL and MySQL take one call for each
-        statement; SQLite one for each statement and some of the rows, all statements for these before the next. Raises
-        QueryFailed if values or rows do not fit.
+        statement; SQLite one for each statement and some of the rows, all statements for these before the next. With
+        *one_text* PostgreSQL gets the same text for any number of rows, for whoever builds on it. Raises QueryFailed if
+        values or rows do not fit.
         """
-        if self._spread is None or self.rows is None or values.keys() != set(self.parameters):
+        spread = self._spread_one if len(rows) == 1 and not one_text else self._spread
+        if spread is None or self.rows is None or values.keys() != set(self.parameters):
             raise self._misfit(values, batch=True)
         if not rows:
             return []
@@ -116,7 +122,7 @@ class Query:
                 f"The query {self.name} takes rows of {len(self.rows)} values"
                 f" ({', '.join(column.name for column in self.rows)}), but one has another number of them."
             )
-        return self._spread(rows, tuple([values[name] for name in self.parameters]))
+        return spread(rows, tuple([values[name] for name in self.parameters]))
 
     def _misfit(self, values: Mapping[str, Any], *, batch: bool) -> QueryFailed:
         if batch is not (self.rows is not None):
@@ -216,7 +222,9 @@ class Queries:
     def _written(self, source: Source, text: str) -> Query:
         written = statements(source, text, self.dialect, self.schema)
         parameters = {each for statement in written for each in statement.order if not each.startswith("rows.")}
-        return Query(source.name, source.doc, tuple(sorted(parameters)), source.rows, written, self.dialect)
+        has_two = source.rows is not None and self.dialect is DialectName.POSTGRES
+        alone = statements(source, text, self.dialect, self.schema, alone=True) if has_two else ()
+        return Query(source.name, source.doc, tuple(sorted(parameters)), source.rows, written, self.dialect, alone)
 
 
 # One engine asks for a dozen folders, and a process may open many engines on as many schemas.
@@ -275,109 +283,5 @@ def _differences(one: Query, other: Query) -> Iterable[str]:
 def _listed(names: Iterable[str] | None) -> str:
     return "no rows" if names is None else f"({', '.join(names)})"
 
-
-def _take(keys: Sequence[Any]) -> _Take:
-    """Return what fetches *keys*, always as a tuple, out of a mapping or a sequence."""
-    if not keys:
-        return lambda _: ()
-    if len(keys) == 1:
-        only = keys[0]
-        return lambda values: (values[only],)
-    return itemgetter(*keys)
-
-
-def _positions(
-    written: tuple[Statement, ...], columns: tuple[Column, ...], parameters: tuple[str, ...]
-) -> list[tuple[str, _Take]]:
-    """Prepare each statement to take its arguments out of one sequence: n, the columns, the parameters."""
-    names = ["rows.n", *(f"rows.{column.name}" for column in columns), *parameters]
-    place = {name: at for at, name in enumerate(names)}
-    return [(each.text, _take([place[name] for name in each.order])) for each in written]
-
-
-def _spread_postgres(
-    written: tuple[Statement, ...], columns: tuple[Column, ...], parameters: tuple[str, ...]
-) -> _Spread:
-    """PostgreSQL: each statement once, the batch being one JSON text, or an array a column where JSON would not do."""
-    return (_spread_json if fits_json(columns) else _spread_arrays)(written, columns, parameters)
-
-
-def _spread_json(written: tuple[Statement, ...], columns: tuple[Column, ...], parameters: tuple[str, ...]) -> _Spread:
-    place = {name: at for at, name in enumerate((ALL_ROWS, *parameters))}
-    takes = [(each.text, _take([place[name] for name in each.order])) for each in written]
-    row_type: Any = msgspec.defstruct("BatchRow", [("n", int), *((column.name, Any) for column in columns)], gc=False)
-
-    def spread(rows: Sequence[Sequence[Any]], values: tuple[Any, ...]) -> list[Call]:
-        together = (_encode([row_type(n, *row) for n, row in enumerate(rows)]).decode(), *values)
-        return [(text, take(together)) for text, take in takes]
-
-    return spread
-
-
-def _spread_arrays(written: tuple[Statement, ...], columns: tuple[Column, ...], parameters: tuple[str, ...]) -> _Spread:
-    takes = _positions(written, columns, parameters)
-
-    def spread(rows: Sequence[Sequence[Any]], values: tuple[Any, ...]) -> list[Call]:
-        together = (range(len(rows)), *zip(*rows, strict=True), *values)
-        return [(text, take(together)) for text, take in takes]
-
-    return spread
-
-
-def _spread_texts(
-    written: tuple[Statement, ...], columns: tuple[Column, ...], parameters: tuple[str, ...], dialect: DialectName
-) -> _Spread:
-    """Each statement once, in a text for that number of rows."""
-    place = {name: at for at, name in enumerate(parameters)}
-    cuts = [each.cut or ((each.text, each.order),) for each in written]
-    takes = [[_take([place[name] for name in order]) for _, order in cut] for cut in cuts]
-
-    # Sizes of batches repeat; a text is about as long as the rows it is for.
-    @lru_cache(maxsize=64)
-    def texts(count: int) -> tuple[str, ...]:
-        table = rows_table(columns, count, dialect)
-        return tuple(table.join(text for text, _ in cut) for cut in cuts)
-
-    def spread(rows: Sequence[Sequence[Any]], values: tuple[Any, ...]) -> list[Call]:
-        flat = tuple(chain.from_iterable(rows))
-        return [
-            (text, sum([flat + take(values) for take in rest], first(values)))
-            for text, (first, *rest) in zip(texts(len(rows)), takes, strict=True)
-        ]
-
-    return spread
-
-
-def _spread_union(written: tuple[Statement, ...], columns: tuple[Column, ...], parameters: tuple[str, ...]) -> _Spread:
-    """MySQL: the whole batch at once."""
-    return _spread_texts(written, columns, parameters, DialectName.MYSQL)
-
-
-def _spread_powers(written: tuple[Statement, ...], columns: tuple[Column, ...], parameters: tuple[str, ...]) -> _Spread:
-    """SQLite: some rows at a time, a power of two of them, so that few texts have to be prepared.
-
-    A statement for many rows runs without the interpreter's lock from end to end, and costs half of what the same
-    statement costs row by row.
-    """
-    some = _spread_texts(written, columns, parameters, DialectName.SQLITE)
-
-    def spread(rows: Sequence[Sequence[Any]], values: tuple[Any, ...]) -> list[Call]:
-        calls: list[Call] = []
-        numbered = [(n, *row) for n, row in enumerate(rows)]
-        at = 0
-        while at < len(rows):
-            count = min(_MOST_ROWS, 1 << ((len(rows) - at).bit_length() - 1))
-            calls += some(numbered[at : at + count], values)
-            at += count
-        return calls
-
-    return spread
-
-
-_SPREADS = {
-    DialectName.SQLITE: _spread_powers,
-    DialectName.POSTGRES: _spread_postgres,
-    DialectName.MYSQL: _spread_union,
-}
 
 __all__ = ["Call", "Column", "Queries", "Query", "Statement", "compare"]

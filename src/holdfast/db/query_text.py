@@ -15,24 +15,26 @@ from typing import TYPE_CHECKING
 from holdfast.db.identifiers import qualified, quote
 from holdfast.db.placeholders import Part, pieces, placeholder
 from holdfast.db.query_segments import Segment, cut, mark
+from holdfast.db.query_source import Column
 from holdfast.db.url import DialectName
 from holdfast.errors import InvalidIdentifier, QueryFailed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from holdfast.db.query_source import Column, Source
+    from holdfast.db.query_source import Source
 
 # ``json`` is checked by the server but kept letter by letter, and goes into text, json and jsonb columns.
-_ARRAYS = {
-    "text": "text[]",
-    "int": "integer[]",
-    "bigint": "bigint[]",
-    "float": "double precision[]",
-    "bool": "boolean[]",
-    "bytes": "bytea[]",
-    "json": "json[]",
+_TYPES = {
+    "text": "text",
+    "int": "integer",
+    "bigint": "bigint",
+    "float": "double precision",
+    "bool": "boolean",
+    "bytes": "bytea",
+    "json": "json",
 }
+_PLACE = Column("n", "int")
 # The parameter that takes a whole batch as one JSON text, and the types that come out of JSON as they went in.
 ALL_ROWS = "rows.*"
 _THROUGH_JSON = {"text", "int", "bigint", "bool"}
@@ -41,6 +43,7 @@ _NARROW = 6
 _GAP = "\x00rows"
 _FRAGMENT = re.compile(r"\{([a-z_][a-z0-9_]*)\}")
 _NUMBERED = re.compile(r"\$(\d+)")
+_EVERY = re.compile(r"(?:\.|\bSELECT\s+(?:DISTINCT\s+)?)\*", re.IGNORECASE)  # what reads columns it does not name
 _DEEPEST = 8
 _TOKEN = re.compile(
     r"""
@@ -61,12 +64,14 @@ class Statement:
     """One statement in a driver's own placeholders; ``order`` names the parameter for each of them.
 
     A column of the rows is named ``rows.column``. The batch statement of SQLite and MySQL is shown for one row; ``cut``
-    is the same without the rows, as the parts (text, order) between which they go.
+    is the same without the rows, as the parts (text, order) between which they go, and ``columns`` are those of the
+    rows that go there: no others than it reads.
     """
 
     text: str
     order: tuple[str, ...]
     cut: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    columns: tuple[Column, ...] = ()
 
 
 def expanded(source: Source, dialect: DialectName, fragments: Mapping[str, str]) -> Segment:
@@ -81,10 +86,15 @@ def expanded(source: Source, dialect: DialectName, fragments: Mapping[str, str])
     return whole
 
 
-def statements(source: Source, text: str, dialect: DialectName, schema: str | None) -> tuple[Statement, ...]:
-    """Write *text*, which *source* has come to, for *dialect*. Raises QueryFailed, with its place in the file."""
+def statements(
+    source: Source, text: str, dialect: DialectName, schema: str | None, *, alone: bool = False
+) -> tuple[Statement, ...]:
+    """Write *text*, which *source* has come to, for *dialect*; on PostgreSQL, if *alone*, for a batch of one row.
+
+    Raises QueryFailed, with its place in the file.
+    """
     try:
-        writer = _Writer(dialect, schema if dialect is DialectName.POSTGRES else None, source.rows)
+        writer = _Writer(dialect, schema if dialect is DialectName.POSTGRES else None, source.rows, alone=alone)
         done = writer.write(text)
     except (QueryFailed, InvalidIdentifier) as error:
         raise QueryFailed(f"{source.place}, query {source.name}: {error}") from error
@@ -135,10 +145,13 @@ def _union_table(columns: tuple[Column, ...], count: int) -> str:
 class _Writer:
     """Writes one query; holds the statement that is being written."""
 
-    def __init__(self, dialect: DialectName, schema: str | None, rows: tuple[Column, ...] | None) -> None:
+    def __init__(
+        self, dialect: DialectName, schema: str | None, rows: tuple[Column, ...] | None, *, alone: bool
+    ) -> None:
         self._dialect = dialect
         self._schema = schema
         self._rows = rows
+        self._alone = alone
         self._done: list[Statement] = []
         self.took_rows = False
         self._begin()
@@ -203,14 +216,28 @@ class _Writer:
             self._text.append(f"{_GAP} AS {named}")
             self._order.append(_GAP)
             return
-        marks = [("n", "integer[]"), *((column.name, _ARRAYS[column.type]) for column in self._rows)]
-        names = [quote(name, self._dialect, "column") for name, _ in marks]
-        if fits_json(self._rows):
-            fields = ", ".join(f"{quoted} {array[:-2]}" for (_, array), quoted in zip(marks, names, strict=True))
-            self._text.append(f"json_to_recordset({self._parameter(ALL_ROWS)}::json) AS {named}({fields})")
-        else:
-            arrays = ", ".join(f"{self._parameter(f'rows.{name}')}::{array}" for name, array in marks)
-            self._text.append(f"unnest({arrays}) AS {named}({', '.join(names)})")
+        write = self._one_row if self._alone else self._json_rows if fits_json(self._rows) else self._arrays
+        self._text.append(write(self._rows, named))
+
+    def _one_row(self, columns: tuple[Column, ...], alias: str) -> str:
+        """Return a row that stands for itself: the server puts its values where its columns are asked for."""
+        fields = [
+            f"{self._parameter(f'rows.{column.name}')}::{_TYPES[column.type]} AS {self._column(column)}"
+            for column in columns
+        ]
+        return f"(SELECT 0 AS {self._column(_PLACE)}, {', '.join(fields)}) AS {alias}"
+
+    def _json_rows(self, columns: tuple[Column, ...], alias: str) -> str:
+        fields = ", ".join(f"{self._column(column)} {_TYPES[column.type]}" for column in (_PLACE, *columns))
+        return f"json_to_recordset({self._parameter(ALL_ROWS)}::json) AS {alias}({fields})"
+
+    def _arrays(self, columns: tuple[Column, ...], alias: str) -> str:
+        every = (_PLACE, *columns)
+        arrays = ", ".join(f"{self._parameter(f'rows.{column.name}')}::{_TYPES[column.type]}[]" for column in every)
+        return f"unnest({arrays}) AS {alias}({', '.join(map(self._column, every))})"
+
+    def _column(self, column: Column) -> str:
+        return quote(column.name, self._dialect, "column")
 
     def _end(self) -> None:
         text = "".join(self._text).strip()
@@ -260,10 +287,16 @@ def _with_gaps(text: str, order: list[str], rows: tuple[Column, ...], dialect: D
         else:
             groups[-1].append(name)
     cut = tuple((part, tuple(group)) for part, group in zip(text.split(_GAP), groups, strict=True))
+    columns = tuple(column for column in rows if _EVERY.search(text) or _names(text, column))
     numbered = ["rows.n"] if dialect is DialectName.SQLITE else []  # MySQL's numbers stand in the text
-    columns = numbered + [f"rows.{column.name}" for column in rows]
-    one_row = [name for at, group in enumerate(groups) for name in ([] if at == 0 else columns) + group]
-    return Statement(text.replace(_GAP, rows_table(rows, 1, dialect)), tuple(one_row), cut)
+    names = numbered + [f"rows.{column.name}" for column in columns]
+    one_row = [name for at, group in enumerate(groups) for name in ([] if at == 0 else names) + group]
+    return Statement(text.replace(_GAP, rows_table(columns, 1, dialect)), tuple(one_row), cut, columns)
+
+
+def _names(text: str, column: Column) -> bool:
+    """Whether a statement may read a column of its rows; a word of that name may also mean another one."""
+    return re.search(rf"\b{column.name}\b", text, re.IGNORECASE) is not None
 
 
 __all__ = ["Statement", "expand", "expanded", "rows_table", "statements", "together"]

@@ -272,6 +272,33 @@ def test_batch_on_postgres_takes_arrays_for_what_json_does_not_keep(tmp_path: Pa
     ]
 
 
+@pytest.mark.parametrize("text", [BATCH, WIDE])
+def test_batch_of_one_row_on_postgres_has_plain_parameters(tmp_path: Path, text: str) -> None:
+    query = _one(tmp_path, POSTGRES, text)
+    assert query.rows is not None
+    row = tuple(range(2, len(query.rows) + 2))
+    [(insert, values), second] = query.batch([row], {"p": 8, "q": 9})
+    types = {"text": "text", "int": "integer", "bigint": "bigint", "bool": "boolean"}
+    fields = [f'${at}::{types[column.type]} AS "{column.name}"' for at, column in enumerate(query.rows, 2)]
+    assert insert == (
+        f'INSERT INTO "t" (x) SELECT r.a, $1 FROM (SELECT 0 AS "n", {", ".join(fields)}) AS "r"'
+        f" WHERE r.b > ${len(row) + 2}"
+    )
+    assert values == (8, *row, 9)
+    assert second == ("SELECT $1", (9,))
+
+
+@pytest.mark.parametrize("text", [BATCH, WIDE])
+def test_batch_on_postgres_is_one_text_for_any_number_of_rows_where_that_is_asked_for(
+    tmp_path: Path, text: str
+) -> None:
+    query = _one(tmp_path, POSTGRES, text)
+    assert query.rows is not None
+    rows = [(None,) * len(query.rows)] * 3
+    texts = [[text for text, _ in query.batch(rows[:some], {"p": 8, "q": 9}, one_text=True)] for some in (1, 2, 3)]
+    assert texts == [[statement.text for statement in query.statements]] * 3
+
+
 def test_batch_on_mysql_is_one_call_with_a_union(tmp_path: Path) -> None:
     query = _one(tmp_path, MYSQL, BATCH)
     assert query.batch([("x", 1), ("y", 2)], {"p": 8, "q": 9}) == [
@@ -287,6 +314,28 @@ def test_batch_on_mysql_is_one_call_with_a_union(tmp_path: Path) -> None:
     [first, _] = query.statements
     assert query.batch([("x", 1)], {"p": 8, "q": 9})[0][0] == first.text
     assert first.order == ("p", "rows.a", "rows.b", "q")
+
+
+def test_batch_statement_gets_the_columns_that_it_reads(tmp_path: Path) -> None:
+    text = """-- rows: a text, b int, c text
+INSERT INTO @t (x) SELECT r.c || r.a FROM {rows} AS r; SELECT r.B FROM {rows} AS r"""
+    rows = [("x", 1, "z"), ("y", 2, "w")]
+    on_sqlite = _one(tmp_path / "sqlite", SQLITE, text).batch(rows)
+    assert [values for _, values in on_sqlite] == [(0, "x", "z", 1, "y", "w"), (0, 1, 1, 2)]
+    on_mysql = _one(tmp_path / "mysql", MYSQL, text).batch(rows)
+    assert on_mysql[1] == ("SELECT r.B FROM (SELECT 0 AS `n`, %s AS `b` UNION ALL SELECT 1, %s) AS `r`", (1, 2))
+
+
+@pytest.mark.parametrize("all_of_them", ["*", "r.*", "DISTINCT *"])
+def test_batch_statement_that_names_no_columns_gets_them_all(tmp_path: Path, all_of_them: str) -> None:
+    query = _one(tmp_path, SQLITE, f"-- rows: a text, b int\nSELECT {all_of_them} FROM {{rows}} AS r")
+    assert [values for _, values in query.batch([("x", 1)])] == [(0, "x", 1)]
+
+
+def test_batch_statement_may_read_no_column(tmp_path: Path) -> None:
+    text = "-- rows: a text, b int\nSELECT count(*) FROM {rows} AS r"
+    assert [values for _, values in _one(tmp_path / "sqlite", SQLITE, text).batch([("x", 1), ("y", 2)])] == [(0, 1)]
+    assert [values for _, values in _one(tmp_path / "mysql", MYSQL, text).batch([("x", 1), ("y", 2)])] == [()]
 
 
 def test_batch_on_sqlite_is_statements_for_powers_of_two_of_the_rows(tmp_path: Path) -> None:
@@ -461,13 +510,18 @@ def test_batch_brings_every_type_to_the_database_and_back(
         -- rows: key text, i int, b bigint, f float, ok bool, raw bytes, j json
         INSERT INTO @t (n, "key", i, b, f, ok, raw, j, p)
         SELECT r.n, r."key", r.i, r.b, r.f, r.ok, r.raw, r.j, :p FROM {{rows}} AS r
+        -- name: empty
+        DELETE FROM @t
         -- name: get
         SELECT n, "key", i, b, f, ok, raw, j, p FROM @t WHERE 5 % 3 = 2 AND p LIKE '%p' ORDER BY n
         """.replace("\n        ", "\n"),
     )
     url = fresh_database(kind)
-    found = _run(url, [*queries["create"].bind({}), *queries["put"].batch(ROWS, {"p": "%p"}), *queries["get"].bind({})])
+    put, get = queries["put"], queries["get"].bind({})
+    found = _run(url, [*queries["create"].bind({}), *put.batch(ROWS, {"p": "%p"}), *get])
     assert found == [(n, *row, "%p") for n, row in enumerate(ROWS)]
+    for row in ROWS:
+        assert _run(url, [*queries["empty"].bind({}), *put.batch([row], {"p": "%p"}), *get]) == [(0, *row, "%p")]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,8 +1,8 @@
 -- name: keys_claim
 -- rows: idempotency_key text, fingerprint text, token text, later_ms bigint, note text
--- Answers with the claims that were made, and beside them with who has the other keys, as it was when the statement
--- began: who finds nobody, or one whose time was over, was overtaken and looks again. A key that was taken by then is not
--- even tried: a conflict would lock its row, and every replay would be a write.
+-- Answers with the claims that were made, and beside them with who had the other keys when the statement began: who
+-- finds nobody was overtaken and looks again. A key that was taken by then is not even tried: a conflict would lock its
+-- row, and every replay would be a write.
 WITH made AS (
     INSERT INTO @holdfast_idempotency AS k (
         idempotency_key, fingerprint, response_data, status_code, headers, created_at, expires_at, owner_token
@@ -26,7 +26,7 @@ WITH made AS (
 SELECT * FROM made
 UNION ALL
 SELECT {kept} FROM {rows} AS r JOIN @holdfast_idempotency AS k ON k.idempotency_key = r.idempotency_key
-WHERE NOT EXISTS (SELECT 1 FROM made AS m WHERE m.idempotency_key = r.idempotency_key);
+WHERE k.expires_at > {now_iso} AND NOT (k.status_code = 0 AND k.owner_token = r.token);
 
 -- name: keys_release
 -- rows: idempotency_key text, token text
