@@ -1,45 +1,43 @@
-"""LangGraph's own checkpoint savers, one call after the other, in both colours.
-
-sqlite:///... | postgresql://..., then how many CALLS.
-"""
+"""LangGraph's own savers in both colours. sqlite:///... | postgresql://...; what to do comes line by line."""
 
 import asyncio
 import json
 import sys
+from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from yard.savers import measure_async, measure_sync
+from yard.savers import Measured
 
 
-def _sync(url: str, calls: int) -> dict[str, float]:
+async def _opened(url: str, afterwards: AsyncExitStack) -> Measured:
+    blocking: Any
+    waiting: Any
     if url.startswith("sqlite:///"):
         from langgraph.checkpoint.sqlite import SqliteSaver
-
-        with SqliteSaver.from_conn_string(url.removeprefix("sqlite:///")) as saver:
-            saver.setup()
-            return measure_sync(saver, calls)
-    from langgraph.checkpoint.postgres import PostgresSaver
-
-    with PostgresSaver.from_conn_string(url) as saver:
-        saver.setup()
-        return measure_sync(saver, calls)
-
-
-async def _async(url: str, calls: int) -> dict[str, float]:
-    if url.startswith("sqlite:///"):
         from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
-        async with AsyncSqliteSaver.from_conn_string(url.removeprefix("sqlite:///")) as saver:
-            await saver.setup()
-            return await measure_async(saver, calls)
-    from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
+        path = url.removeprefix("sqlite:///")
+        blocking = afterwards.enter_context(SqliteSaver.from_conn_string(f"{path}-sync"))
+        waiting = await afterwards.enter_async_context(AsyncSqliteSaver.from_conn_string(f"{path}-async"))
+    else:
+        from langgraph.checkpoint.postgres import PostgresSaver
+        from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 
-    async with AsyncPostgresSaver.from_conn_string(url) as saver:
-        await saver.setup()
-        return await measure_async(saver, calls)
+        blocking = afterwards.enter_context(PostgresSaver.from_conn_string(url))
+        waiting = await afterwards.enter_async_context(AsyncPostgresSaver.from_conn_string(url))
+    blocking.setup()
+    await waiting.setup()
+    return Measured(blocking, waiting)
 
 
-if __name__ == "__main__":
-    print(json.dumps(_sync(sys.argv[1], int(sys.argv[2])) | asyncio.run(_async(sys.argv[1], int(sys.argv[2])))))
+async def main() -> None:
+    async with AsyncExitStack() as afterwards:
+        measured = await _opened(sys.argv[1], afterwards)
+        while line := await asyncio.to_thread(sys.stdin.readline):
+            print(json.dumps({"spans": await measured.do(**json.loads(line))}), flush=True)
+
+
+asyncio.run(main())

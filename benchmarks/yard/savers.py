@@ -1,19 +1,23 @@
-"""Measures of a LangGraph saver, the same for ours and for a peer, which runs them in an environment of its own."""
+"""Calls of a LangGraph saver, the same for ours and for a peer, which makes them in an environment of its own."""
 
 from __future__ import annotations
 
 import asyncio
-import statistics
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from langgraph.checkpoint.base import empty_checkpoint
 
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
 SIZES = {"1 KB": 1000, "100 KB": 100_000}
+CALLS = ("put", "put_writes", "get_tuple", "list, 10")
 ABOUT: Any = {"source": "loop", "step": 1, "parents": {}}
 _THREADS = 10
-_WARM = 20
+
+Spans = list[tuple[float, float]]
 
 
 def _at(thread: str) -> Any:
@@ -28,68 +32,97 @@ def _made(size: int, number: int) -> tuple[Any, dict[str, str]]:
     return checkpoint, versions
 
 
-def measure_sync(saver: Any, calls: int) -> dict[str, float]:
-    """Return the median milliseconds of each call from a thread."""
-    found: dict[str, float] = {}
-    for label, size in SIZES.items():
-        threads = [uuid4().hex for _ in range(_THREADS)]
-        last: list[Any] = []
+class SyncCalls:
+    """Calls of *saver* from a thread, on threads of its own whose state has so many bytes."""
 
-        def put(number: int, threads: list[str] = threads, size: int = size, last: list[Any] = last) -> None:
-            checkpoint, versions = _made(size, number)
-            last[:] = [saver.put(_at(threads[number % _THREADS]), checkpoint, ABOUT, versions)]
-
-        steps: dict[str, Any] = {
-            "put": put,
-            "put_writes": lambda number, last=last: saver.put_writes(last[0], [("state", "v")], f"task-{number}"),
-            "get_tuple": lambda number, threads=threads: saver.get_tuple(_at(threads[number % _THREADS])),
-            "list, 10": lambda number, threads=threads: list(saver.list(_at(threads[number % _THREADS]), limit=10)),
+    def __init__(self, saver: Any, size: int) -> None:
+        self._saver = saver
+        self._size = size
+        self._threads = [uuid4().hex for _ in range(_THREADS)]
+        self._last: Any = None
+        self._number = 0
+        self._calls: dict[str, Callable[[Any], Any]] = {
+            "put": self._put,
+            "put_writes": lambda _: saver.put_writes(self._last, [("state", "v")], f"task-{self._number}"),
+            "get_tuple": saver.get_tuple,
+            "list, 10": lambda at: list(saver.list(at, limit=10)),
         }
-        for name, call in steps.items():
-            spans = []
-            for number in range(calls + _WARM):
-                begun = time.perf_counter()
-                call(number)
-                spans.append((time.perf_counter() - begun) * 1000)
-            found[f"{name} {label}, sync"] = statistics.median(spans[_WARM:])
-    return found
+
+    def times(self, name: str, calls: int) -> Spans:
+        """Make a call so often; return for each the milliseconds by the clock, and those of the processor."""
+        spans = []
+        for _ in range(calls):
+            self._number += 1
+            at = _at(self._threads[self._number % _THREADS])
+            begun, spent = time.perf_counter(), time.process_time()
+            self._calls[name](at)
+            spans.append(((time.perf_counter() - begun) * 1000, (time.process_time() - spent) * 1000))
+        return spans
+
+    def _put(self, at: Any) -> None:
+        checkpoint, versions = _made(self._size, self._number)
+        self._last = self._saver.put(at, checkpoint, ABOUT, versions)
 
 
-async def measure_async(saver: Any, calls: int) -> dict[str, float]:
-    """Return the median milliseconds of each call on a loop, and of a put among 100 tasks."""
-    found: dict[str, float] = {}
-    for label, size in SIZES.items():
-        threads = [uuid4().hex for _ in range(_THREADS)]
-        last: list[Any] = []
+class AsyncCalls:
+    """The same from a task."""
 
-        async def put(number: int, threads: list[str] = threads, size: int = size, last: list[Any] = last) -> None:
-            checkpoint, versions = _made(size, number)
-            last[:] = [await saver.aput(_at(threads[number % _THREADS]), checkpoint, ABOUT, versions)]
-
-        async def listed(number: int, threads: list[str] = threads) -> None:
-            _ = [each async for each in saver.alist(_at(threads[number % _THREADS]), limit=10)]
-
-        steps: dict[str, Any] = {
-            "put": put,
-            "put_writes": lambda number, last=last: saver.aput_writes(last[0], [("state", "v")], f"task-{number}"),
-            "get_tuple": lambda number, threads=threads: saver.aget_tuple(_at(threads[number % _THREADS])),
-            "list, 10": listed,
+    def __init__(self, saver: Any, size: int) -> None:
+        self._saver = saver
+        self._size = size
+        self._threads = [uuid4().hex for _ in range(_THREADS)]
+        self._last: Any = None
+        self._number = 0
+        self._calls: dict[str, Callable[[Any], Awaitable[Any]]] = {
+            "put": self._put,
+            "put_writes": lambda _: saver.aput_writes(self._last, [("state", "v")], f"task-{self._number}"),
+            "get_tuple": saver.aget_tuple,
+            "list, 10": self._listed,
         }
-        for name, call in steps.items():
-            spans = []
-            for number in range(calls + _WARM):
-                begun = time.perf_counter()
-                await call(number)
-                spans.append((time.perf_counter() - begun) * 1000)
-            found[f"{name} {label}, async"] = statistics.median(spans[_WARM:])
-    begun = time.perf_counter()
-    await asyncio.gather(*(_some_puts(saver) for _ in range(100)))
-    found["put 1 KB, 100 tasks"] = (time.perf_counter() - begun) * 1000 / 500
-    return found
+
+    async def times(self, name: str, calls: int) -> Spans:
+        """Make a call so often; return for each the milliseconds by the clock, and those of the processor."""
+        spans = []
+        for _ in range(calls):
+            self._number += 1
+            at = _at(self._threads[self._number % _THREADS])
+            begun, spent = time.perf_counter(), time.process_time()
+            await self._calls[name](at)
+            spans.append(((time.perf_counter() - begun) * 1000, (time.process_time() - spent) * 1000))
+        return spans
+
+    async def together(self, tasks: int) -> tuple[float, float]:
+        """Put with many tasks at once; return the milliseconds of a put, by the clock and of the processor."""
+        begun, spent = time.perf_counter(), time.process_time()
+        await asyncio.gather(*(self._some_puts() for _ in range(tasks)))
+        puts = tasks * 5
+        return (time.perf_counter() - begun) * 1000 / puts, (time.process_time() - spent) * 1000 / puts
+
+    async def _put(self, at: Any) -> None:
+        checkpoint, versions = _made(self._size, self._number)
+        self._last = await self._saver.aput(at, checkpoint, ABOUT, versions)
+
+    async def _listed(self, at: Any) -> None:
+        _ = [each async for each in self._saver.alist(at, limit=10)]
+
+    async def _some_puts(self) -> None:
+        thread = uuid4().hex
+        for number in range(5):
+            checkpoint, versions = _made(1000, number)
+            await self._saver.aput(_at(thread), checkpoint, ABOUT, versions)
 
 
-async def _some_puts(saver: Any) -> None:
-    thread = uuid4().hex
-    for number in range(5):
-        checkpoint, versions = _made(1000, number)
-        await saver.aput(_at(thread), checkpoint, ABOUT, versions)
+class Measured:
+    """A saver of each colour, and what it is asked to do: the same words to ours and to a peer."""
+
+    def __init__(self, sync_saver: Any, async_saver: Any) -> None:
+        self._sync = {label: SyncCalls(sync_saver, size) for label, size in SIZES.items()}
+        self._async = {label: AsyncCalls(async_saver, size) for label, size in SIZES.items()}
+
+    async def do(self, colour: str, label: str, name: str, calls: int) -> Spans:
+        """Make calls of a colour; those called ``together`` with 100 tasks at once."""
+        if name == "together":
+            return [await self._async[label].together(100)]
+        if colour == "async":
+            return await self._async[label].times(name, calls)
+        return await asyncio.to_thread(self._sync[label].times, name, calls)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver, Checkpoint
 
 BACKENDS = ("sqlite", "memory", "postgres", "mariadb", "redis")
-LONG = "x" * 3000  # kept beside the checkpoint, once a version
+LONG = "x" * 3000  # kept beside checkpoints once it did not change
 
 
 @pytest.fixture(scope="module", params=BACKENDS)

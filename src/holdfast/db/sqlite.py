@@ -71,8 +71,19 @@ class SqliteConnection:
         cursor = self._run(sql, args)
         # A statement that returns rows is not over, and has not committed, before the last of them is read.
         rows = 0 if cursor.description is None else len(self._all(cursor, sql))
-        self._keep_log_short()
+        self.keep_log_short()
         return max(cursor.rowcount, rows)
+
+    def write_alone(self, sql: str, args: Sequence[Any]) -> bool:
+        """Run a statement that commits by itself, waiting for nobody; False if it failed, or may have.
+
+        Whoever calls this calls ``keep_log_short`` now and then.
+        """
+        try:
+            self._raw.execute(sql, args)
+        except (sqlite3.Error, OverflowError, ValueError):
+            return False
+        return True
 
     def fetch(self, sql: str, args: Sequence[Any]) -> list[Row]:
         cursor = self._run(sql, args)
@@ -80,7 +91,7 @@ class SqliteConnection:
             return []
         names = [column[0] for column in cursor.description]
         rows = [dict(zip(names, row, strict=True)) for row in self._all(cursor, sql)]
-        self._keep_log_short()
+        self.keep_log_short()
         return rows
 
     def begin(self) -> None:
@@ -92,7 +103,7 @@ class SqliteConnection:
         except (QueryFailed, _DiskTrouble) as error:
             # An I/O error or a full disk at COMMIT: whether the last frame reached the file is for the file to say.
             raise UnknownCommit(f"SQLite could not finish the commit; it may or may not be there: {error}") from error
-        self._keep_log_short()
+        self.keep_log_short()
 
     def commit_after(self, sql: str, args: Sequence[Any]) -> bool:
         """Run a last statement and commit, unless it touches no row; return whether it did."""
@@ -109,7 +120,8 @@ class SqliteConnection:
     def close(self) -> None:
         self._raw.close()
 
-    def _keep_log_short(self) -> None:
+    def keep_log_short(self) -> None:
+        """Move the log into the file if it has grown."""
         if self._checkpointer is not None and not self._raw.in_transaction:
             self._checkpointer.after_commit(self._raw)
 
@@ -121,7 +133,7 @@ class SqliteConnection:
             raise meaning(error, sql) from error
 
     def _run(self, sql: str, args: Sequence[Any]) -> sqlite3.Cursor:
-        values = args if all(type(value) in _NATIVE for value in args) else [_outgoing(value) for value in args]
+        values = args if _NATIVE.issuperset(map(type, args)) else [_outgoing(value) for value in args]
         deadline = 0.0
         alone = not self._raw.in_transaction
         while True:

@@ -4,7 +4,7 @@
         graph = builder.compile(checkpointer=saver)
 
 One object serves sync and async graphs, from any thread and any event loop. A put has returned when it is durable.
-Values that did not change are not written again; puts of many tasks share a commit.
+A value that several checkpoints have is kept beside them; puts of many tasks share a commit.
 """
 
 from __future__ import annotations
@@ -233,25 +233,44 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
         """Return a checkpoint and those of its large values that may not be stored yet; all of them without *new*."""
         thread_id, checkpoint_ns, parent_id = _where(config)
         place = Place(thread_id, checkpoint_ns, checkpoint["id"])
-        versions = checkpoint["channel_versions"]
         small: dict[str, Any] = {}
         large: dict[str, str] = {}
-        fresh: list[LargeValue] = []
+        fresh = self._parted(place, checkpoint, new, small, large)
+        format_, data = self.serde.dumps_typed({**checkpoint, "channel_values": small})
+        about = get_checkpoint_metadata(config, metadata)
+        return Saved(place, parent_id, about.get("run_id"), format_, data, json.dumps(about), large), fresh
+
+    def _parted(
+        self,
+        place: Place,
+        checkpoint: Checkpoint,
+        new: ChannelVersions | None,
+        small: dict[str, Any],
+        large: dict[str, str],
+    ) -> Sequence[LargeValue]:
+        """Put values into *small* and the versions of others into *large*; return what must be stored of those.
+
+        A value that is *new* is kept in the checkpoint: whether the next one has it too is not known. Those of a
+        channel that did not change once are kept beside.
+        """
+        versions = checkpoint["channel_versions"]
+        fresh = []
         for channel, value in checkpoint["channel_values"].items():
-            if _is_plain(value) or channel not in versions:
+            whole = isinstance(value, _DeltaSnapshot)
+            changed = new is not None and channel in new
+            stays = whole or not changed or self._stored.beside(place, channel)
+            if not stays or _is_plain(value) or channel not in versions:
                 small[channel] = value
                 continue
             version = str(versions[channel])
-            if new is None or channel in new or not self._stored.has(place, channel, version):
+            if new is None or changed or not self._stored.has(place, channel, version):
                 format_, data = self.serde.dumps_typed(value)
-                if len(data) <= _SMALL and not isinstance(value, _DeltaSnapshot):
+                if len(data) <= _SMALL and not whole:
                     small[channel] = value
                     continue
                 fresh.append(LargeValue(channel, version, format_, data))
             large[channel] = version
-        format_, data = self.serde.dumps_typed({**checkpoint, "channel_values": small})
-        about = get_checkpoint_metadata(config, metadata)
-        return Saved(place, parent_id, about.get("run_id"), format_, data, json.dumps(about), large), fresh
+        return fresh
 
     def _writes(self, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str) -> Sequence[Write]:
         return [

@@ -79,7 +79,7 @@ class SaverSides(Sides["Threads"]):
         """Store a checkpoint, from a thread that may wait; False as ``Threads.put``."""
         threads = self.blocking()
         if isinstance(threads, SQLThreads):
-            alone = self._alone(threads, lambda here: here.put_alone(saved, values))
+            alone = self._may_be_alone(threads) and self._alone(lambda here: here.put_alone(saved, values))
             return alone or threads.put_blocking(saved, values)
         return self.call(lambda threads: threads.put(saved, values))
 
@@ -87,15 +87,16 @@ class SaverSides(Sides["Threads"]):
         """Store writes, from a thread that may wait."""
         threads = self.blocking()
         if isinstance(threads, SQLThreads):
-            if not self._alone(threads, lambda here: here.put_writes_alone(place, writes)):
+            if not (self._may_be_alone(threads) and self._alone(lambda here: here.put_writes_alone(place, writes))):
                 threads.put_writes_blocking(place, writes)
         else:
             self.call(lambda threads: threads.put_writes(place, writes))
 
-    def _alone(self, threads: SQLThreads, work: Callable[[SQLThreads], Awaitable[bool]]) -> bool:
+    def _may_be_alone(self, threads: SQLThreads) -> bool:
+        return not (threads.reader is not None or self._one or threads.pipeline.unsettled)
+
+    def _alone(self, work: Callable[[SQLThreads], Awaitable[bool]]) -> bool:
         """Write on this thread, if nobody else of this saver writes; False if the pipeline is to do it."""
-        if threads.reader is not None or self._one or threads.pipeline.unsettled:
-            return False
 
         async def written(here: Threads) -> bool:
             return isinstance(here, SQLThreads) and await work(here)

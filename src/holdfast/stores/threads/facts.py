@@ -9,7 +9,7 @@ import msgspec
 
 from holdfast.db.url import DialectName
 from holdfast.errors import StorageError
-from holdfast.stores.threads.pruning import deltas_of
+from holdfast.stores.threads.pruning import deltas_of, has_deltas
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -104,15 +104,22 @@ class PutEach:
         self.name = name
         statements = [statement for query in queries for statement in query.statements]
         self._texts = [(each.text, itemgetter(*map(names.index, each.order))) for each in statements]
+        self._data = names.index("data")
 
-    def calls(self, row: Values) -> list[tuple[str, Values]]:
-        """Return the statements that write *row*, with their arguments."""
-        return [(text, take(each)) for each in row for text, take in (self._texts[each[0]],)]
+    def call(self, row: Values) -> tuple[str, Values]:
+        """Return the statement that writes one of the rows, with its arguments."""
+        text, take = self._texts[row[0]]
+        return text, take(row)
+
+    def size(self, row: Values) -> int:
+        """Return how many bytes of data one of the rows has."""
+        return len(row[self._data])
 
     async def apply(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[bool]:
         """Write all rows."""
         for row in rows:
-            for text, arguments in self.calls(row):
+            for each in row:
+                text, arguments = self.call(each)
                 await transaction.execute(text, *arguments)
         return [True] * len(rows)
 
@@ -171,6 +178,8 @@ def orphaned(saved: Saved) -> StorageError:
 
 def held(saved: Saved, values: Sequence[LargeValue]) -> tuple[Values, Values]:
     """Return the keys of what must be there already: of large values that are not among *values*, of the parent."""
+    if not saved.large and not has_deltas(saved.metadata):
+        return (), ()
     thread_id, checkpoint_ns, _ = saved.place
     new = {each.channel for each in values}
     keys = tuple((thread_id, checkpoint_ns, *item) for item in saved.large.items() if item[0] not in new)
@@ -213,6 +222,8 @@ def checkpoint_rows(saved: Saved, values: Sequence[LargeValue]) -> Values:
         *(0, thread_id, checkpoint_ns, checkpoint_id, saved.parent_id, saved.run_id, saved.format, saved.data),
         *(saved.metadata, _large(saved.large)),
     )
+    if not values:
+        return (own,)
     others = (
         (1, thread_id, checkpoint_ns, each.channel, each.version, None, each.format, each.data, None, None)
         for each in values

@@ -29,10 +29,11 @@ def bone(place: Place, parent_id: str | None, metadata: str | bytes, large: Mapp
 
 def deltas_of(metadata: str | bytes) -> frozenset[str]:
     """Return the channels of which a checkpoint has only the last change; metadata is Python's JSON, NaN and all."""
-    return frozenset(json.loads(metadata).get(_DELTAS) or ()) if _has_deltas(metadata) else frozenset()
+    return frozenset(json.loads(metadata).get(_DELTAS) or ()) if has_deltas(metadata) else frozenset()
 
 
-def _has_deltas(metadata: str | bytes) -> bool:
+def has_deltas(metadata: str | bytes) -> bool:
+    """Return whether a checkpoint may have only the last change of a channel."""
     return (_DELTAS if isinstance(metadata, str) else _DELTAS.encode()) in metadata  # type: ignore[operator] # the same kind of text
 
 

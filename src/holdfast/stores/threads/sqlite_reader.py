@@ -19,13 +19,16 @@ if TYPE_CHECKING:
     from holdfast.db.settings import Settings
 
 _LOOKS = 3
+_ANY = 2**31 - 1  # bytes: SQLite holds no more in a value
+_SHORT = 4096  # bytes of data that come with a page
 
 
 class Seen(NamedTuple):
-    """A checkpoint without its large values, and whether there are writes on top of it."""
+    """A checkpoint without large values; whether there are writes on top of it, and whether its data are missing."""
 
     saved: Saved
     has_writes: bool
+    lacks_data: bool
 
 
 class SqliteReader:
@@ -36,7 +39,9 @@ class SqliteReader:
 
     def __init__(self, settings: Settings, queries: Queries) -> None:
         self._queries = queries
-        self._value, self._writes = (queries[name].statements[0].text for name in ("thread_value", "thread_written"))
+        self._value, self._writes, self._data = (
+            queries[name].statements[0].text for name in ("thread_value", "thread_written", "thread_data")
+        )
         self._texts: dict[tuple[str, ...], tuple[str, tuple[str, ...]]] = {}
         self._turn = threading.Lock()
         self._pid = os.getpid()
@@ -55,7 +60,7 @@ class SqliteReader:
 
     def find(self, thread_id: str, checkpoint_ns: str, checkpoint_id: str | None) -> Found | None:
         """Return a checkpoint, by default the newest, or None."""
-        values = {"thread_id": thread_id, "checkpoint_ns": checkpoint_ns, "most": 1}
+        values = {"thread_id": thread_id, "checkpoint_ns": checkpoint_ns, "most": 1, "most_bytes": _ANY}
         if checkpoint_id is not None:
             values["checkpoint_id"] = checkpoint_id
         found: Found | None = None
@@ -70,7 +75,11 @@ class SqliteReader:
 
     def page(self, span: Span, after: Place | None, most: int) -> list[Seen]:
         """Return so many checkpoints of *span*, newest first, that come after *after*; ``filled`` brings the rest."""
-        return self._page(page_values(span, after, most))
+        values = page_values(span, after, most)
+        if span.thread_id is not None:
+            return self._page({**values, "most_bytes": _SHORT})
+        keys = [Place(*row) for row in self._rows("thread_keys", values)]
+        return [seen for key in keys for seen in self._page({**key._asdict(), "most": 1, "most_bytes": _SHORT})]
 
     def whole_page(self, span: Span, after: Place | None, most: int) -> list[Found]:
         """Return a page of checkpoints with all that belongs to them."""
@@ -86,17 +95,25 @@ class SqliteReader:
         return found if whole else self.find(*seen.saved.place)
 
     def _page(self, values: dict[str, Any]) -> list[Seen]:
-        given = tuple(values)
+        return [_seen(row) for row in self._rows("thread_read", values)]
+
+    def _rows(self, query: str, values: dict[str, Any]) -> list[Any]:
+        given = (query, *values)
         if given not in self._texts:
-            [statement] = self._queries["thread_read"].variant(given).statements
+            [statement] = self._queries[query].variant(values).statements
             self._texts[given] = statement.text, statement.order
         text, order = self._texts[given]
-        return [_seen(row) for row in self._fetch(text, [values[name] for name in order])]
+        return self._fetch(text, [values[name] for name in order])
 
     def _filled(self, seen: Seen) -> tuple[Found, bool]:
         """Return a checkpoint with what belongs to it, and whether all of that was there."""
-        saved = seen.saved
-        if not saved.large and not seen.has_writes:
+        saved, has_writes, lacks_data = seen
+        if lacks_data:
+            rows = self._fetch(self._data, saved.place)
+            if not rows:
+                return Found(saved, (), ()), False
+            saved = saved._replace(data=rows[0][0])
+        if not saved.large and not has_writes:
             return Found(saved, (), ()), True
         thread_id, checkpoint_ns, _ = place = saved.place
         values = [
@@ -104,8 +121,8 @@ class SqliteReader:
             for channel, version in saved.large.items()
             for row in self._fetch(self._value, (thread_id, checkpoint_ns, channel, version))
         ]
-        writes = [Write(*row) for row in self._fetch(self._writes, place)] if seen.has_writes else []
-        whole = len(values) == len(saved.large) and bool(writes) is seen.has_writes
+        writes = [Write(*row) for row in self._fetch(self._writes, place)] if has_writes else []
+        whole = len(values) == len(saved.large) and bool(writes) is has_writes
         return Found(saved, tuple(values), in_order(writes)), whole
 
     def _fetch(self, text: str, arguments: Sequence[Any]) -> list[Any]:
@@ -123,4 +140,5 @@ class SqliteReader:
 def _seen(row: Sequence[Any]) -> Seen:
     thread_id, checkpoint_ns, checkpoint_id, parent_id, format_, data, metadata, large, has_writes = row
     place = Place(thread_id, checkpoint_ns, checkpoint_id)
-    return Seen(Saved(place, parent_id, None, format_, data, metadata, large_of(large)), bool(has_writes))
+    saved = Saved(place, parent_id, None, format_, data or b"", metadata, large_of(large))
+    return Seen(saved, bool(has_writes), data is None)

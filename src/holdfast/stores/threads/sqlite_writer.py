@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from holdfast.db.settings import Settings
     from holdfast.db.sqlite import SqliteConnection
 
+_PAGES = 2 * 4096  # that a small row changes
+_LOOK_AFTER = 256 * 1024  # bytes of the log, which is not looked at for every row
+
 
 class SqliteWriter:
     """Writes what a thread hands over on that thread, in a transaction of its own: no other thread is woken for it.
@@ -28,6 +31,7 @@ class SqliteWriter:
 
     def __init__(self, settings: Settings) -> None:
         self._turn = threading.Lock()
+        self._not_looked_at = 0
         self._pid = os.getpid()
         path = settings.url.path
         checkpointer = None if path is None else Checkpointer(path)
@@ -45,29 +49,33 @@ class SqliteWriter:
         if os.getpid() != self._pid or not self._turn.acquire(blocking=False):
             return []
         try:
-            return [] if self._connection is None else _written(self._connection, kind, row)
+            if self._connection is None:
+                return []
+            if isinstance(kind, PutEach) and len(row) == 1:
+                return self._write_one(self._connection, kind, row[0])
+            return _written(self._connection, kind, row)
         except (Retryable, UnknownCommit):
             return []  # what may be there already may be written again
         finally:
             self._turn.release()
 
+    def _write_one(self, connection: SqliteConnection, kind: PutEach, row: Values) -> list[Any]:
+        if not connection.write_alone(*kind.call(row)):
+            return []
+        self._not_looked_at += _PAGES + kind.size(row)
+        if self._not_looked_at >= _LOOK_AFTER:
+            self._not_looked_at = 0
+            connection.keep_log_short()
+        return [True]
+
 
 def _written(connection: SqliteConnection, kind: Kind[Any], row: Values) -> list[Any]:
-    calls = kind.calls(row) if isinstance(kind, PutEach) else []
-    if len(calls) == 1:
-        connection.execute(*calls[0])  # a lone statement commits by itself
-        return [True]
     connection.begin()
     try:
-        for text, arguments in calls:
-            connection.execute(text, arguments)
-        outcomes = [True] if calls else _applied(connection, kind, row)
+        transaction = Transaction(SqliteSession(connection), DialectName.SQLITE)
+        outcomes = list(run_sync(kind.apply(transaction, [row])))
         connection.commit()
     except BaseException:
         connection.rollback()
         raise
     return outcomes
-
-
-def _applied(connection: SqliteConnection, kind: Kind[Any], row: Values) -> list[Any]:
-    return list(run_sync(kind.apply(Transaction(SqliteSession(connection), DialectName.SQLITE), [row])))

@@ -6,9 +6,9 @@ CREATE TABLE IF NOT EXISTS @holdfast_thread_checkpoints (
     parent_id VARCHAR(64),
     run_id VARCHAR(255),
     format VARCHAR(64) NOT NULL,
-    data LONGBLOB NOT NULL,
     metadata LONGTEXT NOT NULL,
     large LONGTEXT NOT NULL,
+    data LONGBLOB NOT NULL,
     PRIMARY KEY (thread_id, checkpoint_ns, checkpoint_id),
     INDEX idx_holdfast_thread_checkpoints_id (checkpoint_id),
     INDEX idx_holdfast_thread_checkpoints_run (run_id)

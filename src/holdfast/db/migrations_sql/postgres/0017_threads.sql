@@ -6,9 +6,9 @@ CREATE TABLE @holdfast_thread_checkpoints (
     parent_id TEXT,
     run_id TEXT,
     format TEXT NOT NULL,
-    data BYTEA NOT NULL,
     metadata TEXT NOT NULL,
     large TEXT NOT NULL,
+    data BYTEA NOT NULL,
     PRIMARY KEY (thread_id, checkpoint_ns, checkpoint_id)
 );
 CREATE INDEX idx_holdfast_thread_checkpoints_id ON @holdfast_thread_checkpoints (checkpoint_id);

@@ -6,12 +6,11 @@ CREATE TABLE @holdfast_thread_checkpoints (
     parent_id TEXT,
     run_id TEXT,
     format TEXT NOT NULL,
-    data BLOB NOT NULL,
     metadata TEXT NOT NULL,
     large TEXT NOT NULL,
+    data BLOB NOT NULL,
     PRIMARY KEY (thread_id, checkpoint_ns, checkpoint_id)
 );
-CREATE INDEX idx_holdfast_thread_checkpoints_id ON @holdfast_thread_checkpoints (checkpoint_id);
 CREATE INDEX idx_holdfast_thread_checkpoints_run ON @holdfast_thread_checkpoints (run_id) WHERE run_id IS NOT NULL;
 
 CREATE TABLE @holdfast_thread_values (
@@ -35,4 +34,4 @@ CREATE TABLE @holdfast_thread_writes (
     data BLOB NOT NULL,
     task_path TEXT NOT NULL,
     PRIMARY KEY (thread_id, checkpoint_ns, checkpoint_id, task_id, idx)
-);
+) WITHOUT ROWID;

@@ -45,10 +45,11 @@ WHERE w.idx < 0;
 
 -- name: thread_read
 -- only: sqlite
--- Checkpoints, newest first. A thread that reads here asks for large values one by one, and for writes where there are
--- any: SQLite would copy all of them several times in one answer.
+-- Checkpoints, newest first, with their data where that is short. A thread that reads here asks for the rest one by one,
+-- and for writes where there are any: SQLite would copy all of them several times in one answer.
 SELECT
-    c.thread_id, c.checkpoint_ns, c.checkpoint_id, c.parent_id, c.format, c.data, c.metadata, c.large,
+    c.thread_id, c.checkpoint_ns, c.checkpoint_id, c.parent_id, c.format,
+    CASE WHEN length(c.data) <= :most_bytes THEN c.data END AS data, c.metadata, c.large,
     EXISTS (
         SELECT 1 FROM @holdfast_thread_writes AS w
         WHERE w.thread_id = c.thread_id AND w.checkpoint_ns = c.checkpoint_ns AND w.checkpoint_id = c.checkpoint_id
@@ -63,6 +64,26 @@ WHERE true
         AND (thread_id > :after_thread OR (thread_id = :after_thread AND checkpoint_ns > :after_ns)))) ]]
 ORDER BY checkpoint_id DESC, thread_id, checkpoint_ns
 LIMIT :most;
+
+-- name: thread_keys
+-- only: sqlite
+-- The keys of checkpoints of all threads, newest first: the primary key has them in another order, and all of them.
+-- Another index would be one more page to write for every checkpoint.
+SELECT thread_id, checkpoint_ns, checkpoint_id
+FROM @holdfast_thread_checkpoints
+WHERE true
+    [[ AND checkpoint_ns = :checkpoint_ns ]]
+    [[ AND checkpoint_id = :checkpoint_id ]]
+    [[ AND checkpoint_id < :before ]]
+    [[ AND (checkpoint_id < :after_id OR (checkpoint_id = :after_id
+        AND (thread_id > :after_thread OR (thread_id = :after_thread AND checkpoint_ns > :after_ns)))) ]]
+ORDER BY checkpoint_id DESC, thread_id, checkpoint_ns
+LIMIT :most;
+
+-- name: thread_data
+-- only: sqlite
+SELECT data FROM @holdfast_thread_checkpoints
+WHERE thread_id = :thread_id AND checkpoint_ns = :checkpoint_ns AND checkpoint_id = :checkpoint_id;
 
 -- name: thread_value
 -- only: sqlite
