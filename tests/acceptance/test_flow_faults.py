@@ -128,6 +128,8 @@ def goes_on_after_a_death(url: str, point: str, at: int, start: Callable[..., Wo
         latest = backend.get_latest("flow")
         assert latest is not None
         finished = set(latest.completed_node_ids)
+        left = [name for name in ("first", "second", "third") if name not in finished]
+        assert [name for name, state in latest.node_states.items() if state.status == "active"] == left[:1]
         last = until(lambda: going_on(backend, effects))
         assert last is not None
         assert last.get_node_output("third") == "20!"

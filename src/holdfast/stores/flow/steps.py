@@ -1,7 +1,8 @@
 """Any list of callables as a flow: a checkpoint after each, a stop where one needs an answer, and no step done twice.
 
 Each step is called with what the one before has returned, the first with the input of the flow. Only a step that has
-succeeded is complete: one that failed, or was under way when the process died, runs again. Whoever runs a flow holds
+succeeded is complete: one that failed, or was under way when the process died, runs again. Which one is under way
+stands in the checkpoint that was stored before it was called. Whoever runs a flow holds
 its newest checkpoint, and passes the claim on from one to the next: of two who run one flow the late one stores
 nothing.
 """
@@ -17,7 +18,7 @@ from holdfast.model.workflow import seconds
 from holdfast.model.world import RealWorld
 from holdfast.stores.flow.backend import LEASE
 from holdfast.stores.flow.model import CheckpointBehavior, CheckpointStatus, FlowCheckpoint, NodeCheckpointState
-from holdfast.stores.flow.walk import ANSWERS, Walk
+from holdfast.stores.flow.walk import ANSWERS, Walk, begin_next
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -54,6 +55,7 @@ async def arun_steps(
         metadata=dict(metadata or {}),
     )
     first.wf_run_id = first.run_id
+    begin_next(first, named)
     await backend.asave(first)
     claim = await _claimed(first.id, backend, seconds(lease))
     return await Walk(backend, named, behavior, claim, seconds(lease)).go_on(claim.checkpoint)
@@ -73,8 +75,8 @@ async def aresume(
 
     An answer goes by the name of the step that asked, or by the ``request_id`` of the question. One of all who resume a
     checkpoint goes on; the others get ``StorageError``, and so do those who come when the run has gone on already,
-    unless they ask for a *fork*. Answers are stored before anything is done with them. A step that has succeeded is not
-    called again. Of a flow that is completed the checkpoint itself is returned.
+    unless they ask for a *fork*. Answers are stored before anything is done with them, and with them that the next step
+    begins. A step that has succeeded is not called again. Of a flow that is completed its checkpoint is returned.
     """
     named = _named(steps)
     found = await backend.aload(checkpoint_id)
@@ -88,8 +90,8 @@ async def aresume(
         if not fork:  # after the claim, so that nobody can go on between the look and the claim
             await _refuse_if_it_went_on(claim.checkpoint, backend)
         checkpoint = _answered(claim.checkpoint, answers or {})
-        if claim.checkpoint.has_pending_inputs():
-            await backend.aupdate(checkpoint)
+        begin_next(checkpoint, named)
+        await backend.aupdate(checkpoint)
     except BaseException:
         await backend.arelease_claim(claim)
         raise

@@ -80,9 +80,8 @@ class Walk:
     async def _one(
         self, checkpoint: FlowCheckpoint, name: str, function: Callable[[Any], Any], value: Any
     ) -> FlowCheckpoint:
-        """Do one step, and store what came of it."""
-        state = checkpoint.node_states.get(name) or NodeCheckpointState(name, getattr(function, "__qualname__", ""))
-        state = replace(state, input_data=value, started_at=_now(), status="active", error=None)
+        """Do one step, and store what came of it, and that the next one has begun."""
+        state = replace(checkpoint.node_states[name], input_data=value, error=None)
         after = self._next(checkpoint)
         after.node_states[name] = state
         try:
@@ -96,7 +95,7 @@ class Walk:
             await self._stored(after)
             raise
         after.mark_node_complete(name, replace(state, status="success", output_data=output, completed_at=_now()))
-        if all(after.is_node_completed(each) for each in self._steps):
+        if not begin_next(after, self._steps):
             after.status = CheckpointStatus.COMPLETED
         return await self._stored(after)
 
@@ -130,6 +129,20 @@ class Walk:
                 await self._backend.aextend_claim(self._claim, lease=self._lease)
             except StorageError as error:
                 logger.warning("A claim was not extended, tried again: %s", error)
+
+
+def begin_next(checkpoint: FlowCheckpoint, steps: Mapping[str, Callable[[Any], Any]]) -> bool:
+    """Note in *checkpoint*, which is stored before the step is called, that the first one left begins; False if none.
+
+    What it is given is what the one before has made, and is not noted twice.
+    """
+    name = next((each for each in steps if not checkpoint.is_node_completed(each)), None)
+    if name is None:
+        return False
+    state = checkpoint.node_states.get(name) or NodeCheckpointState(name, getattr(steps[name], "__qualname__", ""))
+    checkpoint.node_states[name] = replace(state, status="active", started_at=_now(), completed_at=None)
+    checkpoint.status = CheckpointStatus.ACTIVE
+    return True
 
 
 async def _called(function: Callable[[Any], Any], value: Any, answers: list[Any]) -> Any:

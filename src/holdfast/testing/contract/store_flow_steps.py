@@ -150,6 +150,47 @@ class FlowStepsContract:
 
         store_venue.play(scene)
 
+    @pytest.mark.parametrize("behavior", CheckpointBehavior)
+    def test_the_step_that_is_under_way_stands_in_the_newest_checkpoint(
+        self, store_venue: StoreVenue, behavior: CheckpointBehavior
+    ) -> None:
+        """What would be found if the process died in the middle of a step."""
+        seen: list[Any] = []
+
+        async def scene(ground: Ground) -> None:
+            player = Player(ground)
+            seen.clear()
+
+            async def look(name: str) -> None:
+                newest = await player.backend.aget_latest("flow")
+                assert newest is not None
+                state = newest.node_states[name]
+                assert (newest.status, state.completed_at) == (CheckpointStatus.ACTIVE, None)
+                assert state.started_at is not None
+                begun = [each for each, known in newest.node_states.items() if known.status == "active"]
+                seen.append((begun, newest.completed_node_ids, state.error is not None))
+
+            async def first(_: Any) -> int:
+                await look("first")
+                return 1
+
+            async def second(_: Any) -> int:
+                await look("second")
+                if len(seen) == 2:
+                    raise OSError("not today")
+                return 2
+
+            with pytest.raises(OSError, match="not today"):
+                await player.run("flow", [first, second], behavior=behavior)
+            failed = await player.backend.aget_latest("flow")
+            assert failed is not None
+            assert failed.status is CheckpointStatus.FAILED
+            last = await player.resume(failed.id, [first, second], behavior=behavior)
+            assert seen == [(["first"], [], False), (["second"], ["first"], False), (["second"], ["first"], True)]
+            assert {state.status for state in last.node_states.values()} == {"success"}
+
+        store_venue.play(scene)
+
     def test_a_pause_is_found_when_it_is_due(self, store_venue: StoreVenue) -> None:
         async def scene(ground: Ground) -> None:
             player = Player(ground)
