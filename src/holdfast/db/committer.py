@@ -6,20 +6,20 @@ waits for nothing but statements and the lane's own pauses.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from holdfast import faults
-from holdfast.db.operation import Counted, Fleeting
+from holdfast.db.operation import Counted, Fleeting, ThreadWaiter
 from holdfast.db.query_text import together
 from holdfast.db.session import Transaction, commit
 from holdfast.db.url import DialectName
 from holdfast.errors import PipelineClosed, PipelineError, Retryable, UnknownCommit, WentBack
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable, Sequence
 
     from holdfast.db.lane import Lane
@@ -156,8 +156,8 @@ class Committer:
         """Write *part* in one transaction and return the outcomes in order."""
         session = await self._lane.session()
         await self._look_back(session)
-        self._lane.wait_for_disk(not all(isinstance(each.kind, Fleeting) for each in part.operations))
         groups = _grouped(part.operations)
+        self._lane.wait_for_disk(not all(isinstance(kind, Fleeting) for kind in groups))
         if part.asks or not self._is_one_statement(groups):
             outcomes = await self._write_in_transaction(session, part, groups)
         else:
@@ -226,7 +226,7 @@ class Committer:
             [(kind, (_, rows))] = groups.items()
             return await self._apply(transaction, kind, rows)
         kinds = cast("tuple[Counted, ...]", tuple(sorted(groups, key=_name)))
-        calls = [counted.query.batch(groups[counted][1], counted.constants)[0] for counted in kinds]
+        calls = [counted.query.batch(groups[counted][1], counted.constants, one_text=True)[0] for counted in kinds]
         if kinds not in self._texts:
             self._texts[kinds] = together([(text, len(values)) for text, values in calls])
         [touched] = await session.fetch(self._texts[kinds], [value for _, values in calls for value in values])
@@ -271,13 +271,13 @@ class Committer:
 
     def _settle(self, part: Part, outcomes: Sequence[Any]) -> None:
         """Tell everybody who waits, then make room."""
-        told: list[tuple[asyncio.Future[Any], Any]] = []
+        told: list[tuple[Operation, Any]] = []
         for operation, outcome in zip(part.operations, outcomes, strict=True):
             waiter = operation.waiter
-            if isinstance(waiter, asyncio.Future):
-                told.append((waiter, outcome))
-            else:
+            if isinstance(waiter, ThreadWaiter):
                 waiter.settle(outcome)
+            else:
+                told.append((operation, outcome))
         if told:
             self._lane.on_loop(lambda: _tell(told))
         faults.point("pipeline.acknowledged")
@@ -317,11 +317,13 @@ def _one_each(kind: Kind[Any], rows: Sequence[Values], outcomes: Sequence[Any]) 
     return outcomes
 
 
-def _tell(told: list[tuple[asyncio.Future[Any], Any]]) -> None:
-    for future, outcome in told:
-        if future.done():  # its task was cancelled meanwhile
-            continue
-        if isinstance(outcome, BaseException):
+def _tell(told: list[tuple[Operation, Any]]) -> None:
+    """Tell tasks; on the loop, where alone they change whom to tell."""
+    for operation, outcome in told:
+        future = cast("asyncio.Future[Any]", operation.waiter)
+        if future.done():  # its task is being cancelled; one that waits to the end comes back for this
+            operation.missed = (outcome,)
+        elif isinstance(outcome, BaseException):
             future.set_exception(outcome)
         else:
             future.set_result(outcome)

@@ -109,12 +109,16 @@ class ThreadWaiter:
 
 
 class Operation(Struct, eq=False):
-    """One row on its way, who waits for it, and what it weighs in bytes."""
+    """One row on its way, who waits for it, and what it weighs in bytes.
+
+    *missed* holds the outcome if it came while its task was being cancelled, and so could not be told.
+    """
 
     kind: Kind[Any]
     row: Values
     waiter: asyncio.Future[Any] | ThreadWaiter
     size: int
+    missed: tuple[Any] | None = None
 
 
 def weight(row: Values) -> int:

@@ -19,7 +19,7 @@ import asyncio
 import logging
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from holdfast.db.backend import SqliteBackend
 from holdfast.db.committer import Committer
@@ -143,16 +143,16 @@ class Pipeline:
         # asyncio.get_running_loop() asks the system for the process, which takes longer than these two together.
         if loop is None or threading.get_ident() != self._thread or not loop.is_running():
             loop = self._own_loop()
-        future: asyncio.Future[R] = _Outlasting(loop=loop) if to_the_end else loop.create_future()
+        future: asyncio.Future[R] = loop.create_future()
         operation = Operation(kind, row, future, weight(row))
         while not self._hand_over(operation):
             await self._change()
         try:
             return await future
         except asyncio.CancelledError:
-            if not to_the_end or not future.done():
+            if not to_the_end:
                 raise
-            return future.result()
+            return cast("R", await _outlast(operation, loop))
 
     def write_blocking(self, kind: Kind[R], row: Values, *, timeout: float | None = None) -> R:
         """Do as ``write`` from a thread that may wait; ``TimeoutError`` leaves the operation under way."""
@@ -205,8 +205,17 @@ class Pipeline:
                 self._mailbox.unwatch(tell)
 
 
-class _Outlasting(asyncio.Future[R]):
-    """A future that a cancelled task goes on waiting for; the cancellation is raised there when it is settled."""
-
-    def cancel(self, msg: object = None) -> bool:  # noqa: ARG002 -- asyncio's signature
-        return False
+async def _outlast(operation: Operation, loop: asyncio.AbstractEventLoop) -> Any:
+    """Go on waiting for an operation, however often this task is cancelled; return or raise its outcome."""
+    while True:
+        future = cast("asyncio.Future[Any]", operation.waiter)
+        if future.done() and not future.cancelled():
+            return future.result()
+        if operation.missed is not None:
+            [outcome] = operation.missed
+            if isinstance(outcome, BaseException):
+                raise outcome
+            return outcome
+        operation.waiter = fresh = loop.create_future()
+        with suppress(asyncio.CancelledError):
+            return await fresh

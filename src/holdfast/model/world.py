@@ -37,14 +37,11 @@ class World(Protocol):
 class RealWorld:
     """The clock, the ids and the randomness of the machine."""
 
+    now = staticmethod(time.time)  # both are asked several times a step, so no call of ours stands around them
+    monotonic = staticmethod(time.monotonic)
+
     def __init__(self) -> None:
         self.random = random.Random()  # noqa: S311 -- jitter, not secrets
-
-    def now(self) -> float:
-        return time.time()
-
-    def monotonic(self) -> float:
-        return time.monotonic()
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
@@ -58,8 +55,13 @@ _VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
 
 def uuid7(milliseconds: int, entropy: bytes) -> str:
     """Lay out *milliseconds* and ten bytes of *entropy* as a UUID of version 7."""
-    time, rest = f"{milliseconds:012x}", entropy.hex()
-    return f"{time[:8]}-{time[8:]}-7{rest[1:4]}-{_VARIANT[rest[4]]}{rest[5:8]}-{rest[8:]}"
+    rest = entropy.hex()
+    return _laid_out(f"{milliseconds:012x}{rest[1:4]}", rest[4:])
+
+
+def _laid_out(first: str, last: str) -> str:
+    """Return the UUID of the 15 digits before the variant, without the version, and the 16 from there on."""
+    return f"{first[:8]}-{first[8:12]}-7{first[12:]}-{_VARIANT[last[0]]}{last[1:4]}-{last[4:]}"
 
 
 _COUNT = 12  # bits of an id behind its milliseconds that tell ids of one millisecond apart, before what is random
@@ -72,7 +74,7 @@ class _Entropy:
     break the tie; nothing may rest on that.
     """
 
-    _DRAW = 8
+    _DIGITS = 16  # of an id, which are random but for its variant
     _IDS = 256
 
     def __init__(self) -> None:
@@ -82,19 +84,19 @@ class _Entropy:
 
     def _forget(self) -> None:
         self._lock = threading.Lock()
-        self._pool = b""
+        self._pool = ""
         self._at = 0
         self._last = 0  # the milliseconds and the count behind them, as one number
 
     def uuid7(self, milliseconds: int) -> str:
         with self._lock:
             if self._at >= len(self._pool):
-                self._pool = os.urandom(self._DRAW * self._IDS)
+                self._pool = os.urandom(self._DIGITS // 2 * self._IDS).hex()
                 self._at = 0
-            draw = self._pool[self._at : self._at + self._DRAW]
-            self._at += self._DRAW
+            drawn = self._pool[self._at : self._at + self._DIGITS]
+            self._at += self._DIGITS
             self._last = rising = max(self._last + 1, milliseconds << _COUNT)
-        return uuid7(rising >> _COUNT, (rising & (1 << _COUNT) - 1).to_bytes(2, "big") + draw)
+        return _laid_out(f"{rising:015x}", drawn)
 
 
 _entropy = _Entropy()

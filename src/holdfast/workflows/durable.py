@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -55,23 +56,11 @@ class Durable:
     ) -> Awaitable[Any]:
         """Do an async step once. What comes back is to be awaited at once."""
         mark = self._payloads.mark(step.name, arguments, keywords)
-        attempts = self._engine.attempts
-
-        def produce(operation: Operation) -> Awaitable[Any]:
-            if step.protection is None and step.dead_letter is None:
-                return attempts.run(step, operation, lambda: step.function(*arguments, **keywords))
-
-            async def tried(*args: Any, **kwargs: Any) -> Any:
-                try:
-                    return await attempts.run(step, operation, lambda: step.function(*args, **kwargs))
-                except Exception as error:
-                    self._keep(step, operation, error, args, kwargs)
-                    raise
-
-            call = tried if step.protection is None else step.protection.around_attempts(tried, is_async=True)
-            made: Awaitable[Any] = call(*arguments, **keywords)
-            return made
-
+        produce: Callable[[Operation], Awaitable[Any]]
+        if step.protection is None and step.dead_letter is None:
+            produce = partial(self._engine.attempts.run, step, partial(step.function, *arguments, **keywords))
+        else:
+            produce = partial(self._guarded, step, arguments, keywords)
         return self._recorder.do(place, step.name, mark, step.codec, produce)
 
     def step_blocking(
@@ -79,23 +68,43 @@ class Durable:
     ) -> Any:
         """Do a sync step once."""
         mark = self._payloads.mark(step.name, arguments, keywords)
-        attempts = self._engine.attempts
-
-        def produce(operation: Operation) -> Any:
-            if step.protection is None and step.dead_letter is None:
-                return attempts.run_blocking(step, operation, lambda: step.function(*arguments, **keywords))
-
-            def tried(*args: Any, **kwargs: Any) -> Any:
-                try:
-                    return attempts.run_blocking(step, operation, lambda: step.function(*args, **kwargs))
-                except Exception as error:
-                    self._keep(step, operation, error, args, kwargs)
-                    raise
-
-            call = tried if step.protection is None else step.protection.around_attempts(tried, is_async=False)
-            return call(*arguments, **keywords)
-
+        produce: Callable[[Operation], Any]
+        if step.protection is None and step.dead_letter is None:
+            produce = partial(self._engine.attempts.run_blocking, step, partial(step.function, *arguments, **keywords))
+        else:
+            produce = partial(self._guarded_blocking, step, arguments, keywords)
         return self._recorder.do_blocking(place, step.name, mark, step.codec, produce)
+
+    def _guarded(
+        self, step: StepDefinition, arguments: tuple[Any, ...], keywords: dict[str, Any], operation: Operation
+    ) -> Awaitable[Any]:
+        """Carry out a step that is protected, or leaves a dead letter."""
+
+        async def tried(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return await self._engine.attempts.run(step, partial(step.function, *args, **kwargs), operation)
+            except Exception as error:
+                self._keep(step, operation, error, args, kwargs)
+                raise
+
+        call = tried if step.protection is None else step.protection.around_attempts(tried, is_async=True)
+        made: Awaitable[Any] = call(*arguments, **keywords)
+        return made
+
+    def _guarded_blocking(
+        self, step: StepDefinition, arguments: tuple[Any, ...], keywords: dict[str, Any], operation: Operation
+    ) -> Any:
+        """Do as ``_guarded`` for a sync step."""
+
+        def tried(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return self._engine.attempts.run_blocking(step, partial(step.function, *args, **kwargs), operation)
+            except Exception as error:
+                self._keep(step, operation, error, args, kwargs)
+                raise
+
+        call = tried if step.protection is None else step.protection.around_attempts(tried, is_async=False)
+        return call(*arguments, **keywords)
 
     def _keep(
         self,

@@ -18,7 +18,7 @@ from holdfast.workflows.queue_options import check_policy, check_queue_options, 
 from holdfast.workflows.ticket import Call, PlannedCall, Ticket, call_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
     from datetime import datetime
     from typing import Literal, Self
 
@@ -362,8 +362,8 @@ def _bound(binds: Binds, instance: Any, owner: type | None) -> Any:
     return instance if binds == "instance" else None
 
 
-async def _on_engine(engine: Engine, work: Coroutine[Any, Any, Any]) -> Any:
-    """Await *work* on the engine's loop, from whatever loop this is."""
+def _on_engine(engine: Engine, work: Coroutine[Any, Any, Any]) -> Awaitable[Any]:
+    """Return what *work* comes to on the engine's loop, to be awaited on whatever loop this is."""
     if engine.is_loop_thread():
-        return await work
-    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, engine.loop()))
+        return work
+    return asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, engine.loop()))

@@ -87,7 +87,8 @@ def task_place(engine: Engine) -> WorkflowPlace | None:
     asyncio made inherits its parent's place. It becomes a branch of its own at its first operation, in the order of
     first operations.
     """
-    refuse_in_transaction(engine)
+    if inside.get() is not None:
+        refuse_in_transaction(engine)
     place = here.get()
     if not isinstance(place, WorkflowPlace) or place.run.engine is not engine:
         return None

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from holdfast.workflows.parking.waits import Waits
 
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
 LONGEST_ID = 255
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """How a run ended: its value, or the error it ended with. *elsewhere* if another execution has taken it over."""
 
     value: Any = None

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from holdfast import faults
 from holdfast.core.identity import Branch
@@ -38,8 +39,7 @@ class Closing(Superseded):
     """This executor is stopping: the run goes on elsewhere."""
 
 
-@dataclass(frozen=True, slots=True)
-class _End:
+class _End(Struct, frozen=True):
     """What is written at the end of an execution, and what whoever waits here is told then.
 
     *wait* is in how many seconds the run goes on, if this was not its end.

@@ -39,7 +39,7 @@ class Attempts:
         self._world = world
         self._permit = permit
 
-    async def run(self, step: StepDefinition, operation: Operation, call: Callable[[], Any]) -> Any:
+    async def run(self, step: StepDefinition, call: Callable[[], Any], operation: Operation) -> Any:
         """Run an async step."""
         attempt = 0
         while True:
@@ -65,7 +65,7 @@ class Attempts:
             await self._permit.wait()
             operation.run.check()
 
-    def run_blocking(self, step: StepDefinition, operation: Operation, call: Callable[[], Any]) -> Any:
+    def run_blocking(self, step: StepDefinition, call: Callable[[], Any], operation: Operation) -> Any:
         """Run a sync step on this thread, or, if it may take only so long, on one that can be left behind."""
         attempt = 0
         while True:

@@ -106,23 +106,13 @@ class Waiting:
             self._engine.check_launched()
             run = self._engine.runner.running.get(ticket.workflow_id)
         if run is None:
-            return self._watch_row(ticket, tell)
-        # Another reader than the function's own reads the row: the answer must not depend on when it was asked for.
-        other = ticket.codec is not run.codec
-        leave: list[Leave] = []
+            return self.watch_row(ticket, tell)
+        watch = _Watch(self, ticket, tell, run)
+        run.watch(watch.settled)
+        return watch.leave
 
-        def settled(outcome: Outcome) -> None:
-            if outcome.elsewhere or other:
-                leave.append(self._watch_row(ticket, tell))
-            else:
-                tell(outcome)
-
-        watched = run
-        leave.append(lambda: watched.unwatch(settled))
-        run.watch(settled)
-        return lambda: leave[-1]()  # noqa: PLW0108 -- the last one then, which is not the last one now
-
-    def _watch_row(self, ticket: Ticket, tell: Tell) -> Leave:
+    def watch_row(self, ticket: Ticket, tell: Tell) -> Leave:
+        """Have *tell* called with the outcome that the run's row shows once it has ended, from any thread."""
         engine, workflow_id = self._engine, ticket.workflow_id
 
         def told(row: Any) -> None:
@@ -139,6 +129,36 @@ class Waiting:
         if not engine.on_loop(lambda: engine.results.watch(workflow_id, told, closed)):
             closed()
         return lambda: void(engine.on_loop(lambda: engine.results.unwatch(workflow_id, told)))
+
+
+class _Watch:
+    """One who waits for a run of this process, and for its row if the run goes on elsewhere.
+
+    It refers to the run, and the run to it, until the run is settled; after that nothing is left for the garbage
+    collector, which would otherwise have a score of objects to find for every run.
+    """
+
+    __slots__ = ("_leave_row", "_run", "_tell", "_ticket", "_waiting")
+
+    def __init__(self, waiting: Waiting, ticket: Ticket, tell: Tell, run: Run) -> None:
+        self._waiting = waiting
+        self._ticket = ticket
+        self._tell = tell
+        self._run = run
+        self._leave_row: Leave | None = None
+
+    def settled(self, outcome: Outcome) -> None:
+        # Another reader than the function's own reads the row: the answer must not depend on when it was asked for.
+        if outcome.elsewhere or self._ticket.codec is not self._run.codec:
+            self._leave_row = self._waiting.watch_row(self._ticket, self._tell)
+        else:
+            self._tell(outcome)
+
+    def leave(self) -> None:
+        if self._leave_row is not None:
+            self._leave_row()
+        else:
+            self._run.unwatch(self.settled)
 
 
 @contextmanager

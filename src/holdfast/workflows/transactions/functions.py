@@ -60,7 +60,7 @@ class TransactionStep(Generic[P, C]):
         call = self._call(args, kwargs)
 
         async def produce(operation: Operation) -> Any:
-            kept = await engine.attempts.run(step, operation, lambda: self._carrier.run(operation, call))
+            kept = await engine.attempts.run(step, functools.partial(self._carrier.run, operation, call), operation)
             return self._recorded(operation, kept)
 
         mark = engine.payloads.mark(step.name, args, kwargs)
@@ -71,7 +71,7 @@ class TransactionStep(Generic[P, C]):
         call = self._call(args, kwargs)
 
         def produce(operation: Operation) -> Any:
-            kept = engine.attempts.run_blocking(step, operation, lambda: self._carrier.run(operation, call))
+            kept = engine.attempts.run_blocking(step, functools.partial(self._carrier.run, operation, call), operation)
             return self._recorded(operation, kept)
 
         mark = engine.payloads.mark(step.name, args, kwargs)
