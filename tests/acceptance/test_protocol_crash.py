@@ -1,12 +1,15 @@
 """A process is killed at every named place a run passes, on every database; another goes on, and the run ends once.
 
+One process after the other is killed on the same database, each at another place: what those before it have left is
+taken over by the next. The last one ends all.
+
 The invariants shown: what was acknowledged is there (I4), each identity has one record (I5), nothing is stranded (I6).
 """
 
 from __future__ import annotations
 
 import signal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -47,7 +50,7 @@ IN_TAKING_OVER = [
 ]
 
 LEASE = {"lease": 0.6}
-RUNS = {f"journey-{number}": 6 * number for number in (1, 2, 3)}
+PARTS = 4
 
 
 # Both colours meet every database; the long run has the other half of the combinations.
@@ -58,55 +61,56 @@ def colour_for(kind: str, place: int) -> str:
     return ("sync", "async")[(place + KINDS.index(kind)) % 2]
 
 
-def start_all(worker: Worker) -> None:
-    for run_id, result in RUNS.items():
-        worker.tell("start", "journey", run_id, result // 6)
+def die_at(stage: Stage, place: tuple[str, int], colour: str, runs: dict[str, int], **settings: Any) -> None:
+    """Have a worker start *runs*, and die at *place*: with one of them, or with one that it has taken over."""
+    doomed = stage.worker(colour, faults=[(*place, "kill")], **settings)
+    for run_id, result in runs.items():
+        doomed.tell("start", "journey", run_id, result // 6)
+    assert doomed.end() == -signal.SIGKILL
+    acknowledged = [run_id for _, run_id in doomed.heard("started")]
+    assert set(acknowledged) <= stage.statuses().keys()
 
 
-def finish_all(stage: Stage, worker: Worker) -> None:
+def journeys(name: object) -> dict[str, int]:
+    """Return the ids of three runs, and their results."""
+    return {f"journey-{name}-{number}": 6 * number for number in (1, 2, 3)}
+
+
+def finish_all(stage: Stage, worker: Worker, runs: dict[str, int]) -> None:
     """Ask for every run, whether or not its start was acknowledged; all must end, each with its own result."""
-    for run_id, result in RUNS.items():
+    for run_id, result in runs.items():
         worker.tell("run", "journey", run_id, result // 6)
-    for run_id, result in RUNS.items():
+    for run_id, result in runs.items():
         assert worker.hear("result", run_id) == ["result", run_id, result]
     assert stage.all_ended()
     stage.check_record()
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("point", "at"), ON_THE_WAY)
+@pytest.mark.parametrize("part", range(PARTS))
 @TURNS
 def test_i4_i6_a_run_whose_worker_dies_on_the_way_ends_once(
-    kind: str, point: str, at: int, turn: int, stage: Callable[[str], Stage]
+    kind: str, part: int, turn: int, stage: Callable[[str], Stage]
 ) -> None:
-    place = ON_THE_WAY.index((point, at)) + turn
-    colour = colour_for(kind, place)
-    scene = stage(kind)
-    doomed = scene.ready(colour, app=LEASE, faults=[(point, at, "kill")])
-    start_all(doomed)
-    assert doomed.end() == -signal.SIGKILL
-    acknowledged = [run_id for _, run_id in doomed.heard("started")]
-    assert set(acknowledged) <= scene.statuses().keys()
-
-    finish_all(scene, scene.ready(colour_for(kind, place + 1), app=LEASE))
+    scene, runs = stage(kind), dict[str, int]()
+    for number, place in enumerate(ON_THE_WAY[part::PARTS], turn):
+        mine = journeys(number)
+        die_at(scene, place, colour_for(kind, number), mine, app=LEASE)
+        runs |= mine
+    finish_all(scene, scene.ready(colour_for(kind, part + turn), app=LEASE), runs)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("point", "at"), IN_TAKING_OVER)
+@pytest.mark.parametrize("places", [IN_TAKING_OVER[:3], IN_TAKING_OVER[3:]], ids=["releasing", "claiming"])
 @TURNS
 def test_i6_a_run_whose_rescuer_dies_ends_once(
-    kind: str, point: str, at: int, turn: int, stage: Callable[[str], Stage]
+    kind: str, places: list[tuple[str, int]], turn: int, stage: Callable[[str], Stage]
 ) -> None:
-    colour = colour_for(kind, IN_TAKING_OVER.index((point, at)) + turn)
-    scene = stage(kind)
-    first = scene.ready(colour, app=LEASE, faults=[("step.recorded", 3, "kill")])
-    start_all(first)
-    assert first.end() == -signal.SIGKILL
-
-    rescuer = scene.worker(colour, app=LEASE, faults=[(point, at, "kill")])
-    assert rescuer.end() == -signal.SIGKILL
-
-    finish_all(scene, scene.ready(colour, app=LEASE))
+    scene, runs = stage(kind), journeys("first")
+    die_at(scene, ("step.recorded", 3), colour_for(kind, turn), runs, app=LEASE)
+    for number, place in enumerate(places, turn):
+        die_at(scene, place, colour_for(kind, number), {}, app=LEASE)
+    finish_all(scene, scene.ready(colour_for(kind, len(places) + turn), app=LEASE), runs)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -131,19 +135,19 @@ def test_i6_a_run_whose_worker_dies_while_it_hands_over_ends_once(kind: str, sta
 
 # Where a worker may die that puts runs away whenever they wait, and loads them again.
 WHILE_WAITING = [("run.put_away", 1), ("run.put_away", 2), ("run.claimed", 1), ("run.loaded", 1), ("step.recorded", 6)]
-RESTLESS = LEASE | {"put_away_after": 0.001}
+# They wait so long that the wait is not over before they are put away, however busy the machine is.
+RESTLESS: dict[str, Any] = {"app": LEASE | {"put_away_after": 0.001}, "nap": 3.0}
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("point", "at"), WHILE_WAITING)
+@pytest.mark.parametrize("part", range(2))
 @TURNS
 def test_i6_a_run_whose_worker_dies_putting_it_away_or_loading_it_ends_once(
-    kind: str, point: str, at: int, turn: int, stage: Callable[[str], Stage]
+    kind: str, part: int, turn: int, stage: Callable[[str], Stage]
 ) -> None:
-    place = WHILE_WAITING.index((point, at)) + turn
-    scene = stage(kind)
-    doomed = scene.ready(colour_for(kind, place), app=RESTLESS, faults=[(point, at, "kill")])
-    start_all(doomed)
-    assert doomed.end() == -signal.SIGKILL
-
-    finish_all(scene, scene.ready(colour_for(kind, place + 1), app=RESTLESS))
+    scene, runs = stage(kind), dict[str, int]()
+    for number, place in enumerate(WHILE_WAITING[part::2], turn):
+        mine = journeys(number)
+        die_at(scene, place, colour_for(kind, number), mine, **RESTLESS)
+        runs |= mine
+    finish_all(scene, scene.ready(colour_for(kind, part + turn), **RESTLESS), runs)

@@ -60,26 +60,28 @@ PARENT_DIES = [
 
 
 @EVERY_KIND
-@pytest.mark.parametrize(("point", "at"), PARENT_DIES)
+@pytest.mark.parametrize("part", range(2))
 def test_i5_workflow_whose_executor_dies_while_it_enqueues_has_each_child_once(
-    kind: str, point: str, at: int, stage: Callable[[str], Stage]
+    kind: str, part: int, stage: Callable[[str], Stage]
 ) -> None:
-    scene = stage(kind)
-    doomed = scene.ready(faults=[(point, at)])
-    doomed.tell("parent", 1)
-    assert doomed.end() == -signal.SIGKILL
+    """One process after the other dies, each at another place; the last one ends the parents of all."""
+    scene, deaths = stage(kind), PARENT_DIES[part::2]
+    for number, death in enumerate(deaths):
+        doomed = scene.worker(faults=[death])
+        doomed.tell("parent", number)
+        assert doomed.end() == -signal.SIGKILL
 
-    second = scene.ready()
-    second.tell("parent", 1)
-    ids = second.hear("parent", 1)[2]
-    second.tell("parent", 2)
-    others = second.hear("parent", 2)[2]
-    assert others[4] == ids[4]
+    last = scene.ready()
+    families = []
+    for number in range(len(deaths) + 1):
+        last.tell("parent", number)
+        families.append(last.hear("parent", number)[2])
+    assert len({ids[4] for ids in families}) == 1
     children = {row["workflow_uuid"] for row in scene.fetch("SELECT * FROM {runs} WHERE queue_name = 'quiet'")}
-    assert children == {*ids, *others}
-    assert len(children) == 11
-    second.tell("listen")
-    due = children - {ids[5], others[5]}
+    assert children == {each for ids in families for each in ids}
+    assert len(children) == 5 * len(families) + 1
+    last.tell("listen")
+    due = children - {ids[5] for ids in families}
     until(lambda: {scene.statuses()[each] for each in due} == {"SUCCESS"})
 
 

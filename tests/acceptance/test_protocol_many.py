@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 MANY = 10_000
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgres", "mariadb"])
+@pytest.mark.parametrize("kind", ["sqlite", "postgres", pytest.param("mariadb", marks=pytest.mark.soak)])
 def test_i11_ten_thousand_runs_in_flight_end_without_an_error(
     kind: str, fresh_database: Callable[[str], str], record_property: Callable[[str, object], None]
 ) -> None:
@@ -84,7 +84,7 @@ def test_i11_claims_stop_at_capacity(fresh_database: Callable[[str], str]) -> No
             assert len(claimed) == 5
             gate.set()
             await until(lambda: len(claimed) == 20)
-            results = [await small.retrieve_workflow(f"run-{number}").result(timeout=30) for number in range(20)]
+            results = [await small.retrieve_workflow(f"run-{number}").result(timeout=60) for number in range(20)]
             assert results == list(range(20))
 
     asyncio.run(scene())

@@ -42,7 +42,7 @@ def test_base_exceptions_of_a_workflow_and_of_a_step_end_the_run_alone(
         for error in ("exit", "interrupt", "generator"):
             handle = leaving.start(error)
             with pytest.raises((RecordedError, SystemExit, KeyboardInterrupt, GeneratorExit)):
-                handle.result(timeout=30)
+                handle.result(timeout=60)
             assert handle.status().status is WorkflowStatus.ERROR
         assert staying() == "here"
 
@@ -74,7 +74,7 @@ def test_base_exceptions_of_an_async_workflow_do_not_end_the_loop(
             for workflow in (leaving, cancelling):
                 handle = await workflow.start()
                 with pytest.raises((RecordedError, SystemExit, asyncio.CancelledError)):
-                    await handle.result(timeout=30)
+                    await handle.result(timeout=60)
                 assert (await handle.status()).status is WorkflowStatus.ERROR
             assert await staying() == "here"
 
@@ -103,7 +103,7 @@ def test_what_cannot_be_serialized_fails_the_run_with_its_path_and_leaves_no_rec
         for workflow in (in_step, in_result):
             handle = workflow.start()
             with pytest.raises(CannotSerialize, match="deep"):
-                handle.result(timeout=30)
+                handle.result(timeout=60)
             assert handle.status().status is WorkflowStatus.ERROR
 
 
@@ -136,8 +136,8 @@ def test_i16_a_thread_left_behind_by_a_timeout_has_no_voice(kind: str, fresh_dat
 
     with app:
         handle = hasty.start()
-        assert handle.result(timeout=30) == "in time"
-        assert done.wait(30)
+        assert handle.result(timeout=60) == "in time"
+        assert done.wait(60)
         steps = app._engine.ask_blocking(
             app._engine.manager.fetch(
                 "SELECT function_name, output, error FROM "
@@ -196,7 +196,7 @@ def test_a_forked_child_is_told_to_make_its_own_application(kind: str, fresh_dat
                 os.write(writing, type(error).__name__.encode() + b": " + str(error).encode())
             os._exit(0)
         os.close(writing)
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while os.waitpid(child, os.WNOHANG) == (0, 0):
             if time.monotonic() > deadline:
                 os.kill(child, 9)
@@ -257,5 +257,5 @@ def test_i12_a_blocking_call_on_the_loop_s_own_thread_raises_at_once(fresh_datab
         return ",".join(told)
 
     with app:
-        told = parent.start().result(timeout=30)
+        told = parent.start().result(timeout=60)
         assert told == ",".join(["MisuseError"] * 4)

@@ -224,7 +224,7 @@ def test_tenant_with_much_to_do_does_not_keep_the_others_waiting(
     worker = stage.ready()
     tell(worker, "register", "shared", {"partition_queue": True, "concurrency": 50})
     tell(worker, "pause", "shared")
-    tell(worker, "enqueue", "shared", 10_000, 0.0, "large")
+    tell(worker, "enqueue", "shared", 2_000, 0.0, "large")
     for tenant in range(9):
         tell(worker, "enqueue", "shared", 10, 0.0, f"small {tenant}")
     tell(worker, "resume", "shared")

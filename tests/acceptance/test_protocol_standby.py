@@ -140,16 +140,20 @@ def assert_not_done_again(kept: Seen, effects: list[tuple[str, str]]) -> None:
     assert not [key for key in effects if key in kept.steps]
 
 
-def test_i14_a_lagging_standby_takes_over_and_every_run_it_knows_ends_once_by_its_record(pair: Pair) -> None:
-    settings = {"lease": LEASE}
-    workers = [pair.front.ready(colour, app=settings) for colour in ("async", "sync")]
+def test_i14_a_lagging_standby_takes_over_and_every_run_it_knows_ends_once_by_its_record(
+    pair: Pair, tmp_path: Path
+) -> None:
+    hold = tmp_path / "hold"  # no run gets to its end before the primary is lost, however busy the machine is
+    hold.touch()
+    settings = {"app": {"lease": LEASE}, "held_from": PACES - 8, "held_while": str(hold)}
+    workers = [pair.front.ready(colour, **settings) for colour in ("async", "sync")]
     known = [name for worker in workers for name in march(worker, *names(f"known-{worker.pid}", 12))]
     brief = [name for worker in workers for name in march(worker, *names(f"brief-{worker.pid}", 4), paces=8)]
     until(lambda: paces_of(pair.front, *known, *brief) > 1)
     pair.standby.catch_up()
     pair.standby.fall_behind()
 
-    workers.append(pair.front.ready("async", app=settings))  # the standby never hears of this one
+    workers.append(pair.front.ready("async", **settings))  # the standby never hears of this one
     unknown = [name for worker in workers for name in march(worker, *names(f"unknown-{worker.pid}", 4))]
     for worker in workers[:2]:
         for name in names(f"brief-{worker.pid}", 4):
@@ -157,6 +161,7 @@ def test_i14_a_lagging_standby_takes_over_and_every_run_it_knows_ends_once_by_it
     until(lambda: paces_of(pair.front, *unknown) > 1)
     assert paces_of(pair.front, *known) < PACES - 4
     acknowledged, kept = pair.fail_over()
+    hold.unlink()
     assert_something_was_lost(acknowledged, kept)
     assert kept.runs.keys() == set(known) | set(brief)
     happened = len(pair.front.ledger.all())

@@ -102,8 +102,9 @@ def _with_queues(url: str) -> str:
     return url
 
 
-def _begun(client: Client, workflow_id: str) -> bool:
-    return client.get_workflow(workflow_id).status == "PENDING"
+def _at_work(gate: Path) -> bool:
+    """Whether the function has begun that waits for *gate*: a run may be claimed, and its process not have it yet."""
+    return Path(f"{gate}.begun").exists()
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres", "mariadb"])
@@ -133,7 +134,7 @@ def test_run_that_ends_within_the_drain_is_not_interrupted(url: str, client: Cli
     gate = tmp_path / "gate"
     with Served(url, "served:app", "--drain", "60s") as worker:
         run = client.enqueue("held", [str(gate)], queue_name="mails")
-        until(lambda: _begun(client, run.workflow_id))
+        until(lambda: _at_work(gate))
         worker.signal(signal.SIGTERM)
         worker.hear("Stopping: SIGTERM")
         late = client.enqueue("double", [1], queue_name="mails")
@@ -151,7 +152,7 @@ def test_run_that_does_not_end_within_the_drain_is_handed_over(
     url = _with_queues(fresh_database(kind))
     with Served(url, "served:app", "--drain", "0.1s") as worker, Client(url) as client:
         run = client.enqueue("held", [str(tmp_path / "gate")], queue_name="mails")
-        until(lambda: _begun(client, run.workflow_id))
+        until(lambda: _at_work(tmp_path / "gate"))
         worker.signal(signal.SIGTERM)
         assert worker.end() == 0
         assert "Stopped: 0 runs ended, 1 go on elsewhere." in worker.log()
@@ -168,7 +169,7 @@ def test_second_signal_hands_over_at_once(
 ) -> None:
     with Served(url, f"served:{app}", "--drain", "1h") as worker:
         run = client.enqueue(workflow, [str(tmp_path / "gate")], queue_name="mails")
-        until(lambda: _begun(client, run.workflow_id))
+        until(lambda: _at_work(tmp_path / "gate"))
         worker.signal(number)
         worker.hear("Stopping")
         worker.signal(number)
@@ -270,7 +271,7 @@ class TestSeveralProcesses:
         with Served(url, "served:app", "--processes", "2", "--drain", "1h") as workers:
             run = client.enqueue("held", [str(tmp_path / "gate")], queue_name="mails")
             workers.hear("Ready", times=2)
-            until(lambda: _begun(client, run.workflow_id))
+            until(lambda: _at_work(tmp_path / "gate"))
             workers.signal(signal.SIGTERM)
             workers.hear("Stopping")
             workers.signal(signal.SIGTERM)
@@ -305,11 +306,12 @@ def test_run_of_a_worker_that_was_stopped_goes_on_in_another(url: str, client: C
     gate = tmp_path / "gate"
     with Served(url, "served:app", "--drain", "0.1s") as first:
         run = client.enqueue("held", [str(gate)], queue_name="mails")
-        until(lambda: _begun(client, run.workflow_id))
+        until(lambda: _at_work(gate))
         with Served(url, "served:app") as second:
             second.hear("Ready")
+            Path(f"{gate}.begun").unlink()
             first.signal(signal.SIGTERM)
             assert first.end() == 0
-            until(lambda: _begun(client, run.workflow_id))
+            until(lambda: _at_work(gate))
             gate.touch()
             assert run.result(PATIENCE) == str(gate)

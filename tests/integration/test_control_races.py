@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 KINDS = ["sqlite", "postgres", "mariadb"]
 ROUNDS = 25
-PATIENCE = 30
+PATIENCE = 60
 
 Pair = tuple[RunRows, RunRows]
 

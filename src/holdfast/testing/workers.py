@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -131,7 +132,8 @@ class Worker:
         self.kill()
         for stream in (self._process.stdin, self._process.stdout, self._log):
             if stream is not None:
-                stream.close()
+                with suppress(BrokenPipeError):  # it died before it was told all
+                    stream.close()
 
     def __enter__(self) -> Self:
         return self

@@ -17,7 +17,8 @@ aio = AsyncHoldfast(executor_id="steward", application_version="v1")
 
 @app.step
 def until_there(path: str) -> str:
-    """Wait for a file on a thread, as a slow call would."""
+    """Wait for a file on a thread, as a slow call would; another one says that this has begun."""
+    Path(f"{path}.begun").touch()
     while not Path(path).exists():
         time.sleep(_LOOK_AGAIN)
     return path
@@ -57,5 +58,5 @@ async def blocked_loop(path: str) -> None:
 @aio.workflow(name="idle")
 async def idle(path: str) -> None:
     """Begin, and wait for nothing."""
-    await aio.run_step(Path(path).touch)
+    await aio.run_step(Path(f"{path}.begun").touch)
     await asyncio.Event().wait()

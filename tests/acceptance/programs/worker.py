@@ -22,6 +22,7 @@ from holdfast.testing.effects import Effects
 from holdfast.workflows.place import StepPlace, here
 
 SETTINGS = json.loads(sys.argv[1])
+NAP = SETTINGS.get("nap", 0.05)
 LEDGER = Effects(SETTINGS["ledger"])
 _speaking = threading.Lock()
 
@@ -104,7 +105,7 @@ def define_async(app: AsyncHoldfast) -> dict[str, Any]:  # noqa: C901 -- a list 
         total: int = await effect("a", value)
         handle = await leaf.start(value)
         total += await leaf(value)
-        await app.sleep(0.05)
+        await app.sleep(NAP)
         total += sum(await app.gather(effect("left", value), effect("right", value)))
         total += await handle.result()
         total += await effect("z", value)
@@ -182,7 +183,7 @@ def define_sync(app: Holdfast) -> dict[str, Any]:  # noqa: C901 -- a list of wor
         total: int = effect("a", value)
         handle = leaf.start(value)
         total += leaf(value)
-        app.sleep(0.05)
+        app.sleep(NAP)
         total += sum(app.gather(lambda: effect("left", value), lambda: effect("right", value)))
         total += handle.result()
         total += effect("z", value)

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.workflows.threads import WorkflowThreads
 
-PATIENCE = 30
+PATIENCE = 60
 
 
 class _Most:

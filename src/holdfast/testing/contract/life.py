@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from holdfast.testing.colours import Manager
     from holdfast.testing.contract.venue import Venue
 
-_SOON = 10.0
+_SOON = 60.0
 
 
 class LifeContract:

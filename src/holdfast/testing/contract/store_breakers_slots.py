@@ -92,9 +92,9 @@ class BreakerSlots:
             await half_open(breakers, limit=2)
             await slot(breakers, limit=2, token="second")  # noqa: S106
             await breakers.record_success("api")
-            await ground.advance(STUCK - 15)
+            await ground.advance(STUCK - 1500)
             assert await slot(breakers, limit=2) == (False, "half_open", "half_open")
-            await ground.advance(16)
+            await ground.advance(1501)
             assert await slot(breakers, limit=2, token="third") == (True, "half_open", "half_open")  # noqa: S106
             found = await breakers.get_by_service_name("api")
             assert (found.half_open_request_count, found.success_count) == (1, 0)
@@ -107,9 +107,9 @@ class BreakerSlots:
         async def scene(breakers: Any, ground: Ground) -> None:
             await half_open(breakers, limit=2)
             await breakers.record_success("api")
-            await ground.advance(STUCK - 20)
+            await ground.advance(STUCK - 2000)
             assert (await slot(breakers, limit=2, token="living"))[0] is True  # noqa: S106
-            await ground.advance(21)
+            await ground.advance(2001)
             assert (await slot(breakers, limit=2, token="new"))[0] is True  # noqa: S106
             assert (await slot(breakers, limit=2))[0] is False
             found = await breakers.get_by_service_name("api")

@@ -27,7 +27,7 @@ TABLES = (
     "holdfast_circuit_breaker_history",
     "holdfast_circuit_breaker_receipts",
 )
-STUCK = 60
+STUCK = 6000
 _POLL = 0.1  # a real fleet looks less often
 _NEVER = 86400.0
 

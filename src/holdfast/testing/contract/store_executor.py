@@ -233,9 +233,9 @@ class ExecutorContract:
 
             first = asyncio.create_task(executor.execute(LocalRuntime(work), "wf", {}, "k"))
             await asyncio.to_thread(begun.wait, 60)
-            ends = {(await store.get("k"))["expires_at"]}
+            ends = set[str]()
             while len(ends) < 4:  # it is extended again and again
-                entry = await store.get("k")
+                entry = await store.get("k")  # a busy machine may be late with it, and it is not seen then
                 ends |= {entry["expires_at"]} if entry else set()
                 await asyncio.sleep(0.01)
                 await ground.advance(0.001)

@@ -35,14 +35,14 @@ class FlowClaimContract:
             one, two = await open_two(ground)
             made = checkpoint()
             await one.save(made)
-            first = await one.claim(made.id, lease=30)
+            first = await one.claim(made.id, lease=3000)
             assert await two.claim(made.id) is None
-            await ground.advance(20)
-            assert await one.extend_claim(first, lease=30) is True
-            await ground.advance(20)
+            await ground.advance(2000)
+            assert await one.extend_claim(first, lease=3000) is True
+            await ground.advance(2000)
             assert await two.claim(made.id) is None
-            await ground.advance(20)
-            second = await two.claim(made.id, lease=timedelta(seconds=30))
+            await ground.advance(2000)
+            second = await two.claim(made.id, lease=timedelta(seconds=3000))
             assert second is not None
             assert await one.extend_claim(first) is False
             assert await one.release_claim(first) is False
@@ -61,14 +61,14 @@ class FlowClaimContract:
             one, two = await open_two(ground)
             made = checkpoint(id="1")
             await one.save(made)
-            first = await one.claim("1", lease=30)
-            later = await one.follow(first, checkpoint(id="2", minute=1, parent_checkpoint_id="1"), lease=30)
+            first = await one.claim("1", lease=3000)
+            later = await one.follow(first, checkpoint(id="2", minute=1, parent_checkpoint_id="1"), lease=3000)
             assert later.checkpoint.revision == 1
             assert await two.claim("2") is None
             with pytest.raises(StaleCheckpoint):
                 await one.follow(first, checkpoint(id="3"))
-            await ground.advance(31)
-            taken = await two.claim("2", lease=30)
+            await ground.advance(3001)
+            taken = await two.claim("2", lease=3000)
             assert taken is not None
             with pytest.raises(StaleCheckpoint):
                 await one.follow(later, checkpoint(id="4"))

@@ -147,9 +147,9 @@ class IdempotencyContract:
     def test_claim_of_a_dead_worker_is_taken_over_and_its_late_result_is_refused(self, store_venue: StoreVenue) -> None:
         async def scene(ground: Ground) -> None:
             store = await open_store(ground)
-            dead = await store.claim("k", "f", lease_seconds=30)
-            await ground.advance(31)
-            heir = await in_another_task(store.claim("k", "f", lease_seconds=30))
+            dead = await store.claim("k", "f", lease_seconds=300)
+            await ground.advance(301)
+            heir = await in_another_task(store.claim("k", "f", lease_seconds=300))
             assert heir.won
             with pytest.raises(ClaimLost, match="'k'"):
                 await store.store_result("k", "late")
@@ -255,14 +255,14 @@ class IdempotencyContract:
     def test_extended_claim_lasts_longer(self, store_venue: StoreVenue) -> None:
         async def scene(ground: Ground) -> None:
             store = await open_store(ground)
-            await store.try_claim("k", "f", lease_seconds=10)
+            await store.try_claim("k", "f", lease_seconds=1000)
             for _ in range(3):
-                await ground.advance(8)
-                assert await store.extend_claim("k", lease_seconds=10) is True
+                await ground.advance(800)
+                assert await store.extend_claim("k", lease_seconds=1000) is True
                 assert await in_another_task(store.try_claim("k", "f")) is False
-            await ground.advance(11)
+            await ground.advance(1001)
             assert await in_another_task(store.try_claim("k", "f")) is True
-            assert await store.extend_claim("k", lease_seconds=10) is False
+            assert await store.extend_claim("k", lease_seconds=1000) is False
 
         store_venue.play(scene, empty=_empty(store_venue))
 
@@ -294,13 +294,13 @@ class IdempotencyContract:
 
             async def fill(part: int) -> None:
                 for number in range(100):
-                    await store.set(f"k{part}-{number}", "f", number, ttl_seconds=10)
+                    await store.set(f"k{part}-{number}", "f", number, ttl_seconds=3600)
 
             await asyncio.gather(*(fill(part) for part in range(12)))
-            await store.set("stays", "f", 1, ttl_seconds=1000)
-            await store.try_claim("claimed", "f", lease_seconds=10)
+            await store.set("stays", "f", 1, ttl_seconds=36_000)
+            await store.try_claim("claimed", "f", lease_seconds=3600)
             assert await store.cleanup() == 0
-            await ground.advance(11)
+            await ground.advance(3601)
             assert await store.cleanup() == 1200
             assert await store.cleanup() == 0
             assert (await store.get("stays"))["response_data"] == 1

@@ -104,10 +104,10 @@ class LockContract:
             locks = await open_locks(ground)
             seen = []
             for number in range(6):
-                lease = await locks.acquire("k", f"o{number}", 10, blocking=False)
+                lease = await locks.acquire("k", f"o{number}", 1000, blocking=False)
                 seen.append(lease.token)
                 if number % 2:
-                    await ground.advance(11)
+                    await ground.advance(1001)
                 else:
                     await locks.release(lease)
             assert seen == [1, 2, 3, 4, 5, 6]
@@ -117,9 +117,9 @@ class LockContract:
     def test_late_holder_changes_nothing(self, store_venue: StoreVenue) -> None:
         async def scene(ground: Ground) -> None:
             locks, other = await open_locks(ground), await open_locks(ground)
-            late = await locks.acquire("k", "same name", 10)
-            await ground.advance(11)
-            now = await other.acquire("k", "same name", 10, blocking=False)
+            late = await locks.acquire("k", "same name", 1000)
+            await ground.advance(1001)
+            now = await other.acquire("k", "same name", 1000, blocking=False)
             assert now.token == late.token + 1
             assert not await locks.extend(late, 60)
             assert not await locks.release(late)
@@ -132,14 +132,14 @@ class LockContract:
     def test_extension_holds_until_the_lease_is_over(self, store_venue: StoreVenue) -> None:
         async def scene(ground: Ground) -> None:
             locks = await open_locks(ground)
-            lease = await locks.acquire("k", ttl=10)
+            lease = await locks.acquire("k", ttl=1000)
             for _ in range(3):
-                await ground.advance(8)
-                assert await locks.extend(lease, 10)
+                await ground.advance(800)
+                assert await locks.extend(lease, 1000)
                 assert await locks.acquire("k", blocking=False) is None
-            await ground.advance(11)
+            await ground.advance(1001)
             assert await locks.get("k") is None
-            assert not await locks.extend(lease, 10)  # over is over
+            assert not await locks.extend(lease, 1000)  # over is over
             assert await locks.release(lease)  # nobody came since
 
         store_venue.play(scene, empty=empty(store_venue))
@@ -148,7 +148,7 @@ class LockContract:
         async def scene(ground: Ground) -> None:
             handles = [await open_locks(ground) for _ in range(2)]
             for number in range(3):
-                asked = [handles[n % 2].acquire(f"k{number}", f"o{n}", 60, blocking=False) for n in range(100)]
+                asked = [handles[n % 2].acquire(f"k{number}", f"o{n}", 600, blocking=False) for n in range(100)]
                 found = await asyncio.gather(*asked)
                 assert len([lease for lease in found if lease is not None]) == 1
 
@@ -171,7 +171,7 @@ class LockContract:
 
             async def one(number: int) -> None:
                 nonlocal inside
-                async with leased(ground, handles[number % 2], "k", 60, timeout=PATIENCE) as lease:
+                async with leased(ground, handles[number % 2], "k", 600, timeout=PATIENCE) as lease:
                     inside += 1
                     assert inside == 1
                     tokens.append(lease.token)

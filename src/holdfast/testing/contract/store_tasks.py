@@ -98,10 +98,10 @@ class TaskQueueContract:
             await queue.enqueue("late but urgent", priority=-5)
             await queue.enqueue("e")
             await queue.enqueue("never mind", priority=10)
-            await queue.enqueue("urgent when due", priority=-6, delay=10)
+            await queue.enqueue("urgent when due", priority=-6, delay=100)
             first = await queue.dequeue()
             assert first.payload == "late but urgent"
-            await ground.advance(11)
+            await ground.advance(101)
             rest = [task.payload for task in await queue.dequeue_many(10)]
             assert rest == ["urgent when due", "c", "d", "e", "never mind"]
 
@@ -169,9 +169,9 @@ class TaskQueueContract:
 
     def test_failed_task_waits_longer_each_time(self, store_venue: StoreVenue) -> None:
         async def scene(ground: Ground) -> None:
-            queue = await open_queue(ground, retry_interval=10, retry_cap=35)
+            queue = await open_queue(ground, retry_interval=100, retry_cap=350)
             task_id = await queue.enqueue("x", max_attempts=9)
-            for full in (10, 20, 35, 35):
+            for full in (100, 200, 350, 350):
                 task = await queue.dequeue()
                 assert await queue.fail(task_id, ValueError("no \x00 luck")) is True
                 failed = await queue.get(task_id)
@@ -222,9 +222,9 @@ class TaskQueueContract:
     def test_late_worker_changes_nothing(self, store_venue: StoreVenue) -> None:
         async def scene(ground: Ground) -> None:
             queue, other = await open_queue(ground), await open_queue(ground)
-            task_id = await queue.enqueue("x", visibility_timeout=10)
+            task_id = await queue.enqueue("x", visibility_timeout=1000)
             late = await queue.dequeue(worker_id="A")
-            await ground.advance(11)
+            await ground.advance(1001)
             now = await elsewhere(other.dequeue(worker_id="B"))
             assert (now.task_id, now.attempts, now.worker_id) == (task_id, 2, "B")
             assert now.token != late.token
@@ -303,7 +303,7 @@ class TaskQueueContract:
     def test_lease_is_counted_from_the_taking(self, store_venue: StoreVenue) -> None:
         async def scene(ground: Ground) -> None:
             queue = await open_queue(ground)
-            await queue.enqueue("waited long", visibility_timeout=10)
+            await queue.enqueue("waited long", visibility_timeout=600)
             await ground.advance(700)
             await queue.dequeue()
             assert await queue.requeue_stale() == 0
@@ -314,13 +314,13 @@ class TaskQueueContract:
     def test_extended_lease_is_not_taken(self, store_venue: StoreVenue) -> None:
         async def scene(ground: Ground) -> None:
             queue = await open_queue(ground)
-            task_id = await queue.enqueue("x", visibility_timeout=10)
+            task_id = await queue.enqueue("x", visibility_timeout=1000)
             await queue.dequeue()
             for _ in range(3):
-                await ground.advance(8)
-                assert await queue.extend(task_id, 10)
+                await ground.advance(800)
+                assert await queue.extend(task_id, 1000)
             assert await elsewhere(queue.dequeue()) is None
-            await ground.advance(11)
+            await ground.advance(1001)
             assert (await elsewhere(queue.dequeue())).attempts == 2
 
         store_venue.play(scene, empty=tables_of(store_venue))
@@ -328,14 +328,14 @@ class TaskQueueContract:
     def test_requeue_stale_counts_what_it_did(self, store_venue: StoreVenue) -> None:
         async def scene(ground: Ground) -> None:
             queue = await open_queue(ground)
-            await queue.enqueue_many(range(120), "a", visibility_timeout=10)
-            last = await queue.enqueue("last try", "b", visibility_timeout=10, max_attempts=1)
-            held = await queue.enqueue("held", "a", visibility_timeout=100)
+            await queue.enqueue_many(range(120), "a", visibility_timeout=1000)
+            last = await queue.enqueue("last try", "b", visibility_timeout=1000, max_attempts=1)
+            held = await queue.enqueue("held", "a", visibility_timeout=10_000)
             assert len(await queue.dequeue_many(200, "a")) == 121
             await queue.dequeue("b")
             await queue.enqueue("delayed", "a", delay=5)
             assert await queue.requeue_stale() == 0
-            await ground.advance(11)
+            await ground.advance(1001)
             assert await queue.requeue_stale("b") == 1
             assert (await queue.get(last)).status == TaskStatus.DEAD_LETTERED
             assert await queue.requeue_stale() == 120
@@ -447,9 +447,9 @@ class TaskQueueContract:
         async def scene(ground: Ground) -> None:
             handles = [await open_queue(ground) for _ in range(2)]
             for _ in range(3):
-                task_id = await handles[0].enqueue("x", visibility_timeout=10)
+                task_id = await handles[0].enqueue("x", visibility_timeout=1000)
                 await elsewhere(handles[0].dequeue())
-                await ground.advance(11)
+                await ground.advance(1001)
                 found = await asyncio.gather(*[elsewhere(handles[n % 2].dequeue()) for n in range(50)])
                 [heir] = [task for task in found if task is not None]
                 assert (heir.task_id, heir.attempts) == (task_id, 2)

@@ -25,7 +25,7 @@ _TYPES = {
     "time": ("TEXT", "TIMESTAMPTZ", "DATETIME(6)"),
 }
 _PLACES = {DialectName.SQLITE: 0, DialectName.POSTGRES: 1, DialectName.MYSQL: 2}
-_PATIENCE = 30.0
+_PATIENCE = 60.0
 
 
 @dataclass(frozen=True)

@@ -186,7 +186,8 @@ class ChildrenContract:
 
             flow = app.workflow(parent)
             async with app:
-                assert await flow() == "too late"
+                while not ids:  # on a busy machine the child may not have begun in time
+                    assert await flow() == "too late"
                 gate.open()
                 assert await app.retrieve(ids[0]).result() == "done"
 

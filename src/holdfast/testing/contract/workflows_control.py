@@ -147,7 +147,7 @@ class ControlContract:
 
     def test_change_a_workflow_asked_for_and_could_not_record_is_made_once(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:
-            app = stage.app(lease=1)
+            app = stage.app()
 
             async def simple() -> str:
                 return "done"

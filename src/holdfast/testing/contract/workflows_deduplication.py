@@ -175,23 +175,23 @@ class DebounceContract:
         async def scene(stage: Stage) -> None:
             stage.set_clock(0)
             async with Sums(stage) as sums:
-                patient = sums.queued.options(debounce_timeout=250)
-                first = await patient.debounce("k", 100, 1)
+                patient = sums.queued.options(debounce_timeout=2500)
+                first = await patient.debounce("k", 1000, 1)
                 made = (await first.status()).created_at
-                for clock in (90, 180):
+                for clock in (800, 1600):
                     stage.set_clock(clock)
-                    again = await patient.debounce("k", 100, clock)
+                    again = await patient.debounce("k", 1000, clock)
                     assert again.workflow_id == first.workflow_id
                 state = await first.status()
-                assert state.delay_until_epoch_ms == made + 250_000
+                assert state.delay_until_epoch_ms == made + 2_500_000
                 document = await sums.app.do("export_workflow", first.workflow_id)
                 marks = ("is_debounced", "debounce_deadline_epoch_ms")
-                assert [document["workflow"][each] for each in marks] == [True, made + 250_000]
+                assert [document["workflow"][each] for each in marks] == [True, made + 2_500_000]
                 copied = await sums.app.do("import_workflow", document, workflow_id=fresh("copy"))
-                assert [stage.run(copied.workflow_id)[each] for each in marks] == [True, made + 250_000]
-                shorter = await sums.queued.options(debounce_timeout=5).debounce("short", 100, 1)
+                assert [stage.run(copied.workflow_id)[each] for each in marks] == [True, made + 2_500_000]
+                shorter = await sums.queued.options(debounce_timeout=500).debounce("short", 1000, 1)
                 short = await shorter.status()
-                assert short.delay_until_epoch_ms == short.created_at + 5_000
+                assert short.delay_until_epoch_ms == short.created_at + 500_000
 
         Stage(venue).play(scene)
 

@@ -142,6 +142,7 @@ class StepsContract:
                 text = await handle.result()
                 assert "'slow'" in text
                 assert "0.03 s" in text
+                await stage.until(lambda: places)  # a thread may begin when its time is over already
                 (place,) = places
                 assert isinstance(place, StepPlace)
                 assert place.closed
@@ -164,7 +165,8 @@ class StepsContract:
                     await gate()
                 return "in time"
 
-            step = app.step(slow_at_first, timeout=0.25, retry=Retry(attempts=2, interval=0))
+            # A busy machine may take too long for the second attempt as well.
+            step = app.step(slow_at_first, timeout=0.25, retry=Retry(attempts=100, interval=0))
 
             async def stepping() -> str:
                 found: str = await step()
@@ -173,11 +175,9 @@ class StepsContract:
             flow = app.workflow(stepping)
             async with app:
                 assert await flow() == "in time"
-                assert [(place.attempt, place.position, place.closed) for place in places] == [
-                    (1, 1, True),
-                    (2, 1, True),
-                ]
-                assert places[0] is not places[1]
+                assert len(places) > 1
+                assert {(place.position, place.closed) for place in places} == {(1, True)}
+                assert len({place.attempt for place in places}) == len(places)
 
         Stage(venue).play(scene)
 
