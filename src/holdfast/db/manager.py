@@ -6,6 +6,7 @@ import asyncio
 import os
 from contextlib import AsyncExitStack
 from contextvars import ContextVar, Token
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.core.backoff import backoff
@@ -18,7 +19,7 @@ from holdfast.errors import ConfigurationError, NestedTransaction, NotInitialize
 from holdfast.model.world import RealWorld, World
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine, Sequence
     from contextlib import AbstractAsyncContextManager
     from types import TracebackType
     from typing import Self
@@ -162,6 +163,18 @@ class ConnectionManager:
         """Run one statement, or a named query, in a transaction of its own; return its first row, or None."""
         rows = await self.fetch(sql, *args, **named)
         return rows[0] if rows else None
+
+    async def fetch_batch(self, query: Query, rows: Sequence[tuple[Any, ...]], **named: Any) -> list[Row]:
+        """Read with a batch query over *rows*; return what it found.
+
+        The query has one statement, which only reads. SQLite reads for many rows in lots, each at its own moment.
+        """
+        self.refuse_inside_transaction("fetch_batch")
+        backend = self.backend()
+        found: list[Row] = []
+        for call in query.batch(rows, named):
+            found += await self._persevere(partial(backend.fetch, *call))
+        return found
 
     def transaction(self, *, isolation: str | None = None) -> TransactionBlock:
         """Open a transaction for an ``async with`` block: committed when it ends, rolled back when it raises."""

@@ -109,6 +109,10 @@ class SyncConnectionManager:
         """Run one statement, or a named query, in a transaction of its own; return its first row, or None."""
         return self._portal.call(self._manager.fetchone(sql, *args, **named))
 
+    def fetch_batch(self, query: Query, rows: Sequence[tuple[Any, ...]], **named: Any) -> list[Row]:
+        """Read with a batch query over *rows*; return what it found. See ``ConnectionManager.fetch_batch``."""
+        return self._portal.call(self._manager.fetch_batch(query, rows, **named))
+
     @contextmanager
     def transaction(self, *, isolation: str | None = None) -> Iterator[SyncTransaction]:
         """Open a transaction for a ``with`` block: committed when it ends, rolled back when it raises."""

@@ -18,12 +18,13 @@ from holdfast.db import ConnectionManager, SyncConnectionManager, SyncTransactio
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import AsyncIterator, Callable, Coroutine
+    from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
     from contextlib import AbstractAsyncContextManager
     from types import TracebackType
     from typing import Self
 
     from holdfast.db import DatabaseURL, DialectName, Transaction
+    from holdfast.db.queries import Query
     from holdfast.db.session import Row
 
 T = TypeVar("T")
@@ -79,6 +80,9 @@ class Manager(StatementRunner, Protocol):
     ) -> None:
         """Close."""
 
+    async def fetch_batch(self, query: Query, rows: Sequence[tuple[Any, ...]], **named: Any) -> list[Row]:
+        """Read with a batch query."""
+
     def transaction(self, *, isolation: str | None = None) -> AbstractAsyncContextManager[StatementRunner]:
         """Open a transaction for a block."""
 
@@ -130,6 +134,9 @@ class ThreadedManager:
 
     async def fetchone(self, sql: str, *args: Any) -> Row | None:
         return await self._call(self.blocking.fetchone, sql, *args)
+
+    async def fetch_batch(self, query: Query, rows: Sequence[tuple[Any, ...]], **named: Any) -> list[Row]:
+        return await self._call(self.blocking.fetch_batch, query, rows, **named)
 
     async def run(self, work: Callable[[Transaction], Coroutine[Any, Any, T]], *, isolation: str | None = None) -> T:
         return await self._call(self.blocking.run, work, isolation=isolation)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from holdfast.db.queries import Queries
-    from holdfast.db.session import Row, Transaction
+    from holdfast.db.session import Row
     from holdfast.workflows.burden import Burden
     from holdfast.workflows.queues import QueueStore
     from holdfast.workflows.registry import Registry
@@ -83,10 +83,8 @@ class Launching:
         """Return about how many bytes each run will hold: its arguments and what it has recorded."""
         sizes = {row["workflow_uuid"]: row["inputs_bytes"] or 0 for row in rows}
         ids = [(row["workflow_uuid"],) for row in rows if row["executions"] > 1]
-        query = self._sizes["records_bytes"]
-        if ids:
-            for row in await self._manager.run(lambda transaction: transaction.fetch_batch(query, ids)):
-                sizes[row["workflow_uuid"]] += int(row["bytes"])
+        for row in await self._manager.fetch_batch(self._sizes["records_bytes"], ids):
+            sizes[row["workflow_uuid"]] += int(row["bytes"])
         return sizes
 
     async def _whole(self, row: Row) -> Row:
@@ -105,13 +103,9 @@ class Launching:
         return run
 
     async def _histories(self, ids: list[str]) -> dict[str, History]:
-        query = self._queries["steps_of_runs"]
-
-        async def work(transaction: Transaction) -> list[Row]:
-            return await transaction.fetch_batch(query, [(each,) for each in ids])
-
         histories = {each: History() for each in ids}
-        for row in await self._manager.run(work) if ids else ():
+        wanted = [(each,) for each in ids]
+        for row in await self._manager.fetch_batch(self._queries["steps_of_runs"], wanted):
             history = histories[row["workflow_uuid"]]
             history.records[row["identity"]] = Recorded(
                 row["function_id"],

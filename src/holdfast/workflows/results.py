@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from holdfast.db.manager import ConnectionManager
     from holdfast.db.queries import Queries
-    from holdfast.db.session import Row, Transaction
+    from holdfast.db.session import Row
     from holdfast.model.world import World
 
 logger = logging.getLogger("holdfast.workflows")
@@ -99,10 +99,8 @@ class Results:
                         tell(row)
 
     async def _rows(self, ids: list[str]) -> dict[str, Row]:
-        async def work(transaction: Transaction) -> list[Row]:
-            return await transaction.fetch_batch(self._look, [(each,) for each in ids])
-
-        return {row["workflow_uuid"]: row for row in await self._manager.run(work)}
+        found = await self._manager.fetch_batch(self._look, [(each,) for each in ids])
+        return {row["workflow_uuid"]: row for row in found}
 
 
 def outcome_of(

@@ -8,6 +8,7 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from holdfast import AsyncHoldfast
+from holdfast.testing.contract.venue import until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,8 +37,7 @@ def test_run_that_was_waited_for_is_freed_when_it_has_ended(tmp_path: Path) -> N
                 handle = await flow.start(3)
                 assert await handle.result() == 6
                 del handle
-                await asyncio.sleep(0)
-                assert [task() for task in tasks] == [None, None]
+                await until(lambda: [task() for task in tasks] == [None, None])
             finally:
                 gc.enable()
 

@@ -156,14 +156,10 @@ class SqlShelf:
 
         A domain of which nothing is due by itself is left out.
         """
-        query, keys = self._queries["dlq_next_due"], [(domain,) for domain in domains]
-
-        async def work(transaction: Transaction) -> list[Row]:
-            return await transaction.fetch_batch(query, keys)
-
+        found = await self._manager.fetch_batch(self._queries["dlq_next_due"], [(domain,) for domain in domains])
         return {
             row["domain"]: max(0.0, (rows.moment(row["due"]) - rows.moment(row["now_iso"])).total_seconds())
-            for row in await self._manager.run(work)
+            for row in found
             if row["due"] is not None
         }
 

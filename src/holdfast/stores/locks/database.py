@@ -15,7 +15,6 @@ from holdfast.stores.locks.store import DistributedLock
 if TYPE_CHECKING:
     from holdfast.db.manager import ConnectionManager
     from holdfast.db.pipeline import Pipeline
-    from holdfast.db.session import Row, Transaction
     from holdfast.model.world import World
 
 
@@ -49,11 +48,7 @@ class SQLLockStore(DistributedLock):
 
     async def get(self, key: str) -> Lease | None:
         checked_key(key, "key of a lock")
-
-        async def work(transaction: Transaction) -> list[Row]:
-            return await transaction.fetch_batch(self._look, [(key,)])
-
-        for row in await self._manager.run(work):
+        for row in await self._manager.fetch_batch(self._look, [(key,)]):
             if row["owner"] is not None and row["expires_at_ms"] > row["now_ms"]:
                 return lease_of(key, row["owner"], row["token"], row["expires_at_ms"])
         return None

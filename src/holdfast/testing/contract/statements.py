@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from holdfast.db.identifiers import quote
+from holdfast.db.queries import Queries
 from holdfast.errors import Conflict, InvalidIdentifier, QueryFailed, TooLong
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from holdfast.testing.colours import Manager
     from holdfast.testing.contract.venue import Venue
 
@@ -87,6 +90,25 @@ class StatementContract:
             rows = await manager.fetch(f"SELECT k, v FROM {table} ORDER BY k DESC")
             assert rows == [{"k": "b", "v": None}, {"k": "a", "v": 1}]
             assert await manager.fetchone(f"SELECT k FROM {table} ORDER BY k DESC") == {"k": "b"}
+
+        venue.play(scene)
+
+    def test_batch_query_reads_for_none_one_and_many_rows(self, venue: Venue, tmp_path: Path) -> None:
+        async def scene(manager: Manager) -> None:
+            table = await venue.table(manager)
+            await manager.execute(f"INSERT INTO {table} VALUES ('a', 1), ('b', 2), ('c', 3)")
+            (tmp_path / "common.sql").write_text(
+                "-- name: look\n-- rows: k text\n"
+                f"SELECT t.k FROM {{rows}} AS r JOIN @{table} AS t ON t.k = r.k WHERE t.v >= :least;\n"
+            )
+            look = Queries.load(venue.dialect, folder=tmp_path)["look"]
+            assert await manager.fetch_batch(look, [], least=1) == []
+            assert await manager.fetch_batch(look, [("b",)], least=1) == [{"k": "b"}]
+            many = [("c",), ("a",), *((f"none {number}",) for number in range(300)), ("b",)]
+            found = await manager.fetch_batch(look, many, least=2)
+            assert sorted(row["k"] for row in found) == ["b", "c"]
+            with pytest.raises(QueryFailed, match="takes rows of 1 values"):
+                await manager.fetch_batch(look, [("b", 1)], least=1)
 
         venue.play(scene)
 

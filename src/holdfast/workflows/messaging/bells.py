@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from holdfast.db.manager import ConnectionManager
     from holdfast.db.queries import Queries
-    from holdfast.db.session import Row, Transaction
     from holdfast.model.world import World
 
 logger = logging.getLogger("holdfast.workflows")
@@ -155,11 +154,7 @@ class Bells:
         found: list[Awaited] = []
         for first in range(0, len(things), _MOST_AT_ONCE):
             some = things[first : first + _MOST_AT_ONCE]
-
-            async def work(transaction: Transaction, some: list[Awaited] = some) -> list[Row]:
-                return await transaction.fetch_batch(self._query, some)
-
-            rows = await self._manager.run(work)
+            rows = await self._manager.fetch_batch(self._query, some)
             there = {Awaited(row["kind"], row["id"], row["thing"]) for row in rows}
             found.extend(each for each in some if each in there)
         return found

@@ -106,13 +106,7 @@ class Wakes:
             await self._wake(over)
 
     async def _found(self, name: str, rows: Sequence[tuple[str, ...]]) -> list[Row]:
-        if not rows:
-            return []
-
-        async def work(transaction: Transaction) -> list[Row]:
-            return await transaction.fetch_batch(self._queries[name], rows)
-
-        return await self._manager.run(work)
+        return await self._manager.fetch_batch(self._queries[name], rows)
 
     async def _wake(self, waits: list[Row]) -> int:
         wake, clear = self._queries["waits_wake"], self._queries["waits_clear"]

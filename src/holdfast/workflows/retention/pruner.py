@@ -153,12 +153,7 @@ class Pruner:
         return deleted, self._world.monotonic() - begun
 
     async def _there(self, ids: Sequence[str]) -> int:
-        query = self._queries["retention_there"]
-
-        async def work(transaction: Transaction) -> list[Row]:
-            return await transaction.fetch_batch(query, [(each,) for each in ids])
-
-        return len(await self._manager.run(work))
+        return len(await self._manager.fetch_batch(self._queries["retention_there"], [(each,) for each in ids]))
 
     async def _rest(self, seconds: float) -> None:
         await self._world.sleep(min(_LONGEST_PAUSE, seconds))
