@@ -9,6 +9,7 @@ from holdfast.testing.workers import Worker, until
 
 if TYPE_CHECKING:
     import random
+    from pathlib import Path
 
     from holdfast.testing.stage import Stage
 
@@ -16,9 +17,22 @@ _COLOURS = ("async", "sync")
 
 
 class Chaos:
-    """Some workers on a stage, whose fate is drawn from *draw*. Every run is ``walk(n)`` with a number of its own."""
+    """Some workers on a stage, whose fate is drawn from *draw*. Every run is ``walk(n)`` with a number of its own.
 
-    def __init__(self, scene: Stage, draw: random.Random, *, workers: int, lease: float, pauses: bool = True) -> None:
+    Runs go no further than the pace they are at for as long as the file *hold* is there.
+    """
+
+    def __init__(
+        self,
+        scene: Stage,
+        draw: random.Random,
+        *,
+        workers: int,
+        lease: float,
+        pauses: bool = True,
+        hold: Path | None = None,
+    ) -> None:
+        self._settings = {"app": {"lease": lease}} | ({} if hold is None else {"held_while": str(hold)})
         self._scene = scene
         self._draw = draw
         self._lease = lease
@@ -35,6 +49,12 @@ class Chaos:
             number = len(self.wanted)
             self.wanted[f"run-{number}"] = number
             self._draw.choice(self._workers).tell("start", "walk", f"run-{number}", number)
+
+    def is_busy(self) -> bool:
+        """Whether each worker has begun a run that has not ended."""
+        under_way = {run_id for run_id, status in self._scene.statuses().items() if status == "PENDING"}
+        begun = {effect.pid for effect in self._scene.ledger.all() if effect.run_id in under_way}
+        return {worker.pid for worker in self._workers} <= begun
 
     def strike(self) -> None:
         """Do something to somebody: kill and replace, pause for more than a lease, or wake."""
@@ -85,7 +105,7 @@ class Chaos:
             self._paused.remove((worker, due))
 
     def _recruit(self) -> Worker:
-        return self._scene.ready(self._draw.choice(_COLOURS), app={"lease": self._lease})
+        return self._scene.ready(self._draw.choice(_COLOURS), **self._settings)
 
 
 def pass_time(seconds: float) -> None:

@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 from holdfast import AsyncHoldfast, Holdfast, faults
@@ -38,6 +39,11 @@ def note(what: str) -> None:
     assert place is not None
     step = f"@{place.identity}" if isinstance(place, StepPlace) else ""
     LEDGER.append(place.run.id, what + step, place.run.token)
+
+
+def is_held() -> bool:
+    """Whether runs that walk are to go no further: as long as a test keeps a file there."""
+    return "held_while" in SETTINGS and Path(SETTINGS["held_while"]).exists()
 
 
 def pause_self() -> None:
@@ -92,6 +98,8 @@ def define_async(app: AsyncHoldfast) -> dict[str, Any]:  # noqa: C901 -- a list 
     async def pace(name: str, value: int) -> int:
         note(name)
         await asyncio.sleep(0.2)
+        while is_held():  # noqa: ASYNC110 -- a file, which nobody announces
+            await asyncio.sleep(0.02)
         return value
 
     @app.workflow(name="walk")
@@ -170,6 +178,8 @@ def define_sync(app: Holdfast) -> dict[str, Any]:  # noqa: C901 -- a list of wor
     def pace(name: str, value: int) -> int:
         note(name)
         time.sleep(0.2)
+        while is_held():
+            time.sleep(0.02)
         return value
 
     @app.workflow(name="walk")
