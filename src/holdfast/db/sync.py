@@ -110,7 +110,10 @@ class SyncConnectionManager:
         return self._portal.call(self._manager.fetchone(sql, *args, **named))
 
     def fetch_batch(self, query: Query, rows: Sequence[tuple[Any, ...]], **named: Any) -> list[Row]:
-        """Read with a batch query over *rows*; return what it found. See ``ConnectionManager.fetch_batch``."""
+        """Read with a batch query over *rows*; return what it found.
+
+        The query has one statement, which only reads. SQLite reads for many rows in lots, each at its own moment.
+        """
         return self._portal.call(self._manager.fetch_batch(query, rows, **named))
 
     @contextmanager
