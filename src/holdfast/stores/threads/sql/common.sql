@@ -1,20 +1,23 @@
 -- Checkpoints of conversation threads.
 
+-- fragment: paged
+WHERE true
+    [[ AND thread_id = :thread_id ]]
+    [[ AND checkpoint_ns = :checkpoint_ns ]]
+    [[ AND checkpoint_id = :checkpoint_id ]]
+    [[ AND checkpoint_id < :before ]]
+    [[ AND (checkpoint_id < :after_id OR (checkpoint_id = :after_id
+        AND (thread_id > :after_thread OR (thread_id = :after_thread AND checkpoint_ns > :after_ns)))) ]]
+ORDER BY checkpoint_id DESC, thread_id, checkpoint_ns
+LIMIT :most
+
 -- name: thread_page
 -- Checkpoints, newest first (part 0), the large values they have (part 1), and the writes on top of them (part 2): all of
 -- them in one answer, so that a checkpoint costs one round trip.
 WITH page AS (
     SELECT thread_id, checkpoint_ns, checkpoint_id, parent_id, format, data, metadata, large
     FROM @holdfast_thread_checkpoints
-    WHERE true
-        [[ AND thread_id = :thread_id ]]
-        [[ AND checkpoint_ns = :checkpoint_ns ]]
-        [[ AND checkpoint_id = :checkpoint_id ]]
-        [[ AND checkpoint_id < :before ]]
-        [[ AND (checkpoint_id < :after_id OR (checkpoint_id = :after_id
-            AND (thread_id > :after_thread OR (thread_id = :after_thread AND checkpoint_ns > :after_ns)))) ]]
-    ORDER BY checkpoint_id DESC, thread_id, checkpoint_ns
-    LIMIT :most
+    {paged}
 )
 SELECT
     0 AS part, thread_id, checkpoint_ns, checkpoint_id AS name, parent_id AS other, 0 AS idx, NULL AS channel,

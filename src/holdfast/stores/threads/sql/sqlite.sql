@@ -55,15 +55,7 @@ SELECT
         WHERE w.thread_id = c.thread_id AND w.checkpoint_ns = c.checkpoint_ns AND w.checkpoint_id = c.checkpoint_id
     ) AS has_writes
 FROM @holdfast_thread_checkpoints AS c
-WHERE true
-    [[ AND thread_id = :thread_id ]]
-    [[ AND checkpoint_ns = :checkpoint_ns ]]
-    [[ AND checkpoint_id = :checkpoint_id ]]
-    [[ AND checkpoint_id < :before ]]
-    [[ AND (checkpoint_id < :after_id OR (checkpoint_id = :after_id
-        AND (thread_id > :after_thread OR (thread_id = :after_thread AND checkpoint_ns > :after_ns)))) ]]
-ORDER BY checkpoint_id DESC, thread_id, checkpoint_ns
-LIMIT :most;
+{paged};
 
 -- name: thread_keys
 -- only: sqlite
@@ -71,14 +63,7 @@ LIMIT :most;
 -- Another index would be one more page to write for every checkpoint.
 SELECT thread_id, checkpoint_ns, checkpoint_id
 FROM @holdfast_thread_checkpoints
-WHERE true
-    [[ AND checkpoint_ns = :checkpoint_ns ]]
-    [[ AND checkpoint_id = :checkpoint_id ]]
-    [[ AND checkpoint_id < :before ]]
-    [[ AND (checkpoint_id < :after_id OR (checkpoint_id = :after_id
-        AND (thread_id > :after_thread OR (thread_id = :after_thread AND checkpoint_ns > :after_ns)))) ]]
-ORDER BY checkpoint_id DESC, thread_id, checkpoint_ns
-LIMIT :most;
+{paged};
 
 -- name: thread_data
 -- only: sqlite
