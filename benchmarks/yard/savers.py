@@ -32,8 +32,8 @@ def _made(size: int, number: int) -> tuple[Any, dict[str, str]]:
     return checkpoint, versions
 
 
-class SyncCalls:
-    """Calls of *saver* from a thread, on threads of its own whose state has so many bytes."""
+class _Calls:
+    """What is called: *saver*, on threads of its own whose state has so many bytes, one after the other."""
 
     def __init__(self, saver: Any, size: int) -> None:
         self._saver = saver
@@ -41,6 +41,17 @@ class SyncCalls:
         self._threads = [uuid4().hex for _ in range(_THREADS)]
         self._last: Any = None
         self._number = 0
+
+    def _next(self) -> Any:
+        self._number += 1
+        return _at(self._threads[self._number % _THREADS])
+
+
+class SyncCalls(_Calls):
+    """Calls from a thread."""
+
+    def __init__(self, saver: Any, size: int) -> None:
+        super().__init__(saver, size)
         self._calls: dict[str, Callable[[Any], Any]] = {
             "put": self._put,
             "put_writes": lambda _: saver.put_writes(self._last, [("state", "v")], f"task-{self._number}"),
@@ -52,8 +63,7 @@ class SyncCalls:
         """Make a call so often; return for each the milliseconds by the clock, and those of the processor."""
         spans = []
         for _ in range(calls):
-            self._number += 1
-            at = _at(self._threads[self._number % _THREADS])
+            at = self._next()
             begun, spent = time.perf_counter(), time.process_time()
             self._calls[name](at)
             spans.append(((time.perf_counter() - begun) * 1000, (time.process_time() - spent) * 1000))
@@ -64,15 +74,11 @@ class SyncCalls:
         self._last = self._saver.put(at, checkpoint, ABOUT, versions)
 
 
-class AsyncCalls:
-    """The same from a task."""
+class AsyncCalls(_Calls):
+    """Calls from a task."""
 
     def __init__(self, saver: Any, size: int) -> None:
-        self._saver = saver
-        self._size = size
-        self._threads = [uuid4().hex for _ in range(_THREADS)]
-        self._last: Any = None
-        self._number = 0
+        super().__init__(saver, size)
         self._calls: dict[str, Callable[[Any], Awaitable[Any]]] = {
             "put": self._put,
             "put_writes": lambda _: saver.aput_writes(self._last, [("state", "v")], f"task-{self._number}"),
@@ -84,8 +90,7 @@ class AsyncCalls:
         """Make a call so often; return for each the milliseconds by the clock, and those of the processor."""
         spans = []
         for _ in range(calls):
-            self._number += 1
-            at = _at(self._threads[self._number % _THREADS])
+            at = self._next()
             begun, spent = time.perf_counter(), time.process_time()
             await self._calls[name](at)
             spans.append(((time.perf_counter() - begun) * 1000, (time.process_time() - spent) * 1000))
