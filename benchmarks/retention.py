@@ -3,14 +3,15 @@
 Promised, and not shown yet: throughput changes by less than 20 %.
 
 The load is a hundred five-step workflows at once in the process that prunes, on the same connections, as an application
-with a policy does it. Stretches with and without pruning alternate until all is deleted. MariaDB: measured.
+with a policy does it. Stretches with and without pruning alternate until all is deleted, or as many pairs of them as
+`--pairs` says. MariaDB: measured.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import statistics
-import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -74,7 +75,7 @@ async def _load(workflow: Callable[[int], Awaitable[int]], seconds: float) -> fl
     return done / (time.perf_counter() - begun)
 
 
-async def _measure(url: str, runs: int) -> tuple[float, float, float]:
+async def _measure(url: str, runs: int, pairs: int | None) -> tuple[float, float, float]:
     """Return workflows a second without and with pruning, and how many runs are deleted a second."""
     await _fill(url, runs)
     app = AsyncHoldfast(url)
@@ -95,7 +96,7 @@ async def _measure(url: str, runs: int) -> tuple[float, float, float]:
     all_gone = False
     async with app:
         await _load(five, _STRETCH)
-        while not all_gone:
+        while not all_gone and len(during) != pairs:
             without.append(await _load(five, _STRETCH))
             so_far = [0]
             prune = asyncio.ensure_future(app.prune(_POLICY, progress=so_far.append))
@@ -103,7 +104,7 @@ async def _measure(url: str, runs: int) -> tuple[float, float, float]:
             all_gone = not prune.cancel()
             await asyncio.wait([prune])
             deleted.append(so_far[-1])
-    whole = max(1, len(deleted) - 1)  # in the last stretch the deleting came to its end
+    whole = max(1, len(deleted) - all_gone)  # in the last stretch the deleting came to its end
     return (
         statistics.mean(without[:whole]),
         statistics.mean(during[:whole]),
@@ -112,14 +113,20 @@ async def _measure(url: str, runs: int) -> tuple[float, float, float]:
 
 
 def main() -> None:
-    runs = int(sys.argv[1]) if len(sys.argv) > 1 else _RUNS
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("databases", nargs="*")
+    parser.add_argument("--runs", type=int, default=_RUNS)
+    parser.add_argument(
+        "--pairs", type=int, help="stretches with and without pruning; until all is deleted if not given"
+    )
+    options = parser.parse_args()
     rows: list[tuple[object, ...]] = []
-    with databases(*sys.argv[2:]) as urls:
+    with databases(*options.databases) as urls:
         for name, url in urls.items():
-            without, during, rate = asyncio.run(_measure(url, runs))
+            without, during, rate = asyncio.run(_measure(url, options.runs, options.pairs))
             rows.append((name, without, during, f"{during / without:.0%}", rate))
     columns = ["database", "without", "while pruning", "ratio", "deleted/s"]
-    print_table(f"Five-step workflows a second while {runs:,} ended runs are deleted", columns, rows)
+    print_table(f"Five-step workflows a second while {options.runs:,} ended runs are deleted", columns, rows)
 
 
 if __name__ == "__main__":

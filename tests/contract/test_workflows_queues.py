@@ -8,6 +8,7 @@ import pytest
 
 from holdfast.testing.contract.workflows_queue_limits import PartitionsContract, QueueLimitsContract
 from holdfast.testing.contract.workflows_queue_order import QueueOrderContract
+from holdfast.testing.contract.workflows_queue_rides import QueueRidesContract
 from holdfast.testing.contract.workflows_queue_settings import QueueSettingsContract
 
 if TYPE_CHECKING:
@@ -20,5 +21,7 @@ def venue(shared_venue: Venue) -> Venue:
     return shared_venue
 
 
-class TestQueues(QueueSettingsContract, QueueOrderContract, QueueLimitsContract, PartitionsContract):
+class TestQueues(
+    QueueSettingsContract, QueueOrderContract, QueueRidesContract, QueueLimitsContract, PartitionsContract
+):
     """One suite, every shared column of the table in ``conftest``."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,12 +18,14 @@ from typing import TYPE_CHECKING, Protocol
 from holdfast.core.limits import soonest, worker_room
 from holdfast.errors import DatabaseError
 from holdfast.model.workflow import INTERNAL_QUEUE
+from holdfast.workflows.enqueue_claims import Ride
 from holdfast.workflows.launching import Launching
 from holdfast.workflows.queues import Claims, Surveys
+from holdfast.workflows.queues.claimed import in_order
 from holdfast.workflows.trial import Trial
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from holdfast.db.queries import Queries
     from holdfast.db.session import Row, Transaction
@@ -46,6 +49,7 @@ _SOON = 0.05
 _LONGEST_WAIT = 2.5
 _SHORTEST_WAIT = 0.005  # runs that become due one by one are taken together
 _SURVEY_EVERY = 1.0  # however often it is woken for single queues
+_LAST_RIDE = 5.0  # how long a process that ends waits for a claim that rides with an entry
 
 
 class Hints(Protocol):
@@ -145,6 +149,9 @@ class Dispatch:
         self._hinted: set[str | None] = set()
         self._hunger = _Hunger()
         self._woken = asyncio.Event()
+        self._waits = False
+        self._seat = threading.Lock()  # held by the one claim that rides with an entry
+        self._ridden: list[tuple[Ride, list[Row]]] = []
         self._stopping = False
         self._task: asyncio.Task[None] | None = None
 
@@ -172,6 +179,30 @@ class Dispatch:
         """Return the settings of a queue as they were last read, if this process listens to it; from any thread."""
         return self._queues.get(name)
 
+    def ride(self, queue_name: str | None) -> Ride | None:
+        """Return the claim to go with an entry of a queue, if that is what this process would do next; from any thread.
+
+        There is one at a time: who gets it ends it, on the loop.
+        """
+        queue = self._queues.get(queue_name or "")
+        if queue is None or queue.is_shared or queue.paused or not self._seat.acquire(blocking=False):
+            return None
+        if self._waits and not self._woken.is_set() and self._may_claim():
+            most, caps = self._room(queue)
+            if most:
+                return Ride(queue, most, caps, self._claims.to_come(queue, most, caps), self._ride_over)
+        self._seat.release()
+        return None
+
+    def _ride_over(self, ride: Ride, rows: list[Row]) -> None:
+        if rows:
+            self._claims.came(ride.queue, ride.claim, rows)
+            self._ridden.append((ride, rows))
+        if len(rows) in (0, ride.most):
+            self._hinted.add(ride.queue.name)
+        self._seat.release()
+        self._woken.set()
+
     def wake_in(self, seconds: float) -> None:
         """Look when so much time has passed: something becomes due then; on the loop."""
         timer = self._loop.create_task(self._wake_later(seconds), name="holdfast-due")
@@ -189,15 +220,7 @@ class Dispatch:
     async def _run(self) -> None:
         wait = _SOON
         while not self._stopping:
-            self._woken.clear()
-            look = _Look()
-            try:
-                look = await self._look()
-            except DatabaseError as error:
-                logger.warning("Looking for work failed and is tried again: %s", error)
-            except Exception:
-                # The service loop: what was claimed and not begun is handed back by the beat, the rest goes on.
-                logger.exception("Looking for work failed and is tried again.")
+            look = await self._looked()
             if look.more:
                 wait = _SOON
                 continue
@@ -209,6 +232,23 @@ class Dispatch:
             if await self._woken_within(min(wait, longest if look.again is None else look.again)):
                 # A hint may come for nothing, from this process's own beat for instance: who is at rest stays near it.
                 wait = max(_SOON, wait / 4)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_RIDE):
+                while not self._seat.acquire(blocking=False):
+                    self._woken.clear()
+                    await self._woken.wait()
+        await self._looked()
+
+    async def _looked(self) -> _Look:
+        self._woken.clear()
+        try:
+            return await self._look()
+        except DatabaseError as error:
+            logger.warning("Looking for work failed and is tried again: %s", error)
+        except Exception:
+            # The service loop: what was claimed and not begun is handed back by the beat, the rest goes on.
+            logger.exception("Looking for work failed and is tried again.")
+        return _Look()
 
     def _longest_wait(self) -> float:
         """Return how seldom to look at rest: as the queues say, or more seldom where others tell what they enqueue."""
@@ -218,19 +258,25 @@ class Dispatch:
         return min(queue.polling_interval_sec for queue in queues)
 
     async def _woken_within(self, seconds: float) -> bool:
+        self._waits = True
         try:
             async with asyncio.timeout(seconds):
                 await self._woken.wait()
         except TimeoutError:
             return False
+        finally:
+            self._waits = False
         return True
 
     async def _look(self) -> _Look:
         """Look once into the queues in which something waits; claim as much as there is room for, and begin it."""
         await self._clear_survivor()
-        hinted, self._hinted = self._hinted, set()
         look = _Look()
-        if not self._may_claim():
+        ridden, self._ridden = self._ridden, []
+        for ride, rows in ridden:
+            look.begun += await self._begin(in_order(rows, ride.queue), ride.caps, idle=False)
+        hinted, self._hinted = self._hinted, set()
+        if self._stopping or (ridden and not hinted) or not self._may_claim():
             return look
         for name in self._in_turn(await self._where(hinted, look)):
             if not self._may_claim() or self._stopping:
@@ -293,24 +339,34 @@ class Dispatch:
         return [name for name in names if name == INTERNAL_QUEUE] + others[first:] + others[:first]
 
     async def _claim(self, queue: Queue, look: _Look) -> None:
-        caps = self._caps()
-        running = self._runner.running
-        limit = queue.worker_concurrency
-        here = 0 if limit is None else sum(run.queue_name == queue.name for run in list(running.values()))
-        most = min(_AT_ONCE, worker_room(self._capacity, len(running), limit, here))
-        if not most or not caps:
-            self._hunger.names.add(queue.name)
+        most, caps = self._room(queue)
+        if not most:
             return
-        idle = not running
+        idle = not self._runner.running
         claimed = await self._claims.claim(queue, most, caps, suspects=self._trial.takes_suspects(idle=idle))
         if claimed.full or claimed.more:
             self._hunger.names.add(queue.name)
         if claimed.more:
             self._hinted.add(queue.name)  # the next look need not ask where something waits
-        begun = await self._launching.begin(claimed.rows, caps, idle=idle) if claimed.rows else []
+        look.add(claimed, await self._begin(claimed.rows, caps, idle=idle))
+
+    def _room(self, queue: Queue) -> tuple[int, dict[str, int]]:
+        """Return how many runs of *queue* can be begun here, and of which functions with which caps."""
+        caps = self._caps()
+        running = self._runner.running
+        limit = queue.worker_concurrency
+        here = 0 if limit is None else sum(run.queue_name == queue.name for run in list(running.values()))
+        most = min(_AT_ONCE, worker_room(self._capacity, len(running), limit, here)) if caps else 0
+        if not most:
+            self._hunger.names.add(queue.name)
+        return most, caps
+
+    async def _begin(self, rows: list[Row], caps: Mapping[str, int], *, idle: bool) -> int:
+        """Begin what was claimed; return how many runs that came to."""
+        begun = await self._launching.begin(rows, caps, idle=idle) if rows else []
         for run in begun:
             run.watch(partial(self._over, run.queue_name))
-        look.add(claimed, len(begun))
+        return len(begun)
 
     def _caps(self) -> dict[str, int]:
         """Return the functions that can be begun here, and their caps; sync ones only while a thread is free."""

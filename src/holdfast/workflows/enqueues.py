@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from functools import cached_property
+from contextlib import contextmanager
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast import faults
 from holdfast.db.url import DialectName
-from holdfast.errors import ConfigurationError, WorkflowConflict
+from holdfast.errors import ConfigurationError, WentBack, WorkflowConflict
 from holdfast.model.workflow import seconds
 from holdfast.workflows.debounce import PutOff, debounced
+from holdfast.workflows.enqueue_claims import EnqueueAndClaim, Entered
 from holdfast.workflows.enqueue_facts import PutAll, PutByWorkflow, put_durably
 from holdfast.workflows.enqueue_rows import Entry, entry, named_work, run_meant, waits_in
 from holdfast.workflows.facts import EnqueueRuns, RecordSteps
@@ -20,10 +23,12 @@ from holdfast.workflows.queue_options import check_queue_options
 from holdfast.workflows.ticket import Ticket
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from holdfast.db.session import Row
     from holdfast.model.workflow import Duration, Recorded
     from holdfast.workflows.engine import Engine
+    from holdfast.workflows.enqueue_claims import Ride
     from holdfast.workflows.enqueue_facts import Put
     from holdfast.workflows.enqueue_rows import Work
     from holdfast.workflows.place import WorkflowPlace
@@ -50,11 +55,16 @@ class Enqueues:
         self._engine = engine
         self._lock = threading.Lock()
         self._hints: set[str | None] = set()
+        self._tasks: set[asyncio.Task[Entered]] = set()
 
     @cached_property
     def kind(self) -> EnqueueRuns:
         """What writes runs of single calls, many of them in one commit."""
         return EnqueueRuns(self._engine.queries, application_id=self._engine.settings.name)
+
+    @cached_property
+    def _with_claim(self) -> EnqueueAndClaim:
+        return EnqueueAndClaim(self.kind)
 
     @cached_property
     def outbox(self) -> OutboxRuns:
@@ -101,7 +111,7 @@ class Enqueues:
             child = self._begin(place, work)
             return Ticket((await self._carried(child))[0], work.codec, None)
         wanted = self.entry(work)
-        return self._ticket(work, wanted, await self._engine.starts.written(self.kind, wanted.row))
+        return self._ticket(work, wanted, await self._enter(wanted))
 
     def enqueue_blocking(self, place: WorkflowPlace | None, work: Work) -> Ticket:
         """Do as ``enqueue`` from a thread."""
@@ -109,7 +119,7 @@ class Enqueues:
             child = self._begin(place, work)
             return Ticket(self._carried_blocking(child)[0], work.codec, None)
         wanted = self.entry(work)
-        return self._ticket(work, wanted, self._engine.starts.written_blocking(self.kind, wanted.row))
+        return self._ticket(work, wanted, self._enter_blocking(wanted))
 
     async def enqueue_many(self, place: WorkflowPlace | None, works: Sequence[Work]) -> list[Ticket]:
         """Put runs in their queues, all or none, in one commit; in a workflow one recorded operation."""
@@ -164,9 +174,54 @@ class Enqueues:
                 "options(queue_partition_key=...)."
             )
 
-    def _ticket(self, work: Work, wanted: Entry, outcome: Any) -> Ticket:
-        run_id = run_meant(wanted, outcome)
-        self.released([wanted])
+    async def _enter(self, wanted: Entry) -> Entered:
+        """Write an entry, with the claim of it where this process is at rest."""
+        ride = self._engine.dispatch.ride(waits_in(wanted))
+        if ride is None:
+            return Entered(await self._engine.starts.written(self.kind, wanted.row), [])
+        # What is claimed must be begun: the claim is seen to its end though the caller may be cancelled.
+        task = asyncio.get_running_loop().create_task(self._enter_and_claim(wanted, ride))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return await asyncio.shield(task)
+
+    async def _enter_and_claim(self, wanted: Entry, ride: Ride) -> Entered:
+        try:
+            with self._ridden(ride) as rows:
+                entered: Entered = await self._engine.pipeline.write(self._with_claim, (wanted.row, ride.claim))
+                rows.extend(entered.rows)
+        except WentBack:  # that claim was for an incarnation that has ended
+            entered = Entered(await self._engine.starts.written(self.kind, wanted.row), [])
+        return entered
+
+    def _enter_blocking(self, wanted: Entry) -> Entered:
+        starts = self._engine.starts
+        ride = self._engine.dispatch.ride(waits_in(wanted))
+        if ride is None:
+            return Entered(starts.written_blocking(self.kind, wanted.row), [])
+        try:
+            with self._ridden(ride) as rows:
+                entered: Entered = self._engine.pipeline.write_blocking(self._with_claim, (wanted.row, ride.claim))
+                rows.extend(entered.rows)
+        except WentBack:
+            entered = Entered(starts.written_blocking(self.kind, wanted.row), [])
+        return entered
+
+    @contextmanager
+    def _ridden(self, ride: Ride) -> Iterator[list[Row]]:
+        """End *ride*, however it goes, with the rows that are in the list by then."""
+        rows: list[Row] = []
+        try:
+            yield rows
+        finally:
+            self._engine.on_loop(partial(ride.end, ride, rows))
+
+    def _ticket(self, work: Work, wanted: Entry, entered: Entered) -> Ticket:
+        run_id = run_meant(wanted, entered.outcome)
+        if any(row["workflow_uuid"] == run_id for row in entered.rows):
+            faults.point("run.enqueued")
+        else:
+            self.released([wanted])
         return Ticket(run_id, work.codec, None)
 
     async def _put(self, put: Put, wanted: Sequence[Entry]) -> list[str]:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from holdfast.core.limits import Room, Use
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from holdfast.db.session import Row
     from holdfast.model.queue import Queue
 
@@ -31,7 +33,7 @@ def claim_query(name: str, queue: Queue) -> str:
     return f"{name}_by_priority" if queue.priority_enabled else name
 
 
-def in_order(rows: list[Row], queue: Queue) -> list[Row]:
+def in_order(rows: Sequence[Row], queue: Queue) -> list[Row]:
     """Return what a claim gave in the order of *queue*: a statement that writes returns rows in any order."""
     if queue.priority_enabled:
         return sorted(rows, key=lambda row: (row["priority"], row["created_at"], row["workflow_uuid"]))

@@ -14,6 +14,7 @@ import msgspec
 from holdfast import faults
 from holdfast.core.limits import Limits, Room, room, soonest
 from holdfast.db.url import DialectName
+from holdfast.workflows.enqueue_claims import ClaimToCome
 from holdfast.workflows.queues.claimed import Claimed, claim_query, in_order, seconds_of, use_of
 from holdfast.workflows.queues.partitions import Partitions
 from holdfast.workflows.queues.passed import Passed
@@ -60,6 +61,18 @@ class Claims:
         if self._passed is not None:
             self._passed.note(queue, found.rows, bound)
         return found
+
+    def to_come(self, queue: Queue, most: int, caps: Mapping[str, int]) -> ClaimToCome:
+        """Return the claim of a queue without limits that somebody else is to carry out; it leaves out suspects."""
+        bound = {} if self._passed is None else self._passed.bound(queue)
+        who = self._who(queue, caps, suspects=False)
+        query = self._store.queries[claim_query("queue_claim", queue)]
+        return ClaimToCome(query, {"unlimited": True, "most": most, **who}, bound)
+
+    def came(self, queue: Queue, claim: ClaimToCome, rows: Sequence[Row]) -> None:
+        """Take notice of what such a claim has given."""
+        if self._passed is not None:
+            self._passed.note(queue, in_order(rows, queue), claim.bound)
 
     async def _claim(
         self, queue: Queue, most: int, caps: Mapping[str, int], who: dict[str, Any], bound: dict[str, Any]
