@@ -1,6 +1,6 @@
 """Deleting 100,000 ended runs of five steps beside a running load.
 
-Promised, and not shown yet: throughput changes by less than 20 %.
+Promised: throughput changes by less than 20 %.
 
 The load is a hundred five-step workflows at once in the process that prunes, on the same connections, as an application
 with a policy does it. Stretches with and without pruning alternate until all is deleted, or as many pairs of them as

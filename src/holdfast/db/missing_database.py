@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from holdfast.core.backoff import backoff
-from holdfast.db import postgres
 from holdfast.db.queries import Queries
 from holdfast.db.url import DialectName
 from holdfast.errors import Conflict, QueryFailed, Unavailable
@@ -72,6 +71,8 @@ async def _try(session: Session, queries: Queries, name: str) -> QueryFailed | C
 
 
 async def _enter(settings: Settings) -> Session:
+    from holdfast.db import postgres  # noqa: PLC0415 -- its driver takes its time, and programs on SQLite need none
+
     for entrance in _ENTRANCES[:-1]:
         try:
             return await postgres.connect(replace(settings, url=settings.url.with_database(entrance)))

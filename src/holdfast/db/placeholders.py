@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import Enum, auto
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.db.url import DialectName
@@ -75,7 +75,6 @@ _PATTERNS = {
       | (?P<open>    ['"`] | /\*(?!M?!) )
     """,
 }
-_SCANNERS = {dialect: re.compile(text, re.VERBOSE | re.DOTALL) for dialect, text in _PATTERNS.items()}
 _COMMENT_EDGE = re.compile(r"/\*|\*/")
 _CONTROLS = re.compile(
     r"\s*(?:BEGIN|COMMIT|END|ABORT|START\s+TRANSACTION|PREPARE\s+TRANSACTION|SET\s+AUTOCOMMIT"
@@ -94,28 +93,32 @@ _WRITES = re.compile(
 )
 _CTE_COLUMNS = re.compile(r"\b(\w+)\s*\([\w\s,]*\)(?=\s*AS\s*(?:(?:NOT\s+)?MATERIALIZED\s*)?\()", re.IGNORECASE)
 _CALLS = re.compile(r'(\.\s*)?(\w+|")\s*\(')
-_HARMLESS_BEFORE_PARENTHESIS = re.compile(
-    r"""
-    all|and|any|array|as|between|by|case|distinct|else|except|exists|explain|filter|from|group|having|in|intersect
-    |is|join|lateral|like|limit|materialized|not|offset|on|or|over|partition|row|select|set|some|then|union|using
-    |values|when|where|with|within
-    |bigint|char|character|decimal|integer|interval|numeric|signed|time|timestamp|timestamptz|unsigned|varchar|varying
-    |abs|array_agg|array_length|avg|cardinality|cast|ceil|ceiling|char_length|coalesce|concat|concat_ws|convert|count
-    |cume_dist|date|date_format|date_trunc|datetime|dense_rank|extract|first_value|floor|format|from_unixtime|glob
-    |greatest|group_concat|hex|if|ifnull|iif|instr|json|json_agg|json_array|json_array_length|json_each|json_extract
-    |json_group_array|json_group_object|json_object|json_tree|json_type|json_valid|jsonb_agg|jsonb_array_elements
-    |jsonb_build_object|jsonb_typeof|julianday|lag|last_value|lead|least|left|length|locate|lower|lpad|ltrim|max|md5
-    |min|mod|now|nth_value|ntile|nullif|octet_length|percent_rank|position|power|printf|quote|rank|regexp_replace
-    |replace|right|round|row_number|rpad|rtrim|sign|split_part|sqrt|strftime|string_agg|substr|substring|sum|to_char
-    |to_timestamp|total|trim|typeof|unhex|unicode|unix_timestamp|unixepoch|unnest|upper
-    """,
-    re.VERBOSE | re.IGNORECASE,
+_HARMLESS_BEFORE_PARENTHESIS = frozenset(
+    """
+    all and any array as between by case distinct else except exists explain filter from group having in intersect
+    is join lateral like limit materialized not offset on or over partition row select set some then union using
+    values when where with within
+    bigint char character decimal integer interval numeric signed time timestamp timestamptz unsigned varchar varying
+    abs array_agg array_length avg cardinality cast ceil ceiling char_length coalesce concat concat_ws convert count
+    cume_dist date date_format date_trunc datetime dense_rank extract first_value floor format from_unixtime glob
+    greatest group_concat hex if ifnull iif instr json json_agg json_array json_array_length json_each json_extract
+    json_group_array json_group_object json_object json_tree json_type json_valid jsonb_agg jsonb_array_elements
+    jsonb_build_object jsonb_typeof julianday lag last_value lead least left length locate lower lpad ltrim max md5
+    min mod now nth_value ntile nullif octet_length percent_rank position power printf quote rank regexp_replace
+    replace right round row_number rpad rtrim sign split_part sqrt strftime string_agg substr substring sum to_char
+    to_timestamp total trim typeof unhex unicode unix_timestamp unixepoch unnest upper
+    """.split()  # noqa: SIM905 -- a list of these would fill a page
 )
+
+
+@cache
+def _scanner(dialect: DialectName) -> re.Pattern[str]:
+    return re.compile(_PATTERNS[dialect], re.VERBOSE | re.DOTALL)
 
 
 def pieces(sql: str, dialect: DialectName) -> Iterator[Piece]:
     """Cut *sql* into its pieces; raises QueryFailed, with the place, for a quote or comment without end."""
-    search = _SCANNERS[dialect].search
+    search = _scanner(dialect).search
     begin = at = 0
     while (match := search(sql, at)) is not None:
         kind, end = match.lastgroup or "", match.end()
@@ -212,7 +215,7 @@ def _reads_in(sql: str, dialect: DialectName) -> bool:
     if _READS.match(bare) is None or _WRITES.search(bare) is not None:
         return False
     return all(
-        not call[1] and _HARMLESS_BEFORE_PARENTHESIS.fullmatch(call[2]) is not None
+        not call[1] and call[2].lower() in _HARMLESS_BEFORE_PARENTHESIS
         for call in _CALLS.finditer(_CTE_COLUMNS.sub(r"\1", bare))
     )
 
