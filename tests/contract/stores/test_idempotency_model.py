@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from holdfast.errors import ClaimLost
 from holdfast.stores import InMemoryIdempotencyStore
-from holdfast.testing.contract.store_idempotency import TABLES, in_another_task, open_store
+from holdfast.testing.contract.store_ground import elsewhere
+from holdfast.testing.contract.store_idempotency import TABLES, open_store
 
 if TYPE_CHECKING:
     from holdfast.testing.contract.store_ground import Ground, StoreVenue
@@ -66,8 +67,8 @@ def test_every_store_does_as_the_model(store_venue: StoreVenue, calls: list[tupl
             if verb == "advance":
                 await ground.advance(more[0])
                 continue
-            theirs = await in_another_task(answer(store, verb, *more))
-            ours = await in_another_task(answer(model, verb, *more))
+            theirs = await elsewhere(answer(store, verb, *more))
+            ours = await elsewhere(answer(model, verb, *more))
             assert theirs == ours, f"call {number}: {verb} {more}"
 
     store_venue.play(scene, empty=TABLES if store_venue.is_sql else ())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.testing.contract.store_idempotency import SharedIdempotencyContract
+from holdfast.testing.contract.store_idempotency_shared import SharedIdempotencyContract
 
 BACKENDS = ("sqlite", "postgres", "mariadb", "redis")
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from holdfast.testing.contract.store_task_leases import TaskLeasesContract
 from holdfast.testing.contract.store_task_worker import TaskWorkerContract
 from holdfast.testing.contract.store_tasks import TaskQueueContract
 
 BACKENDS = ("sqlite", "postgres", "mariadb", "redis")
 
 
-class TestTaskQueue(TaskQueueContract):
+class TestTaskQueue(TaskQueueContract, TaskLeasesContract):
     """One suite, every column."""
 
 

@@ -12,7 +12,8 @@ import pytest
 
 from holdfast.errors import CannotSerialize, ClaimLost, KeyConflict, KeyInUse, MisuseError
 from holdfast.stores import IdempotentExecutor, SyncIdempotentExecutor
-from holdfast.testing.contract.store_idempotency import TABLES, in_another_task, open_store
+from holdfast.testing.contract.store_ground import elsewhere
+from holdfast.testing.contract.store_idempotency import TABLES, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -172,7 +173,7 @@ class ExecutorContract:
             first = asyncio.create_task(executor.execute(runtime, "wf", {}, "k"))
             await asyncio.to_thread(begun.wait, 60)
             with pytest.raises(RuntimeError, match="claimed by another worker") as raised:
-                await in_another_task(executor.execute(runtime, "wf", {}, "k"))
+                await elsewhere(executor.execute(runtime, "wf", {}, "k"))
             assert isinstance(raised.value, KeyInUse)
             go_on.set()
             assert await first == ("done", "run-1")
@@ -185,7 +186,7 @@ class ExecutorContract:
             store = await open_store(ground)
             executor = await open_executor(ground, store, in_progress="wait")
             runtime = AsyncRuntime(lambda *_: asyncio.sleep(0.05, "done"))
-            calls = [in_another_task(executor.execute(runtime, "wf", {}, "k")) for _ in range(10)]
+            calls = [elsewhere(executor.execute(runtime, "wf", {}, "k")) for _ in range(10)]
             assert Counter(await asyncio.gather(*calls)) == {("done", "run-1"): 10}
 
         self._play(store_venue, scene)
@@ -196,12 +197,12 @@ class ExecutorContract:
             executor = await open_executor(ground, store, in_progress="wait", wait_seconds=0.05)
             await store.claim("k", "somebody else's", token="t")  # noqa: S106 -- no secret
             with pytest.raises(KeyConflict):
-                await in_another_task(executor.execute(LocalRuntime(upper), "wf", HELLO, "k"))
+                await elsewhere(executor.execute(LocalRuntime(upper), "wf", HELLO, "k"))
             patient = await open_executor(
                 ground, store, in_progress="wait", wait_seconds=0.05, on_conflict="return_stored"
             )
             with pytest.raises(KeyInUse):
-                await in_another_task(patient.execute(LocalRuntime(upper), "wf", HELLO, "k"))
+                await elsewhere(patient.execute(LocalRuntime(upper), "wf", HELLO, "k"))
 
         self._play(store_venue, scene)
 
@@ -259,7 +260,7 @@ class ExecutorContract:
             await asyncio.to_thread(begun.wait, 60)
             await ground.advance(60)
             heir = await open_executor(ground, store)
-            assert await in_another_task(heir.execute(LocalRuntime(lambda *_: "heir's"), "wf", {}, "k"))
+            assert await elsewhere(heir.execute(LocalRuntime(lambda *_: "heir's"), "wf", {}, "k"))
             go_on.set()
             with pytest.raises(ClaimLost):
                 await first
@@ -285,9 +286,7 @@ class ExecutorContract:
             store = await open_store(ground)
             executor = await open_executor(ground, store)
             runtime = AsyncRuntime(lambda *_: asyncio.sleep(0.01, "done"))
-            calls = [
-                in_another_task(execute_with_retry(executor, runtime, "wf", {}, "k", max_retries=200)) for _ in range(3)
-            ]
+            calls = [elsewhere(execute_with_retry(executor, runtime, "wf", {}, "k", max_retries=200)) for _ in range(3)]
             assert set(await asyncio.gather(*calls)) == {("done", "run-1")}
 
         self._play(store_venue, scene)

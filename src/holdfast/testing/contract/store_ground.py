@@ -7,6 +7,7 @@ that face; every task of the test then has a thread of its own, as a program wit
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import secrets
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -209,4 +210,9 @@ class Threaded:
         return self._threads[task]
 
 
-__all__ = ["Ground", "StoreVenue", "Threaded"]
+async def elsewhere(work: Any) -> Any:
+    """Do *work* where no token is held: in a task that begins with an empty context, and so in another thread."""
+    return await asyncio.get_running_loop().create_task(work, context=contextvars.Context())
+
+
+__all__ = ["Ground", "StoreVenue", "Threaded", "elsewhere"]

@@ -17,6 +17,7 @@ from holdfast.stores import (
     RedisIdempotencyStore,
     SyncIdempotencyStore,
 )
+from holdfast.testing.contract.store_ground import elsewhere
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -44,13 +45,6 @@ async def _closed(ground: Ground, store: Any) -> None:
     await ground.on_loop(store.close())
 
 
-async def in_another_task(work: Any) -> Any:
-    """Do *work* where nothing is held: in a task that begins with an empty context, and so in another thread."""
-    import contextvars  # noqa: PLC0415 -- one use
-
-    return await asyncio.get_running_loop().create_task(work, context=contextvars.Context())
-
-
 class IdempotencyContract:
     """Claims have one winner, results live for their time, and only owners end what they began."""
 
@@ -58,38 +52,38 @@ class IdempotencyContract:
         async def scene(ground: Ground) -> None:
             store = await open_store(ground)
             assert await store.try_claim("k", "same") is True
-            assert await in_another_task(store.try_claim("k", "same")) is False
-            assert await in_another_task(store.try_claim("k", "other")) is False
+            assert await elsewhere(store.try_claim("k", "same")) is False
+            assert await elsewhere(store.try_claim("k", "other")) is False
 
-        store_venue.play(scene, empty=_empty(store_venue))
+        store_venue.play(scene, empty=tables_of(store_venue))
 
     def test_hundred_claimers_have_one_winner(self, store_venue: StoreVenue) -> None:
         async def scene(ground: Ground) -> None:
             store = await open_store(ground)
             for number in range(3):
-                claims = [in_another_task(store.try_claim(f"k{number}", "f")) for _ in range(100)]
+                claims = [elsewhere(store.try_claim(f"k{number}", "f")) for _ in range(100)]
                 assert Counter(await asyncio.gather(*claims)) == {True: 1, False: 99}
 
-        store_venue.play(scene, empty=_empty(store_venue))
+        store_venue.play(scene, empty=tables_of(store_venue))
 
     def test_claim_says_how_it_went(self, store_venue: StoreVenue) -> None:
         async def scene(ground: Ground) -> None:
             store = await open_store(ground)
             won = await store.claim("k", "f")
             assert (won.state, won.won, won.entry, won.result) == (ClaimState.WON, True, None, None)
-            late = await in_another_task(store.claim("k", "f"))
+            late = await elsewhere(store.claim("k", "f"))
             assert (late.state, late.token, late.result) == (ClaimState.IN_PROGRESS, None, None)
             assert late.entry["status_code"] == 0
-            assert (await in_another_task(store.claim("k", "g"))).state is ClaimState.CONFLICT
+            assert (await elsewhere(store.claim("k", "g"))).state is ClaimState.CONFLICT
             await store.store_result("k", {"a": 1}, 201, {"x": "y"})
-            stored = await in_another_task(store.claim("k", "f"))
+            stored = await elsewhere(store.claim("k", "f"))
             assert stored.state is ClaimState.STORED
             assert (stored.result["response_data"], stored.result["status_code"]) == ({"a": 1}, 201)
-            conflict = await in_another_task(store.claim("k", "g"))
+            conflict = await elsewhere(store.claim("k", "g"))
             assert conflict.state is ClaimState.CONFLICT
             assert conflict.result["headers"] == {"x": "y"}
 
-        store_venue.play(scene, empty=_empty(store_venue))
+        store_venue.play(scene, empty=tables_of(store_venue))
 
     def test_claim_in_progress_is_shown_with_status_code_zero(self, store_venue: StoreVenue) -> None:
         async def scene(ground: Ground) -> None:
@@ -100,7 +94,7 @@ class IdempotencyContract:
             assert (entry["status_code"], entry["response_data"], entry["headers"]) == (0, None, {})
             assert (entry["idempotency_key"], entry["fingerprint"]) == ("k", "f")
 
-        store_venue.play(scene, empty=_empty(store_venue))
+        store_venue.play(scene, empty=tables_of(store_venue))
 
     def test_result_comes_back_as_it_was_stored(self, store_venue: StoreVenue) -> None:
         data = {"text": 'ä☃\n"\\', "number": 1.5, "nothing": None, "list": [True, {"deep": []}]}
@@ -116,7 +110,7 @@ class IdempotencyContract:
             assert created.utcoffset() == timedelta(0)
             assert expires > created
 
-        store_venue.play(scene, empty=_empty(store_venue))
+        store_venue.play(scene, empty=tables_of(store_venue))
 
     def test_result_lives_its_whole_time_from_completion(self, store_venue: StoreVenue) -> None:
         async def scene(ground: Ground) -> None:
@@ -126,30 +120,30 @@ class IdempotencyContract:
             await store.store_result("k", 1, ttl_seconds=86400)
             await ground.advance(86300)
             assert (await store.get("k"))["response_data"] == 1
-            assert await in_another_task(store.try_claim("k", "f")) is False
+            assert await elsewhere(store.try_claim("k", "f")) is False
             await ground.advance(200)
             assert await store.get("k") is None
 
-        store_venue.play(scene, empty=_empty(store_venue))
+        store_venue.play(scene, empty=tables_of(store_venue))
 
     def test_expired_result_is_claimed_anew_by_one_and_whatever_its_fingerprint(self, store_venue: StoreVenue) -> None:
         async def scene(ground: Ground) -> None:
             store = await open_store(ground)
             await store.set("k", "old", {"v": 1}, 200, {}, ttl_seconds=10)
             await ground.advance(11)
-            claims = [in_another_task(store.try_claim("k", "new")) for _ in range(20)]
+            claims = [elsewhere(store.try_claim("k", "new")) for _ in range(20)]
             assert Counter(await asyncio.gather(*claims)) == {True: 1, False: 19}
             entry = await store.get("k")
             assert (entry["fingerprint"], entry["status_code"], entry["response_data"]) == ("new", 0, None)
 
-        store_venue.play(scene, empty=_empty(store_venue))
+        store_venue.play(scene, empty=tables_of(store_venue))
 
     def test_claim_of_a_dead_worker_is_taken_over_and_its_late_result_is_refused(self, store_venue: StoreVenue) -> None:
         async def scene(ground: Ground) -> None:
             store = await open_store(ground)
             dead = await store.claim("k", "f", lease_seconds=300)
             await ground.advance(301)
-            heir = await in_another_task(store.claim("k", "f", lease_seconds=300))
+            heir = await elsewhere(store.claim("k", "f", lease_seconds=300))
             assert heir.won
             with pytest.raises(ClaimLost, match="'k'"):
                 await store.store_result("k", "late")
@@ -158,7 +152,7 @@ class IdempotencyContract:
             await store.store_result("k", "mine", token=heir.token)
             assert (await store.get("k"))["response_data"] == "mine"
 
-        store_venue.play(scene, empty=_empty(store_venue))
+        store_venue.play(scene, empty=tables_of(store_venue))
 
     def test_claim_that_expired_and_nobody_took_may_still_be_ended_by_its_owner(self, store_venue: StoreVenue) -> None:
         async def scene(ground: Ground) -> None:
@@ -169,7 +163,7 @@ class IdempotencyContract:
             await store.store_result("k", "in time")
             assert (await store.get("k"))["response_data"] == "in time"
 
-        store_venue.play(scene, empty=_empty(store_venue))
+        store_venue.play(scene, empty=tables_of(store_venue))
 
     def test_note_of_a_dead_worker_is_inherited_for_the_same_purpose_alone(self, store_venue: StoreVenue) -> None:
         async def scene(ground: Ground) -> None:
@@ -181,40 +175,40 @@ class IdempotencyContract:
             await store.release_claim("released")
             await ground.advance(31)
             await store.cleanup()
-            heirs = [await in_another_task(store.claim(key, "f", note="new")) for key in ("same", "released")]
+            heirs = [await elsewhere(store.claim(key, "f", note="new")) for key in ("same", "released")]
             assert [heir.note for heir in heirs] == ["run of same", "new"]
-            assert (await in_another_task(store.claim("other", "g", note="new"))).note == "new"
-            assert (await in_another_task(store.claim("plain", "f"))).note is None
+            assert (await elsewhere(store.claim("other", "g", note="new"))).note == "new"
+            assert (await elsewhere(store.claim("plain", "f"))).note is None
 
-        store_venue.play(scene, empty=_empty(store_venue))
+        store_venue.play(scene, empty=tables_of(store_venue))
 
     def test_only_the_owner_ends_a_claim(self, store_venue: StoreVenue) -> None:
         async def scene(ground: Ground) -> None:
             store = await open_store(ground)
             await store.try_claim("k", "f")
             with pytest.raises(ClaimLost):
-                await in_another_task(store.store_result("k", "stolen"))
+                await elsewhere(store.store_result("k", "stolen"))
             with pytest.raises(ClaimLost):
-                await in_another_task(store.store_result("k", "stolen", token="made up"))  # noqa: S106 -- no secret
-            assert await in_another_task(store.release_claim("k")) is False
-            assert await in_another_task(store.extend_claim("k")) is False
+                await elsewhere(store.store_result("k", "stolen", token="made up"))  # noqa: S106 -- no secret
+            assert await elsewhere(store.release_claim("k")) is False
+            assert await elsewhere(store.extend_claim("k")) is False
             assert (await store.get("k"))["status_code"] == 0
             await store.store_result("k", "ours")
             assert (await store.get("k"))["response_data"] == "ours"
 
-        store_venue.play(scene, empty=_empty(store_venue))
+        store_venue.play(scene, empty=tables_of(store_venue))
 
     def test_token_may_be_given_by_another_task(self, store_venue: StoreVenue) -> None:
         async def scene(ground: Ground) -> None:
             store = await open_store(ground)
             claim = await store.claim("k", "f")
-            await in_another_task(store.store_result("k", 1, token=claim.token))
+            await elsewhere(store.store_result("k", 1, token=claim.token))
             other = await store.claim("l", "f", token="my own")  # noqa: S106 -- no secret
             assert other.token == "my own"  # noqa: S105 -- no secret
-            assert (await in_another_task(store.claim("l", "f", token="my own"))).won  # noqa: S106 -- no secret
-            assert await in_another_task(store.release_claim("l", token="my own")) is True  # noqa: S106 -- no secret
+            assert (await elsewhere(store.claim("l", "f", token="my own"))).won  # noqa: S106 -- no secret
+            assert await elsewhere(store.release_claim("l", token="my own")) is True  # noqa: S106 -- no secret
 
-        store_venue.play(scene, empty=_empty(store_venue))
+        store_venue.play(scene, empty=tables_of(store_venue))
 
     def test_claim_that_is_nobodys_any_more_may_be_ended_by_anyone(self, store_venue: StoreVenue) -> None:
         async def scene(ground: Ground) -> None:
@@ -222,11 +216,11 @@ class IdempotencyContract:
             for key in ("k", "l"):
                 await store.try_claim(key, "f", lease_seconds=5)
             await ground.advance(6)
-            await in_another_task(store.store_result("k", "found it done"))
+            await elsewhere(store.store_result("k", "found it done"))
             assert (await store.get("k"))["response_data"] == "found it done"
-            assert await in_another_task(store.release_claim("l")) is True
+            assert await elsewhere(store.release_claim("l")) is True
 
-        store_venue.play(scene, empty=_empty(store_venue))
+        store_venue.play(scene, empty=tables_of(store_venue))
 
     def test_released_key_may_be_claimed_again(self, store_venue: StoreVenue) -> None:
         async def scene(ground: Ground) -> None:
@@ -235,9 +229,9 @@ class IdempotencyContract:
             assert await store.release_claim("k") is True
             assert await store.get("k") is None
             assert await store.release_claim("k") is False
-            assert await in_another_task(store.try_claim("k", "other")) is True
+            assert await elsewhere(store.try_claim("k", "other")) is True
 
-        store_venue.play(scene, empty=_empty(store_venue))
+        store_venue.play(scene, empty=tables_of(store_venue))
 
     def test_result_is_not_released_or_stored_over(self, store_venue: StoreVenue) -> None:
         async def scene(ground: Ground) -> None:
@@ -250,7 +244,7 @@ class IdempotencyContract:
             assert await store.release_claim("k", token=claim.token) is False
             assert (await store.get("k"))["response_data"] == "first"
 
-        store_venue.play(scene, empty=_empty(store_venue))
+        store_venue.play(scene, empty=tables_of(store_venue))
 
     def test_extended_claim_lasts_longer(self, store_venue: StoreVenue) -> None:
         async def scene(ground: Ground) -> None:
@@ -259,12 +253,12 @@ class IdempotencyContract:
             for _ in range(3):
                 await ground.advance(800)
                 assert await store.extend_claim("k", lease_seconds=1000) is True
-                assert await in_another_task(store.try_claim("k", "f")) is False
+                assert await elsewhere(store.try_claim("k", "f")) is False
             await ground.advance(1001)
-            assert await in_another_task(store.try_claim("k", "f")) is True
+            assert await elsewhere(store.try_claim("k", "f")) is True
             assert await store.extend_claim("k", lease_seconds=1000) is False
 
-        store_venue.play(scene, empty=_empty(store_venue))
+        store_venue.play(scene, empty=tables_of(store_venue))
 
     def test_set_stores_unless_the_key_is_taken(self, store_venue: StoreVenue) -> None:
         async def scene(ground: Ground) -> None:
@@ -281,12 +275,12 @@ class IdempotencyContract:
             assert await store.set("k", "g", "second", 200, {}, 60) is False
             assert (await store.get("k"))["response_data"] == {"value": 42}
             await store.try_claim("l", "f")
-            assert await in_another_task(store.set("l", "f", 1)) is False
+            assert await elsewhere(store.set("l", "f", 1)) is False
             await ground.advance(61)
             assert await store.set("k", "g", "third", ttl_seconds=60) is True
             assert (await store.get("k"))["response_data"] == "third"
 
-        store_venue.play(scene, empty=_empty(store_venue))
+        store_venue.play(scene, empty=tables_of(store_venue))
 
     def test_cleanup_removes_what_has_expired_and_counts_it(self, store_venue: StoreVenue) -> None:
         async def scene(ground: Ground) -> None:
@@ -307,7 +301,7 @@ class IdempotencyContract:
             await ground.advance(86400)
             assert await store.cleanup() == 2
 
-        store_venue.play(scene, empty=_empty(store_venue))
+        store_venue.play(scene, empty=tables_of(store_venue))
 
     def test_cleanup_before_a_time_takes_any_zone_and_never_what_lives(self, store_venue: StoreVenue) -> None:
         async def scene(ground: Ground) -> None:
@@ -324,7 +318,7 @@ class IdempotencyContract:
             with pytest.raises(ValueError, match="time zone"):
                 await store.cleanup(before="2026-01-01T00:00:00")
 
-        store_venue.play(scene, empty=_empty(store_venue))
+        store_venue.play(scene, empty=tables_of(store_venue))
 
     def test_keys_that_look_alike_are_different_and_long_ones_are_kept_whole(self, store_venue: StoreVenue) -> None:
         keys = ["k", "K", "k ", "\uff4b", "k\u0301", "%", "_", "x" * 512, "x" * 511, "ä" * 512]
@@ -336,7 +330,7 @@ class IdempotencyContract:
                 await store.store_result(key, key)
             assert [(await store.get(key))["response_data"] for key in keys] == keys
 
-        store_venue.play(scene, empty=_empty(store_venue))
+        store_venue.play(scene, empty=tables_of(store_venue))
 
     def test_what_does_not_fit_is_refused_at_the_door(self, store_venue: StoreVenue) -> None:
         async def scene(ground: Ground) -> None:
@@ -355,7 +349,7 @@ class IdempotencyContract:
                     await call
             assert await store.get("k") is None
 
-        store_venue.play(scene, empty=_empty(store_venue))
+        store_venue.play(scene, empty=tables_of(store_venue))
 
     def test_result_that_does_not_fit_leaves_the_claim_to_be_released(self, store_venue: StoreVenue) -> None:
         async def scene(ground: Ground) -> None:
@@ -366,7 +360,7 @@ class IdempotencyContract:
             assert (await store.get("k"))["status_code"] == 0
             assert await store.release_claim("k") is True
 
-        store_venue.play(scene, empty=_empty(store_venue))
+        store_venue.play(scene, empty=tables_of(store_venue))
 
     def test_large_results_come_back_whole(self, store_venue: StoreVenue) -> None:
         data = {"text": "ä" * 200_000}
@@ -377,7 +371,7 @@ class IdempotencyContract:
             await store.store_result("k", data)
             assert (await store.get("k"))["response_data"] == data
 
-        store_venue.play(scene, empty=_empty(store_venue))
+        store_venue.play(scene, empty=tables_of(store_venue))
 
     def test_documented_cycle_runs_as_written(self, store_venue: StoreVenue) -> None:
         async def scene(ground: Ground) -> None:
@@ -402,49 +396,12 @@ class IdempotencyContract:
             assert done == ["processed"]
             await idempotency.cleanup()
 
-        store_venue.play(scene, empty=_empty(store_venue))
+        store_venue.play(scene, empty=tables_of(store_venue))
 
 
-class SharedIdempotencyContract:
-    """What holds between two handles on the same keys."""
-
-    def test_two_handles_see_one_store(self, store_venue: StoreVenue) -> None:
-        async def scene(ground: Ground) -> None:
-            one, two = await open_store(ground), await open_store(ground)
-            for number in range(10):
-                key = f"k{number}"
-                claims = [in_another_task(store.claim(key, "f")) for store in (one, two) for _ in range(10)]
-                won = [claim for claim in await asyncio.gather(*claims) if claim.won]
-                assert len(won) == 1
-                await two.store_result(key, number, token=won[0].token)
-                assert (await one.get(key))["response_data"] == number
-
-        store_venue.play(scene, empty=_empty(store_venue))
-
-    def test_crowd_of_claims_ends_with_one_result_a_key(self, store_venue: StoreVenue) -> None:
-        async def scene(ground: Ground) -> None:
-            stores = [await open_store(ground), await open_store(ground)]
-            done: Counter[str] = Counter()
-
-            async def work(number: int) -> None:
-                store, key = stores[number % 2], f"k{number % 7}"
-                claim = await store.claim(key, "f")
-                if claim.won and done[key] == 0 and number % 3 == 0:
-                    await store.release_claim(key)
-                elif claim.won:
-                    done[key] += 1
-                    await store.store_result(key, number)
-
-            await asyncio.gather(*(in_another_task(work(number)) for number in range(140)))
-            assert set(done.values()) <= {1}
-            for key in done:
-                assert (await stores[0].get(key))["status_code"] == 200
-
-        store_venue.play(scene, empty=_empty(store_venue))
-
-
-def _empty(venue: StoreVenue) -> Iterable[str]:
+def tables_of(venue: StoreVenue) -> Iterable[str]:
+    """Return the tables that a scene begins without a row in."""
     return TABLES if venue.is_sql else ()
 
 
-__all__ = ["TABLES", "IdempotencyContract", "SharedIdempotencyContract", "in_another_task", "open_store"]
+__all__ = ["TABLES", "IdempotencyContract", "open_store", "tables_of"]

@@ -11,8 +11,8 @@ import pytest
 from holdfast.errors import Unavailable
 from holdfast.stores import SyncTaskWorker, TaskStatus, TaskWorker
 from holdfast.testing.colours import Colour
-from holdfast.testing.contract.store_ground import Threaded
-from holdfast.testing.contract.store_tasks import elsewhere, make_queue, tables_of
+from holdfast.testing.contract.store_ground import Threaded, elsewhere
+from holdfast.testing.contract.store_tasks import make_queue, tables_of
 from holdfast.testing.world import VirtualWorld
 
 if TYPE_CHECKING:
