@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from holdfast.errors import MisuseError
 from holdfast.stores import tokens
+from holdfast.stores.opened import Opened
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping
+    from types import TracebackType
+    from typing import Self
 
     from holdfast.db.portal import Portal
 
 T = TypeVar("T")
+S = TypeVar("S", bound=Opened)
 
 
 class Blocking:
@@ -31,6 +35,31 @@ class Blocking:
         if held is not tokens.all_held():
             tokens.take_over(held)
         return result
+
+
+class BlockingStore(Blocking, Generic[S]):
+    """An async store and the portal that it lives on, open within a ``with`` block."""
+
+    def __init__(self, store: S, portal: Portal) -> None:
+        super().__init__(portal)
+        self._store = store
+
+    def initialize(self) -> None:
+        """Make the storage ready; a second call changes nothing."""
+        self._call(self._store.initialize())
+
+    def close(self) -> None:
+        """Finish what is being written. What was given to the store stays open."""
+        self._call(self._store.close())
+
+    def __enter__(self) -> Self:
+        self.initialize()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
 
 
 async def _with_tokens(work: Coroutine[Any, Any, T]) -> tuple[T, Mapping[tokens.Item, str]]:

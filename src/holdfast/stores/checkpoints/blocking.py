@@ -2,41 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from holdfast.stores.blocking import Blocking
-
-if TYPE_CHECKING:
-    from types import TracebackType
-    from typing import Self
-
-    from holdfast.db.portal import Portal
-    from holdfast.stores.checkpoints.store import CheckpointStore
+from holdfast.stores.blocking import BlockingStore
+from holdfast.stores.checkpoints.store import CheckpointStore
 
 
-class SyncCheckpointStore(Blocking):
+class SyncCheckpointStore(BlockingStore[CheckpointStore]):
     """Any checkpoint store, called from threads; its loop is *portal*'s."""
-
-    def __init__(self, store: CheckpointStore, portal: Portal) -> None:
-        super().__init__(portal)
-        self._store = store
-
-    def initialize(self) -> None:
-        """Make the store ready; a second call changes nothing."""
-        self._call(self._store.initialize())
-
-    def close(self) -> None:
-        """Finish what is being written. What was given to the store stays open."""
-        self._call(self._store.close())
-
-    def __enter__(self) -> Self:
-        self.initialize()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def save(self, key: str, data: bytes) -> None:
         """Keep *data* under *key*, in place of what was there: whole and durable when this returns, or not at all.

@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING
 from holdfast.errors import TooLong
 from holdfast.stores.idempotency.store import milliseconds
 from holdfast.stores.keys import checked_key
+from holdfast.stores.opened import Opened
 
 if TYPE_CHECKING:
-    from types import TracebackType
-    from typing import Self
-
     from holdfast.model.workflow import Duration
 
 GZIP = b"\x1f\x8b"
@@ -46,7 +44,7 @@ class Limits:
         return (self.max_bytes, self.max_entries, self.max_age_ms) != (None, None, None)
 
 
-class CheckpointStore(ABC):
+class CheckpointStore(Opened, ABC):
     """Named binary snapshots. The bytes that were saved are the bytes that are loaded.
 
     With limits the store stays within them after each save; without, it keeps everything.
@@ -54,21 +52,6 @@ class CheckpointStore(ABC):
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-
-    async def initialize(self) -> None:  # noqa: B027 -- nothing to do where nothing is opened
-        """Make the store ready; a second call changes nothing."""
-
-    async def close(self) -> None:  # noqa: B027 -- the same
-        """Finish what is being written. What was given to the store stays open."""
-
-    async def __aenter__(self) -> Self:
-        await self.initialize()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.close()
 
     async def save(self, key: str, data: bytes) -> None:
         """Keep *data* under *key*, in place of what was there: whole and durable when this returns, or not at all.

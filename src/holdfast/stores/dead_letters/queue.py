@@ -19,12 +19,11 @@ from holdfast.stores import tokens
 from holdfast.stores.dead_letters import door
 from holdfast.stores.dead_letters.repository import AsyncFailedOperationRepository
 from holdfast.stores.dead_letters.sql import SqlShelf
+from holdfast.stores.opened import Opened
 
 if TYPE_CHECKING:
     import os
     from datetime import datetime
-    from types import TracebackType
-    from typing import Self
 
     from holdfast.db.pipeline import Pipeline
     from holdfast.db.session import Transaction
@@ -42,7 +41,7 @@ _WORDS = {
 }
 
 
-class DeadLetterQueue:
+class DeadLetterQueue(Opened):
     """The queue's calls over any storage."""
 
     def __init__(self, shelf: Shelf, *, base_delay: Duration, lease: Duration, domain: str, world: World) -> None:
@@ -60,15 +59,6 @@ class DeadLetterQueue:
     async def close(self) -> None:
         """Finish what is being written. What was given to the queue stays open."""
         await self._shelf.close()
-
-    async def __aenter__(self) -> Self:
-        await self.initialize()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.close()
 
     async def enqueue(
         self, workflow_id: str, error: str, payload: Any, max_retries: int = 3, *, failure_type: str = "workflow"

@@ -4,40 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from holdfast.stores.blocking import Blocking
+from holdfast.stores.blocking import BlockingStore
+from holdfast.stores.dead_letters.queue import DeadLetterQueue
 
 if TYPE_CHECKING:
-    from types import TracebackType
-    from typing import Self
-
-    from holdfast.db.portal import Portal
     from holdfast.model.dead_letter import DeadLetterItem, DeadLetterStats
-    from holdfast.stores.dead_letters.queue import DeadLetterQueue
 
 
-class SyncDeadLetterQueue(Blocking):
+class SyncDeadLetterQueue(BlockingStore[DeadLetterQueue]):
     """Any dead letter queue, called from threads; its loop is *portal*'s."""
-
-    def __init__(self, store: DeadLetterQueue, portal: Portal) -> None:
-        super().__init__(portal)
-        self._store = store
-
-    def initialize(self) -> None:
-        """Open the storage and make it ready; a second call changes nothing."""
-        self._call(self._store.initialize())
-
-    def close(self) -> None:
-        """Finish what is being written. What was given to the queue stays open."""
-        self._call(self._store.close())
-
-    def __enter__(self) -> Self:
-        self.initialize()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def enqueue(
         self, workflow_id: str, error: str, payload: Any, max_retries: int = 3, *, failure_type: str = "workflow"

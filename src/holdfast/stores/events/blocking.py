@@ -4,42 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from holdfast.stores.blocking import Blocking
+from holdfast.stores.blocking import BlockingStore
+from holdfast.stores.events.store import DBEventStoreBackend
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
     from datetime import datetime
-    from types import TracebackType
-    from typing import Self
 
-    from holdfast.db.portal import Portal
     from holdfast.model.workflow import Duration
-    from holdfast.stores.events.store import DBEventStoreBackend, StoredEvent
+    from holdfast.stores.events.store import StoredEvent
 
 
-class SyncEventStore(Blocking):
+class SyncEventStore(BlockingStore[DBEventStoreBackend]):
     """An event log, called from threads; its loop is *portal*'s."""
-
-    def __init__(self, store: DBEventStoreBackend, portal: Portal) -> None:
-        super().__init__(portal)
-        self._store = store
-
-    def initialize(self) -> None:
-        """Open the database and bring its tables up to date; a second call changes nothing."""
-        self._call(self._store.initialize())
 
     def close(self) -> None:
         """Finish what is being written, and end the iterations of those who follow. The manager stays open."""
         self._call(self._store.close())
-
-    def __enter__(self) -> Self:
-        self.initialize()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def append(
         self, stream_key: str, events: Sequence[Mapping[str, Any]], *, expected_sequence: int | None = None

@@ -18,13 +18,12 @@ from holdfast.stores.events.followers import Followers
 from holdfast.stores.events.queries import event_queries
 from holdfast.stores.keys import checked_key
 from holdfast.stores.moments import utc_text
+from holdfast.stores.opened import Opened
 
 if TYPE_CHECKING:
     import os
     from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
     from datetime import datetime
-    from types import TracebackType
-    from typing import Self
 
     from holdfast.db.pipeline import Pipeline
 
@@ -38,7 +37,7 @@ _PAGE = 500
 _PRUNED_AT_ONCE = 1_000
 
 
-class DBEventStoreBackend:
+class DBEventStoreBackend(Opened):
     """An append-only log of streams in a database, for any number of tasks, threads and processes.
 
     Each stream counts its events from 1 without gaps, also after old ones were deleted. A number is never seen before
@@ -76,15 +75,6 @@ class DBEventStoreBackend:
         """Finish what is being written, and end the iterations of those who follow. The manager stays open."""
         await self._followers.close()
         await self._commits.close()
-
-    async def __aenter__(self) -> Self:
-        await self.initialize()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.close()
 
     async def append(
         self, stream_key: str, events: Sequence[Mapping[str, Any]], *, expected_sequence: int | None = None

@@ -4,40 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from holdfast.stores.blocking import Blocking
+from holdfast.stores.blocking import BlockingStore
+from holdfast.stores.executions.store import ExecutionStore
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from types import TracebackType
-    from typing import Self
 
-    from holdfast.db.portal import Portal
-    from holdfast.stores.executions.store import Execution, ExecutionStore
+    from holdfast.stores.executions.store import Execution
 
 
-class SyncExecutionStore(Blocking):
+class SyncExecutionStore(BlockingStore[ExecutionStore]):
     """Any execution store, called from threads; its loop is *portal*'s."""
-
-    def __init__(self, store: ExecutionStore, portal: Portal) -> None:
-        super().__init__(portal)
-        self._store = store
-
-    def initialize(self) -> None:
-        """Make the store ready; a second call changes nothing."""
-        self._call(self._store.initialize())
-
-    def close(self) -> None:
-        """Finish what is being written. What was given to the store stays open."""
-        self._call(self._store.close())
-
-    def __enter__(self) -> Self:
-        self.initialize()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def record_start(
         self,

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 from holdfast.errors import ExecutionConflict, ExecutionNotFound
 from holdfast.serialize import PortableJSON
 from holdfast.stores.keys import checked_key
+from holdfast.stores.opened import Opened
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from types import TracebackType
-    from typing import Self
 
 
 class ExecutionStatus(StrEnum):
@@ -58,28 +57,11 @@ class Ended(NamedTuple):
     error: str | None
 
 
-class ExecutionStore(ABC):
+class ExecutionStore(Opened, ABC):
     """Which runs there are and what became of them. A form of it has to keep rows; what they mean is decided here."""
 
     def __init__(self) -> None:
         self._json = PortableJSON()
-
-    @abstractmethod
-    async def initialize(self) -> None:
-        """Make the store ready; a second call changes nothing."""
-
-    @abstractmethod
-    async def close(self) -> None:
-        """Finish what is being written. What was given to the store stays open."""
-
-    async def __aenter__(self) -> Self:
-        await self.initialize()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.close()
 
     async def record_start(
         self,

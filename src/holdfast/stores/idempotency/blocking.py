@@ -4,26 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from holdfast.stores.blocking import Blocking
+from holdfast.stores.blocking import BlockingStore
+from holdfast.stores.idempotency.store import IdempotencyStore
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
-    from types import TracebackType
-    from typing import Self
 
     from holdfast.db.portal import Portal
     from holdfast.model.workflow import Duration
     from holdfast.stores.idempotency.entry import Claim, IdempotencyEntry
-    from holdfast.stores.idempotency.store import IdempotencyStore
 
 
-class SyncIdempotencyStore(Blocking):
+class SyncIdempotencyStore(BlockingStore[IdempotencyStore]):
     """Any idempotency store, called from threads; its loop is *portal*'s."""
-
-    def __init__(self, store: IdempotencyStore, portal: Portal) -> None:
-        super().__init__(portal)
-        self._store = store
 
     @property
     def store(self) -> IdempotencyStore:
@@ -34,23 +28,6 @@ class SyncIdempotencyStore(Blocking):
     def portal(self) -> Portal:
         """Where the loop of the store runs."""
         return self._portal
-
-    def initialize(self) -> None:
-        """Make the store ready; a second call changes nothing."""
-        self._call(self._store.initialize())
-
-    def close(self) -> None:
-        """Finish what is being written. What was given to the store stays open."""
-        self._call(self._store.close())
-
-    def __enter__(self) -> Self:
-        self.initialize()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def get(self, key: str) -> IdempotencyEntry | None:
         """Return what is known of *key*; None if nothing is, or it has expired. A claim has the ``status_code`` 0."""

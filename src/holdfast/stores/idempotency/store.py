@@ -19,12 +19,11 @@ from holdfast.stores import tokens
 from holdfast.stores.idempotency.entry import IN_PROGRESS, Claim, ClaimState, IdempotencyEntry, Kept, Result
 from holdfast.stores.keys import checked_key
 from holdfast.stores.moments import utc_text
+from holdfast.stores.opened import Opened
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
-    from types import TracebackType
-    from typing import Self
 
     from holdfast.model.world import World
 
@@ -37,7 +36,7 @@ _json = PortableJSON()
 _NO_NOTE = "null"
 
 
-class IdempotencyStore(ABC):
+class IdempotencyStore(Opened, ABC):
     """Keys that are claimed by one worker at a time, and the results they led to.
 
     *ttl_seconds* is how long a result lives, *lease_seconds* how long a claim, unless a call says otherwise. *place*
@@ -51,21 +50,6 @@ class IdempotencyStore(ABC):
         self._ttl = milliseconds(ttl_seconds, "ttl_seconds")
         self._lease = milliseconds(lease_seconds, "lease_seconds")
         self._world: World = world or RealWorld()
-
-    async def initialize(self) -> None:  # noqa: B027 -- nothing to do where nothing is opened
-        """Make the store ready; a second call changes nothing."""
-
-    async def close(self) -> None:  # noqa: B027 -- the same
-        """Finish what is being written. What was given to the store stays open."""
-
-    async def __aenter__(self) -> Self:
-        await self.initialize()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.close()
 
     async def get(self, key: str) -> IdempotencyEntry | None:
         """Return what is known of *key*; None if nothing is, or it has expired. A claim has the ``status_code`` 0."""

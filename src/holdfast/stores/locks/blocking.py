@@ -6,43 +6,18 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from holdfast.model.workflow import Duration, seconds
-from holdfast.stores.blocking import Blocking
+from holdfast.stores.blocking import BlockingStore
 from holdfast.stores.locks.keeper import Keeper
-from holdfast.stores.locks.store import TTL, lost, not_acquired
+from holdfast.stores.locks.store import TTL, DistributedLock, lost, not_acquired
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import TracebackType
-    from typing import Self
 
-    from holdfast.db.portal import Portal
     from holdfast.stores.locks.lease import Lease
-    from holdfast.stores.locks.store import DistributedLock
 
 
-class SyncLockStore(Blocking):
+class SyncLockStore(BlockingStore[DistributedLock]):
     """Any locks, called from threads; their loop is *portal*'s."""
-
-    def __init__(self, store: DistributedLock, portal: Portal) -> None:
-        super().__init__(portal)
-        self._store = store
-
-    def __enter__(self) -> Self:
-        self.initialize()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def initialize(self) -> None:
-        """Bring the storage up to date; cheap if it is."""
-        self._call(self._store.initialize())
-
-    def close(self) -> None:
-        """Write what is under way; what the locks were given stays open. Leases go on."""
-        self._call(self._store.close())
 
     def acquire(
         self,

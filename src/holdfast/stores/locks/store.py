@@ -19,11 +19,10 @@ from holdfast.stores.cancels import cancels
 from holdfast.stores.keys import checked_key
 from holdfast.stores.locks.keeper import Keeper
 from holdfast.stores.locks.lease import Held, Lease
+from holdfast.stores.opened import Opened
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-    from types import TracebackType
-    from typing import Self
 
 TTL = 30.0
 _LONGEST_OWNER = 255
@@ -31,7 +30,7 @@ _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 0.5
 
 
-class DistributedLock(ABC):
+class DistributedLock(Opened, ABC):
     """Locks by key, each somebody's for a lease that ends by itself. The token of a key only grows.
 
     A lock is not held by a task or a thread, but by whoever has the ``Lease``; it is not reentrant. A holder that does
@@ -47,23 +46,6 @@ class DistributedLock(ABC):
     def world(self) -> World:
         """Time, ids and randomness as these locks see them."""
         return self._world
-
-    @abstractmethod
-    async def initialize(self) -> None:
-        """Bring the storage up to date; cheap if it is."""
-
-    @abstractmethod
-    async def close(self) -> None:
-        """Write what is under way; what the locks were given stays open. Leases go on."""
-
-    async def __aenter__(self) -> Self:
-        await self.initialize()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.close()
 
     async def acquire(
         self,

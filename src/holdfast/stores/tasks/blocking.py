@@ -4,42 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from holdfast.stores.blocking import Blocking
+from holdfast.stores.blocking import BlockingStore
+from holdfast.stores.tasks.store import TaskQueue
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from types import TracebackType
-    from typing import Self
 
-    from holdfast.db.portal import Portal
     from holdfast.model.workflow import Duration
-    from holdfast.stores.tasks.store import TaskQueue
     from holdfast.stores.tasks.task import Task
 
 
-class SyncTaskQueue(Blocking):
+class SyncTaskQueue(BlockingStore[TaskQueue]):
     """Any task queue, called from threads; its loop is *portal*'s."""
-
-    def __init__(self, store: TaskQueue, portal: Portal) -> None:
-        super().__init__(portal)
-        self._store = store
-
-    def __enter__(self) -> Self:
-        self.initialize()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def initialize(self) -> None:
-        """Bring the storage up to date; cheap if it is."""
-        self._call(self._store.initialize())
-
-    def close(self) -> None:
-        """Write what is under way; what the queue was given stays open."""
-        self._call(self._store.close())
 
     def enqueue(
         self,

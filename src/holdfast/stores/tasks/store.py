@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast import faults
 from holdfast.model.world import RealWorld, World
 from holdfast.stores import tokens
+from holdfast.stores.opened import Opened
 from holdfast.stores.tasks.task import (
     NewTask,
     Task,
@@ -26,8 +27,6 @@ from holdfast.stores.tasks.task import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from types import TracebackType
-    from typing import Self
 
     from holdfast.model.workflow import Duration
 
@@ -38,7 +37,7 @@ _ENDED = (TaskStatus.COMPLETED, TaskStatus.DEAD_LETTERED)
 _LONGEST_LIST = 10_000
 
 
-class TaskQueue(ABC):
+class TaskQueue(Opened, ABC):
     """Tasks that wait in named queues until a worker takes them; each is one worker's until its lease is over.
 
     A worker that has taken a task holds its token. ``complete``, ``fail``, ``release`` and ``extend`` take the token
@@ -58,23 +57,6 @@ class TaskQueue(ABC):
     def world(self) -> World:
         """Time, ids and randomness as this queue sees them."""
         return self._world
-
-    @abstractmethod
-    async def initialize(self) -> None:
-        """Bring the storage up to date; cheap if it is."""
-
-    @abstractmethod
-    async def close(self) -> None:
-        """Write what is under way; what the queue was given stays open."""
-
-    async def __aenter__(self) -> Self:
-        await self.initialize()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.close()
 
     async def enqueue(
         self,
