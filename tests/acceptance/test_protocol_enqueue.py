@@ -50,6 +50,27 @@ def test_i4_many_runs_whose_enqueuer_dies_are_all_there_or_none(
     until(scene.all_ended)
 
 
+RIDER_DIES = ["pipeline.before_commit", "pipeline.after_commit", "run.enqueued", "run.claimed"]
+
+
+@EVERY_KIND
+def test_i4_i6_run_that_is_claimed_in_the_commit_of_its_entry_ends_once_whoever_dies(
+    kind: str, stage: Callable[[str], Stage]
+) -> None:
+    """One process after the other dies where it has enqueued at rest, each at another place."""
+    scene = stage(kind)
+    for point in RIDER_DIES:
+        doomed = scene.ready(faults=[(point, 1)])
+        doomed.tell("one", point)
+        assert doomed.end() == -signal.SIGKILL
+    # The last one may have died with what another had left behind, before it had enqueued itself.
+    assert set(RIDER_DIES[1:3]) <= set(scene.statuses()) <= set(RIDER_DIES[1:])
+
+    last = scene.ready()
+    last.tell("listen")
+    until(scene.all_ended)
+
+
 PARENT_DIES = [
     ("pipeline.before_commit", 2),
     ("pipeline.after_commit", 2),

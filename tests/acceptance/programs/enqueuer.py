@@ -12,6 +12,7 @@ import threading
 from typing import Any
 
 from holdfast import Holdfast, faults
+from holdfast.testing.workers import until
 
 SETTINGS = json.loads(sys.argv[1])
 
@@ -48,6 +49,14 @@ def race(number: int) -> list[str]:
     return [ids[name] for name in sorted(ids)]
 
 
+def ride_with(tag: str) -> None:
+    """Enqueue while this process is at rest, in whose commit it claims."""
+    dispatch = app._engine.dispatch
+    app.register_queue("quiet")
+    until(lambda: dispatch.queue("quiet") is not None and dispatch._waits)
+    leaf.options(queue_name="quiet", workflow_id=tag).enqueue(1)
+
+
 def carry_out(verb: str, *given: Any) -> None:
     match verb:
         case "many":
@@ -62,6 +71,8 @@ def carry_out(verb: str, *given: Any) -> None:
         case "listen":
             app.register_queue("quiet")
             say("listens")
+        case "one":
+            ride_with(given[0])
 
 
 if __name__ == "__main__":
