@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import tempfile
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +65,26 @@ def _blocks(breaker: CircuitBreaker) -> Callable[[], None]:
     return block
 
 
+def _hand_over() -> float:
+    """Return what it takes to hand something to a thread that waits, and to get it back: two locks and nothing else."""
+    there, back = threading.Lock(), threading.Lock()
+    there.acquire()
+    back.acquire()
+    calls = 2_000
+
+    def echo() -> None:
+        for _ in range(calls * _ROUNDS):
+            there.acquire()
+            back.release()
+
+    def call() -> None:
+        there.release()
+        back.acquire()
+
+    threading.Thread(target=echo, daemon=True).start()
+    return _best(call, calls)
+
+
 def _sync(url: str) -> list[tuple[str, float]]:
     rows = [("bare call", _best(work))]
     alone = CircuitBreaker("alone")
@@ -89,6 +110,7 @@ def _sync(url: str) -> list[tuple[str, float]]:
         rows.append(("protect: retry, breaker, fallback, dead letter", _best(protected)))
         rows.append(("protect: the same and a timeout that interrupts", _best(interrupted)))
         rows.append(("protect: the same and a timeout (a thread)", _best(timed, 2_000)))
+        rows.append(("two bare threads, a lock each way", _hand_over()))
     return rows
 
 

@@ -1,6 +1,6 @@
-"""Dead letters of Baldur, one call after the other.
+"""Dead letters of Baldur, one call after the other, then by a hundred threads at once.
 
-memory | sqlite:///... | postgresql://... | redis://..., then how many CALLS.
+memory | sqlite:///... | postgresql://... | redis://..., then how many CALLS. The threads make ten times as many.
 """
 
 import json
@@ -9,9 +9,11 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from threading import Thread
 from typing import Any
 
+THREADS, PATIENCE = 100, 5.0
 url, calls = sys.argv[1], int(sys.argv[2])
 kind = url.split(":")[0]
 logging.disable(logging.CRITICAL)
@@ -58,12 +60,12 @@ def timed(work: Callable[[Any], Any], given: Iterable[Any]) -> float:
 
 
 letters = repository()
-ids: list[str] = []
 data = {"x": "y" * 200}
-create = timed(
-    lambda _: ids.append(letters.create(domain="d", failure_type="t", error_message="boom", request_data=data).id),
-    range(calls),
-)
+
+
+def create(_: object = None) -> str:
+    made = letters.create(domain="d", failure_type="t", error_message="boom", request_data=data)
+    return str(made.id)
 
 
 def replay(entry: str) -> None:
@@ -71,5 +73,42 @@ def replay(entry: str) -> None:
     assert letters.complete_replay(entry, True, resolution_type="replayed")
 
 
-print(json.dumps({"create": create, "replay": timed(replay, ids)}))
+class AtOnce:
+    """Calls by a hundred threads: milliseconds of each that went well, and the share of those that failed."""
+
+    def __init__(self, work: Callable[[Any], Any], given: Iterable[Any]) -> None:
+        self.work, self.left = work, iter(given)
+        self.done: list[Any] = []
+        self.failed = 0
+        self.until = time.monotonic() + PATIENCE
+        threads = [Thread(target=self._run) for _ in range(THREADS)]
+        begun = time.perf_counter()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.ms = (time.perf_counter() - begun) * 1000 / max(1, len(self.done))
+
+    def _run(self) -> None:
+        for each in self._mine():
+            try:
+                self.done.append(self.work(each))
+            except Exception:  # noqa: BLE001 -- whatever the peer raises: it is counted
+                self.failed += 1
+
+    def _mine(self) -> Iterator[Any]:
+        while time.monotonic() < self.until:
+            try:
+                yield next(self.left)
+            except StopIteration:
+                return
+
+
+ids: list[str] = []
+alone = {"create": timed(lambda _: ids.append(create()), range(calls)), "replay": timed(replay, ids)}
+made = AtOnce(create, range(10 * calls))
+replayed = AtOnce(replay, list(made.done))
+failed = (made.failed + replayed.failed) / max(1, made.failed + replayed.failed + len(made.done) + len(replayed.done))
+together = {"create, at once": made.ms, "replay, at once": replayed.ms, "failed": failed}
+print(json.dumps(alone | together))
 os._exit(0)

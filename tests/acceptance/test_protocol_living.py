@@ -183,7 +183,7 @@ def test_i14_what_is_begun_anew_is_not_dropped_again(
             await wait_until(lambda: len(begun) == 2)
             second = engine.identity.incarnation
             beats.begin_anew(first)
-            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(beats._look_at_others(), beats._loop))
+            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(beats._look(), beats._loop))
             gate.set()
             assert await handle.result() == "ended"
             assert engine.identity.incarnation == second != first

@@ -341,7 +341,7 @@ class Protocol(RuleBasedStateMachine):
 
     @rule()
     def sweep(self) -> None:
-        rows = self.do(self.manager.fetch(self.queries["executors_see"]))
+        rows = self.do(self.manager.fetch(self.queries["executors_see"], incarnation=""))
         gone = {row["incarnation"] for row in rows if row["beat_seq"] is None}
         owners = {run.incarnation for run in self.runs.values() if run.status == "PENDING"}
         assert gone == owners - set(self.alive)

@@ -8,11 +8,13 @@ import subprocess
 import sys
 import threading
 from contextlib import closing
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
 
 from holdfast.db import ConnectionManager, Pipeline
+from holdfast.db.checkpoint import KEPT_BYTES, Checkpointer
 from holdfast.errors import Retryable
 from holdfast.testing.ledger import Ledger
 
@@ -115,6 +117,33 @@ def test_log_stays_short_under_continuous_writing(path: Path, writes: int, size:
 
     # Fifty megabytes are written. A reader that a busy machine holds up puts the new beginning off by some megabytes.
     assert asyncio.run(scene()) < 32 * _MEGABYTE
+
+
+def test_log_that_begins_anew_keeps_its_file_and_is_moved_only_when_it_is_long_again(path: Path) -> None:
+    sizes: set[int] = set()
+    moved: list[int] = []
+    with closing(sqlite3.connect(path, isolation_level=None)) as raw:
+        for setting in ("journal_mode = WAL", "synchronous = OFF", "wal_autocheckpoint = 0"):
+            raw.execute(f"PRAGMA {setting}").fetchall()
+        raw.execute(f"PRAGMA journal_size_limit = {KEPT_BYTES}").fetchall()
+        raw.execute("CREATE TABLE t (v BLOB)")
+        checkpointer = Checkpointer(str(path))
+        written: list[str] = []
+        raw.set_trace_callback(written.append)
+        for number in range(1500):
+            raw.execute("INSERT INTO t VALUES (?)", (bytes(8000),))
+            checkpointer.after_commit(raw)
+            if "wal_checkpoint" in " ".join(written):
+                moved.append(number)
+            if moved:
+                sizes.add(wal(path))
+            written.clear()
+        checkpointer.close()
+    # A row takes four pages of 4 KiB, so that the log is long after some 250 rows.
+    assert len(moved) > 2
+    assert min(b - a for a, b in pairwise(moved)) > 200
+    assert len(sizes) == 1
+    assert sizes.pop() > 4 * _MEGABYTE
 
 
 def test_log_held_by_a_reader_is_emptied_when_it_leaves(path: Path, stranger: sqlite3.Connection) -> None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from holdfast.db import ConnectionManager, DialectName
+from holdfast.db.postgres_trips import _Ahead
 from holdfast.db.session import native
 from holdfast.errors import Conflict, QueryFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from holdfast.db.session import LentSession
 
@@ -27,6 +29,15 @@ def _played(url: str, scene: Callable[[ConnectionManager], Awaitable[None]]) -> 
             await scene(manager)
 
     asyncio.run(play())
+
+
+@asynccontextmanager
+async def _lent(manager: ConnectionManager) -> AsyncIterator[LentSession]:
+    session = await manager.backend().acquire()
+    try:
+        yield session
+    finally:
+        await manager.backend().release(session)
 
 
 async def _notes(manager: ConnectionManager) -> dict[int, str]:
@@ -50,7 +61,7 @@ def test_what_is_between_the_first_and_the_last_statement_is_one_transaction(
 ) -> None:
     async def scene(manager: ConnectionManager) -> None:
         for turn in range(3):  # the first prepares its statements, the others do not
-            async with manager.lend() as session:
+            async with _lent(manager) as session:
                 await session.begin("SERIALIZABLE" if turn == 2 else None, with_next=True)
                 assert session.in_transaction
                 assert await _run(manager, session, ADD, 10 * turn, "first") == 1
@@ -76,7 +87,7 @@ def test_last_statement_that_is_refused_takes_all_with_it(fresh_database: Callab
             ("INSERT INTO notes VALUES (?, (SELECT ? FROM notes WHERE 1 = 0))", QueryFailed),
         ):
             for _ in range(2):
-                async with manager.lend() as session:
+                async with _lent(manager) as session:
                     await session.begin(with_next=True)
                     await _run(manager, session, ADD, 2, "lost")
                     with pytest.raises(error):
@@ -90,7 +101,7 @@ def test_last_statement_that_is_refused_takes_all_with_it(fresh_database: Callab
 @pytest.mark.parametrize("kind", ["sqlite", "mariadb"])
 def test_last_statement_that_touches_nothing_takes_all_with_it(fresh_database: Callable[[str], str], kind: str) -> None:
     async def scene(manager: ConnectionManager) -> None:
-        async with manager.lend() as session:
+        async with _lent(manager) as session:
             await session.begin(with_next=True)
             await _run(manager, session, ADD, 2, "lost")
             assert not await _end(manager, session, "UPDATE notes SET note = ? WHERE id = ?", "x", 77)
@@ -102,7 +113,7 @@ def test_last_statement_that_touches_nothing_takes_all_with_it(fresh_database: C
 @pytest.mark.parametrize("kind", KINDS)
 def test_transaction_without_a_statement_needs_none(fresh_database: Callable[[str], str], kind: str) -> None:
     async def scene(manager: ConnectionManager) -> None:
-        async with manager.lend() as session:
+        async with _lent(manager) as session:
             await session.begin(with_next=True)
             await session.rollback()
             await session.begin(with_next=True)
@@ -121,15 +132,68 @@ def test_value_that_the_driver_refuses_costs_postgres_a_connection_and_nothing_e
     async def scene(manager: ConnectionManager) -> None:
         assert manager.dialect is DialectName.POSTGRES
         for turn in range(3):
-            async with manager.lend() as session:
+            async with _lent(manager) as session:
                 await session.begin(with_next=True)
                 with pytest.raises(QueryFailed):
                     await _run(manager, session, ADD, "no number", "x")
                 await session.rollback()
-            async with manager.lend() as session:
+            async with _lent(manager) as session:
                 await session.begin(with_next=True)
                 await _run(manager, session, ADD, turn, "kept")
                 await session.commit()
         assert await _notes(manager) == dict.fromkeys(range(3), "kept")
 
     _played(fresh_database("postgres"), scene)
+
+
+def test_postgres_is_sent_two_packets_for_a_transaction_and_two_for_a_run_of_one_statement(
+    fresh_database: Callable[[str], str],
+) -> None:
+    async def scene(manager: ConnectionManager) -> None:
+        packets = 0
+
+        async def by_hand(number: int) -> None:
+            async with _lent(manager) as session:
+                await session.begin(with_next=True)
+                await _run(manager, session, ADD, number, "first")
+                await session.commit_after(native(ADD, manager.dialect, (0, "")), (number + 1, "last"))
+
+        async def by_run(number: int) -> None:
+            await manager.run(lambda transaction: transaction.execute(ADD, number, "run"))
+
+        for number in (0, 2):
+            await by_hand(number)
+            await by_run(number + 100)
+        async with _lent(manager) as session:
+            ahead: Any = session._trips._ahead  # type: ignore[attr-defined]
+        write = ahead._write
+
+        def counted(data: bytes) -> None:
+            nonlocal packets
+            packets += 1
+            write(data)
+
+        ahead._write = counted
+        await by_hand(4)
+        assert packets == 2
+        await by_run(104)
+        assert packets == 4
+        assert sorted(await _notes(manager)) == [0, 1, 2, 3, 4, 5, 100, 102, 104]
+
+    _played(fresh_database("postgres"), scene)
+
+
+def test_transport_that_cannot_be_told_sends_what_goes_ahead_at_once() -> None:
+    class Foreign:
+        __slots__ = ("sent",)
+
+        def __init__(self) -> None:
+            self.sent: list[bytes] = []
+
+        def write(self, data: bytes) -> None:
+            self.sent.append(data)
+
+    transport = Foreign()
+    _Ahead(transport).send(b"BEGIN")
+    transport.write(b"UPDATE")
+    assert transport.sent == [b"BEGIN", b"UPDATE"]

@@ -69,12 +69,13 @@ async def _plans(url: str, size: str) -> dict[str, str]:
 async def _explain(manager: ConnectionManager, query: Query, wanted: Wanted) -> str:
     *before, (text, values) = query.bind(_values(wanted))
     explain = "EXPLAIN QUERY PLAN" if manager.dialect is DialectName.SQLITE else "EXPLAIN"
-    async with manager.backend().exclusive() as session:
-        await session.begin()
-        for statement, given in before:
-            await session.fetch(statement, given)
-        rows = await session.fetch(f"{explain} {text}", values)
-        await session.rollback()
+    session = await manager.backend().acquire()
+    await session.begin()
+    for statement, given in before:
+        await session.fetch(statement, given)
+    rows = await session.fetch(f"{explain} {text}", values)
+    await session.rollback()
+    await manager.backend().release(session)
     return "\n".join(str(row.get("detail") or row.get("QUERY PLAN") or row) for row in rows)
 
 

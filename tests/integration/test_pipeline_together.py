@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from holdfast.db import ConnectionManager, Pipeline
 from holdfast.db.migrations import Migrator
 from holdfast.db.query_text import together
-from holdfast.errors import Superseded
+from holdfast.errors import Conflict, Superseded
 from holdfast.workflows.facts import STARTED, Existing, FinishRuns, RecordSteps, StartRuns
 from holdfast.workflows.queries import workflow_queries
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 _STATEMENTS = "SELECT query FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
 
@@ -30,8 +32,13 @@ def _end(run_id: str, token: str) -> tuple[Any, ...]:
     return (run_id, token, "SUCCESS", "1", None, "portable_json")
 
 
-async def _written(url: str, *late: tuple[str, tuple[Any, ...]]) -> tuple[list[Any], list[str], dict[str, Any]]:
-    """Start three runs, then write *late* in one batch; return the outcomes, the last statements and the runs."""
+async def _written(
+    url: str, *late: tuple[str, tuple[Any, ...]], early: Sequence[tuple[Any, ...]] = ()
+) -> tuple[list[Any], list[str], dict[str, Any]]:
+    """Start three runs, record the steps *early*, then write *late* in one batch.
+
+    Return the outcomes, the last statements and the runs.
+    """
     async with ConnectionManager(url) as manager:
         await Migrator(manager).migrate()
         queries = workflow_queries(manager.dialect, "holdfast")
@@ -43,6 +50,8 @@ async def _written(url: str, *late: tuple[str, tuple[Any, ...]]) -> tuple[list[A
         async with Pipeline(manager) as pipeline:
             for name in ("one", "two", "three"):
                 await pipeline.write(kinds["start"], _run(name, f"token-{name}"))
+            for row in early:
+                await pipeline.write(kinds["step"], row)
             before = pipeline.commits
             writes = [pipeline.write(kinds[kind], row) for kind, row in late]
             outcomes = await asyncio.gather(*writes, return_exceptions=True)
@@ -105,6 +114,37 @@ def test_a_step_and_the_end_of_the_same_run_are_two_statements_and_both_are_kept
     assert not any(text.startswith("WITH s0 AS (") for text in statements)
     assert outcomes == [True, True, True]
     assert runs == {"one": ("SUCCESS", 1), "two": ("PENDING", 1), "three": ("PENDING", 0)}
+
+
+@pytest.mark.parametrize("others", ["none", "of the kind", "of two kinds"])
+def test_a_step_that_is_recorded_already_by_its_token_is_told_so_and_the_others_are_written(
+    fresh_database: Callable[[str], str], others: str
+) -> None:
+    late = [("step", _step("one", "token-one", 0)), ("step", _step("one", "token-one", 1))]
+    late += [("step", _step("two", "token-two", 0))] * (others != "none")
+    late += [("end", _end("three", "token-three"))] * (others == "of two kinds")
+    url = fresh_database("postgres")
+    outcomes, _, runs = asyncio.run(_written(url, *late, early=[_step("one", "token-one", 0)]))
+    assert outcomes == [True] * len(late)
+    assert runs["one"] == ("PENDING", 2)
+    assert runs["two"] == ("PENDING", int(others != "none"))
+    assert runs["three"] == ("SUCCESS" if others == "of two kinds" else "PENDING", 0)
+
+
+def test_a_step_in_whose_place_another_is_recorded_fails_alone(fresh_database: Callable[[str], str]) -> None:
+    other = ("one", "token-one", 1, "other", "elsewhere", None, "2", None, None, "portable_json", 0)
+    outcomes, _, runs = asyncio.run(
+        _written(
+            fresh_database("postgres"),
+            ("step", _step("one", "token-one", 0)),
+            ("step", _step("two", "token-two", 0)),
+            ("end", _end("three", "token-three")),
+            early=[other],
+        )
+    )
+    assert isinstance(outcomes[0], Conflict)
+    assert outcomes[1:] == [True, True]
+    assert runs == {"one": ("PENDING", 1), "two": ("PENDING", 1), "three": ("SUCCESS", 0)}
 
 
 def test_together_moves_placeholders_on_and_leaves_literals_alone() -> None:

@@ -11,11 +11,11 @@ from holdfast.db.placeholders import is_read
 from holdfast.db.pool import Pool
 from holdfast.db.session import LentSession, Row, Session, Transaction, commit, run_sync
 from holdfast.db.sqlite_threads import SqliteThreads
+from holdfast.db.sqlite_turns import TaskTurn, ThreadTurn
 from holdfast.db.url import DialectName
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
-    from contextlib import AbstractAsyncContextManager
 
     from holdfast.db.settings import Settings
     from holdfast.db.sqlite import SqliteConnection
@@ -40,8 +40,14 @@ class Backend(Protocol):
     async def fetch(self, sql: str, args: Sequence[Any]) -> list[Row]:
         """Run one statement in a transaction of its own and return its rows."""
 
-    def exclusive(self) -> AbstractAsyncContextManager[LentSession]:
-        """Lend a session that nobody else uses meanwhile."""
+    async def acquire(self, *, to_thread: bool = False) -> LentSession:
+        """Lend a session that nobody else uses until it is released; it must come back with no transaction open.
+
+        *to_thread*, on SQLite alone: to a thread that waits for every statement itself, past the loop.
+        """
+
+    async def release(self, session: LentSession) -> None:
+        """Take a session back."""
 
     async def run(self, work: Callable[[Transaction], Coroutine[Any, Any, T]], isolation: str | None) -> T:
         """Run *work* in one transaction, once."""
@@ -55,6 +61,11 @@ async def in_transaction(
 ) -> T:
     """Run *work* between BEGIN and COMMIT on *session*; whatever goes wrong, nothing is left open."""
     await session.begin(isolation)
+    return await to_commit(session, dialect, work)
+
+
+async def to_commit(session: Session, dialect: DialectName, work: Callable[[Transaction], Coroutine[Any, Any, T]]) -> T:
+    """Run *work* in the transaction that is open on *session*, and commit; roll back whatever goes wrong."""
     transaction = Transaction(session, dialect)
     try:
         result = await work(transaction)
@@ -89,26 +100,38 @@ class PooledBackend:
         return await self._driver(replace(self._settings, lookups=True))
 
     async def open(self) -> None:
-        async with self.pool.lease():
-            pass
+        await self.release(await self.acquire())
 
     async def close(self) -> None:
         await self.pool.close()
 
     async def execute(self, sql: str, args: Sequence[Any]) -> int:
-        async with self.pool.lease() as session:
+        session = await self.pool.acquire()
+        try:
             return await session.execute(sql, args)
+        finally:
+            await self.pool.release(session)
 
     async def fetch(self, sql: str, args: Sequence[Any]) -> list[Row]:
-        async with self.pool.lease() as session:
+        session = await self.pool.acquire()
+        try:
             return await session.fetch(sql, args)
+        finally:
+            await self.pool.release(session)
 
-    def exclusive(self) -> AbstractAsyncContextManager[LentSession]:
-        return self.pool.lease()
+    async def acquire(self, *, to_thread: bool = False) -> LentSession:  # noqa: ARG002 -- only the loop speaks to a server
+        return await self.pool.acquire()
+
+    async def release(self, session: LentSession) -> None:
+        await self.pool.release(session)
 
     async def run(self, work: Callable[[Transaction], Coroutine[Any, Any, T]], isolation: str | None) -> T:
-        async with self.pool.lease() as session:
-            return await in_transaction(session, self._dialect, work, isolation)
+        session = await self.pool.acquire()
+        try:
+            await session.begin(isolation, with_next=True)
+            return await to_commit(session, self._dialect, work)
+        finally:
+            await self.pool.release(session)
 
 
 def _driver(dialect: DialectName) -> Callable[[Settings], Coroutine[Any, Any, LentSession]]:
@@ -128,7 +151,7 @@ class SqliteBackend:
     def __init__(self, settings: Settings) -> None:
         self._path = settings.url.path
         checkpointer = None if self._path is None else Checkpointer(self._path)
-        self.writer = SqliteThreads("holdfast-sqlite-writer", sqlite.opener(settings, checkpointer))
+        self.writer = SqliteThreads("holdfast-sqlite-writer", sqlite.opener(settings, checkpointer, shared=True))
         self._readers = self.writer
         if self._path is not None:
             self._readers = SqliteThreads("holdfast-sqlite-reader", sqlite.opener(settings), threads=_READERS)
@@ -156,12 +179,11 @@ class SqliteBackend:
         threads = self._readers if is_read(sql) else self.writer
         return await threads.call(lambda connection: connection.fetch(sql, args))
 
-    def exclusive(self) -> AbstractAsyncContextManager[LentSession]:
-        return self.writer.exclusive()
+    async def acquire(self, *, to_thread: bool = False) -> LentSession:
+        return ThreadTurn(self.writer) if to_thread else TaskTurn(self.writer)
 
-    def exclusive_to_thread(self) -> AbstractAsyncContextManager[LentSession]:
-        """Lend a session to a thread that waits for every statement itself; from any thread."""
-        return self.writer.exclusive_to_thread()
+    async def release(self, session: LentSession) -> None:
+        await session.close()
 
     async def run(self, work: Callable[[Transaction], Coroutine[Any, Any, T]], isolation: str | None) -> T:
         def job(connection: SqliteConnection) -> T:

@@ -9,18 +9,18 @@ from __future__ import annotations
 import logging
 from collections import deque
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from holdfast import faults
 from holdfast.db.operation import Counted, Fleeting, ThreadWaiter
 from holdfast.db.query_text import together
-from holdfast.db.session import Transaction, commit
+from holdfast.db.session import Transaction, commit, run_sync
 from holdfast.db.url import DialectName
-from holdfast.errors import PipelineClosed, PipelineError, Retryable, UnknownCommit, WentBack
+from holdfast.errors import Conflict, PipelineClosed, PipelineError, Retryable, UnknownCommit, WentBack
 
 if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from holdfast.db.lane import Lane
     from holdfast.db.mailbox import Mailbox
@@ -68,6 +68,7 @@ class Committer:
         self.barred = False
         self._mailbox = mailbox
         self._lane = lane
+        self.wake = lane.wake
         self._dialect = dialect
         self._world = world
         self._busy_since: float | None = None
@@ -89,6 +90,46 @@ class Committer:
         self._busy_since = None
         self._rested = self._mailbox.waiting == 0
         return more and not self._giving_up
+
+    def write_here(self, operation: Operation) -> bool:
+        """Write one operation on the calling thread, which waits for it anyway, if nothing else is under way.
+
+        Return whether its waiter is told, now or later: what must be tried again is left to the lane. If the thread is
+        interrupted meanwhile it is written, or it is not.
+        """
+        turn = None if isinstance(operation.kind, Fleeting) else self._lane.turn()
+        if turn is None or not self._mailbox.enter_alone(operation):
+            return False
+        part = Part([operation])
+        settled = True
+        try:
+            with turn:
+                settled = self._tried_here(part)
+        finally:
+            if settled:
+                self._mailbox.settled(part.operations)
+        return True
+
+    def _tried_here(self, part: Part) -> bool:
+        """Try a part of one operation once; return whether it is settled. The caller has the turn: nothing drains."""
+        faults.point("pipeline.taken")
+        self._busy_since = self._world.monotonic()
+        try:
+            [outcome] = run_sync(self._write(part))
+        except (Retryable, UnknownCommit, Conflict) as error:
+            part.asks = not isinstance(error, Retryable)
+            self._parts.append(part)
+            self.wake()
+            if self._giving_up:  # nobody drains any more
+                self.give_up()
+            return False
+        except Exception as error:  # noqa: BLE001 -- as in the service loop: told to whoever handed the row over
+            outcome = error
+        finally:
+            self._busy_since = None
+        cast("ThreadWaiter", part.operations[0].waiter).settle(outcome)
+        faults.point("pipeline.acknowledged")
+        return True
 
     def _most(self) -> int:
         """Return how many operations the next batch takes.
@@ -136,15 +177,23 @@ class Committer:
             await self._pause(part, error)
         except Retryable as error:
             await self._pause(part, error)
+        except Conflict as error:
+            if part.asks:
+                self._split(part, error)
+            part.asks = True  # something of it is there already, and is told from the rest by its key
         except Exception as error:  # noqa: BLE001 -- the service loop: the fault is told to whoever handed the row over
-            self._parts.popleft()
-            if len(part.operations) == 1:
-                self._settle(part, [error])
-            else:
-                self._parts.extendleft(reversed(part.halves()))
+            self._split(part, error)
         else:
             self._parts.popleft()
             self._settle(part, outcomes)
+
+    def _split(self, part: Part, error: Exception) -> None:
+        """Try the halves of the first part by themselves; a lone operation is to blame for *error*, and told so."""
+        self._parts.popleft()
+        if len(part.operations) == 1:
+            self._settle(part, [error])
+        else:
+            self._parts.extendleft(reversed(part.halves()))
 
     async def _pause(self, part: Part, error: Exception) -> None:
         part.failures += 1
@@ -155,19 +204,32 @@ class Committer:
     async def _write(self, part: Part) -> Sequence[Any]:
         """Write *part* in one transaction and return the outcomes in order."""
         session = await self._lane.session()
-        await self._look_back(session)
-        groups = _grouped(part.operations)
-        self._lane.wait_for_disk(not all(isinstance(kind, Fleeting) for kind in groups))
-        if part.asks or not self._is_one_statement(groups):
-            outcomes = await self._write_in_transaction(session, part, groups)
+        if self._lane.can_go_back:
+            await self._look_back(session)
+        first = part.operations[0]
+        if len(part.operations) == 1 and first.kind.one_statement and not part.asks:
+            outcomes = await self._write_alone(session, first)
         else:
-            faults.point("pipeline.before_commit")
-            outcomes = await self._write_at_once(session, groups, len(part.operations))
+            outcomes = await self._write_together(session, part)
         self.commits += 1
         if self._lane.can_go_back and not all(map(_failed, outcomes)):
             self._last = session, part, outcomes
         faults.point("pipeline.after_commit")
         return outcomes
+
+    async def _write_alone(self, session: Session, operation: Operation) -> Sequence[Any]:
+        """Write one operation with one statement, which commits by itself."""
+        self._lane.wait_for_disk(not isinstance(operation.kind, Fleeting))
+        faults.point("pipeline.before_commit")
+        return await self._apply(Transaction(session, self._dialect), operation.kind, (operation.row,))
+
+    async def _write_together(self, session: Session, part: Part) -> Sequence[Any]:
+        groups = _grouped(part.operations)
+        self._lane.wait_for_disk(not all(isinstance(kind, Fleeting) for kind in groups))
+        if part.asks or not self._is_one_statement(groups):
+            return await self._write_in_transaction(session, part, groups)
+        faults.point("pipeline.before_commit")
+        return await self._write_at_once(session, groups, len(part.operations))
 
     async def _look_back(self, session: Session) -> None:
         """Look, on a new connection, whether what the old one acknowledged last is there; ``WentBack`` if it is not.
@@ -222,22 +284,31 @@ class Committer:
     async def _write_at_once(self, session: Session, groups: Groups, count: int) -> Sequence[Any]:
         """Write everything with one statement, which commits by itself."""
         transaction = Transaction(session, self._dialect)
-        if len(groups) == 1:
+        kinds = tuple(sorted(groups, key=_name))
+        if not all(isinstance(kind, Counted) for kind in kinds):
             [(kind, (_, rows))] = groups.items()
             return await self._apply(transaction, kind, rows)
-        kinds = cast("tuple[Counted, ...]", tuple(sorted(groups, key=_name)))
-        calls = [counted.query.batch(groups[counted][1], counted.constants, one_text=True)[0] for counted in kinds]
-        if kinds not in self._texts:
-            self._texts[kinds] = together([(text, len(values)) for text, values in calls])
-        [touched] = await session.fetch(self._texts[kinds], [value for _, values in calls for value in values])
         outcomes: list[Any] = [None] * count
-        for counted, number in zip(kinds, touched.values(), strict=True):
+        counts = await self._count_at_once(session, groups, cast("tuple[Counted, ...]", kinds))
+        for counted, number in counts:
             places, rows = groups[counted]
             _put(outcomes, places, _one_each(counted, rows, await counted.judge(transaction, rows, number)))
         return outcomes
 
+    async def _count_at_once(
+        self, session: Session, groups: Groups, kinds: tuple[Counted, ...]
+    ) -> Iterable[tuple[Counted, int]]:
+        """Send one statement for all *kinds*; return how many rows each has touched."""
+        calls = [counted.at_once.batch(groups[counted][1], counted.constants, one_text=True)[0] for counted in kinds]
+        if len(kinds) == 1:
+            return [(kinds[0], await session.execute(*calls[0]))]
+        if kinds not in self._texts:
+            self._texts[kinds] = together([(text, len(values)) for text, values in calls])
+        [touched] = await session.fetch(self._texts[kinds], [value for _, values in calls for value in values])
+        return zip(kinds, touched.values(), strict=True)
+
     async def _write_in_transaction(self, session: Session, part: Part, groups: Groups) -> Sequence[Any]:
-        await session.begin()
+        await session.begin(with_next=True)
         transaction = Transaction(session, self._dialect)
         try:
             outcomes = await self._apply_all(transaction, part, groups)
@@ -279,7 +350,8 @@ class Committer:
             else:
                 told.append((operation, outcome))
         if told:
-            self._lane.on_loop(lambda: _tell(told))
+            # The server is not to wait while those are told for whom it has done its work.
+            self._lane.on_loop(partial(_tell, told), later=self._mailbox.waiting > 0)
         faults.point("pipeline.acknowledged")
         self._mailbox.settled(part.operations)
 
@@ -320,7 +392,7 @@ def _one_each(kind: Kind[Any], rows: Sequence[Values], outcomes: Sequence[Any]) 
 def _tell(told: list[tuple[Operation, Any]]) -> None:
     """Tell tasks; on the loop, where alone they change whom to tell."""
     for operation, outcome in told:
-        future = cast("asyncio.Future[Any]", operation.waiter)
+        future: Any = operation.waiter
         if future.done():  # its task is being cancelled; one that waits to the end comes back for this
             operation.missed = (outcome,)
         elif isinstance(outcome, BaseException):

@@ -20,6 +20,7 @@ from holdfast.errors import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
+    from contextlib import AbstractContextManager
 
     from holdfast.db.sqlite import SqliteConnection
     from holdfast.db.sqlite_threads import SqliteThreads
@@ -53,6 +54,12 @@ class Lane(Protocol):
     def wake(self) -> None:
         """Have ``drain`` run soon; from any thread."""
 
+    def turn(self) -> AbstractContextManager[Any] | None:
+        """Return what a thread holds that writes by itself, instead of waiting for another one to do so.
+
+        None where it cannot, or not now. It may do so while nothing is being drained and nobody else holds this.
+        """
+
     async def session(self) -> Session:
         """Return a usable session, replacing a broken one; waits for as long as the database is away."""
 
@@ -65,8 +72,8 @@ class Lane(Protocol):
     async def finish(self, work: Coroutine[Any, Any, T]) -> T:
         """Carry out *work*, a kind's own code; ``MisuseError`` if it waits where nothing may."""
 
-    def on_loop(self, call: Callable[[], None]) -> None:
-        """Run *call* on the loop; called from inside ``drain``."""
+    def on_loop(self, call: Callable[[], None], *, later: bool) -> None:
+        """Run *call* on the loop; called from inside ``drain``. *later* if another batch is to be sent before."""
 
     async def stop(self) -> None:
         """Stop, at once if a drain is stuck. Nothing is drained afterwards."""
@@ -98,6 +105,9 @@ class LoopLane:
             with suppress(RuntimeError):  # the loop was closed under a thread that still writes: its wait will end
                 self._loop.call_soon_threadsafe(self._work.set)
 
+    def turn(self) -> None:
+        """Return nothing: the connection is the loop's."""
+
     async def session(self) -> Session:
         failures = 0
         while self._session is None or not self._session.usable:
@@ -122,8 +132,11 @@ class LoopLane:
     async def finish(self, work: Coroutine[Any, Any, T]) -> T:
         return await work
 
-    def on_loop(self, call: Callable[[], None]) -> None:
-        call()
+    def on_loop(self, call: Callable[[], None], *, later: bool) -> None:
+        if later:
+            self._loop.call_soon(call)
+        else:
+            call()
 
     async def stop(self) -> None:
         if self._task is not None:
@@ -145,7 +158,10 @@ class LoopLane:
 
 
 class ThreadLane:
-    """Jobs on the thread of SQLite's writer: one hop in, one hop out for a whole batch, none for a waiting thread."""
+    """Jobs on the thread of SQLite's writer: one hop in, one hop out for a whole batch, none for a waiting thread.
+
+    A thread that waits anyway, and writes alone, borrows the writer's connection: no other thread is woken for it.
+    """
 
     lone_statement_commits = False
     can_go_back = False
@@ -160,11 +176,17 @@ class ThreadLane:
     def start(self, drain: Drain, give_up: Callable[[], None]) -> None:  # noqa: ARG002 -- the writer outlives the loop
         self._loop = asyncio.get_running_loop()
         self._drain = drain
+        self._connection = self._writer.connection
+        self._session = SqliteSession(self._connection)
 
     def wake(self) -> None:
         self._writer.post(self._job)
 
+    def turn(self) -> AbstractContextManager[Any] | None:
+        return None if self._writer.turn.locked() else self._writer.turn
+
     async def session(self) -> Session:
+        self._connection.rollback()  # what a thread may have left open that was interrupted
         return self._session
 
     def wait_for_disk(self, waits: bool) -> None:
@@ -176,7 +198,7 @@ class ThreadLane:
     async def finish(self, work: Coroutine[Any, Any, T]) -> T:
         return run_sync(work)
 
-    def on_loop(self, call: Callable[[], None]) -> None:
+    def on_loop(self, call: Callable[[], None], *, later: bool) -> None:  # noqa: ARG002 -- this is another thread
         with suppress(RuntimeError):  # the loop was closed: nobody is left to be told
             self._loop.call_soon_threadsafe(call)
 
@@ -192,8 +214,6 @@ class ThreadLane:
             if self._stopped:
                 return
             self._draining = True
-        self._connection = connection
-        self._session = SqliteSession(connection)
         try:
             more = run_sync(self._drain())
         finally:

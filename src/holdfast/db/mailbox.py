@@ -42,6 +42,14 @@ class Mailbox:
             self._waiting.append(operation)
             return len(self._waiting) == 1
 
+    def enter_alone(self, operation: Operation) -> bool:
+        """Count *operation*, whose caller writes it itself, if nothing else is under way; False if something is."""
+        with self._lock:
+            if self._operations or self._closed:
+                return False
+            self._operations, self._bytes = 1, operation.size
+            return True
+
     def take(self, most: int, most_bytes: int) -> list[Operation]:
         """Take the oldest operations, up to both limits but at least one."""
         with self._lock:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from contextlib import AsyncExitStack
 from contextvars import ContextVar, Token
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,12 +19,10 @@ from holdfast.model.world import RealWorld, World
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Sequence
-    from contextlib import AbstractAsyncContextManager
     from types import TracebackType
     from typing import Self
 
     from holdfast.db.backend import PooledBackend
-    from holdfast.db.session import LentSession
 
     Entered = tuple[tuple["ConnectionManager", Transaction | "TransactionBlock"], ...]
 
@@ -228,16 +225,16 @@ class ConnectionManager:
             )
         return backend
 
-    def lend(self, *, to_thread: bool = False) -> AbstractAsyncContextManager[LentSession]:
-        """Lend a session that nobody else uses meanwhile; to a thread, which no loop serves, only on SQLite."""
+    def lender(self, *, to_thread: bool = False) -> PooledBackend | SqliteBackend:
+        """Return what lends sessions for whole transactions; to a thread, which no loop serves, only SQLite does."""
         if not to_thread:
-            return self.backend().exclusive()
+            return self.backend()
         backend = self._backend
         if backend is None:
             raise NotInitialized(f"The connection to {self.url.safe} is not open; await initialize() first.")
         if not isinstance(backend, SqliteBackend) or os.getpid() != self._pid:
             raise WrongLoop(f"A thread cannot speak to {self.url.safe} by itself; only its event loop can.")
-        return backend.exclusive_to_thread()
+        return backend
 
     def refuse_inside_transaction(self, verb: str, besides: TransactionBlock | None = None) -> None:
         """Raise if the calling task or thread is inside a transaction of this manager other than *besides*."""
@@ -265,7 +262,6 @@ class TransactionBlock:
         self._manager = manager
         self._on_thread = on_thread
         self._isolation = checked_isolation(isolation)
-        self._lent = AsyncExitStack()
         self.is_open = True
 
     @property
@@ -276,11 +272,12 @@ class TransactionBlock:
     async def begin(self, *, with_next: bool = False) -> Transaction:
         """Take a session of one's own and open a transaction on it; *with_next* together with its first statement."""
         self._manager.refuse_inside_transaction("transaction", besides=self)
-        self._session = await self._lent.enter_async_context(self._manager.lend(to_thread=self._on_thread))
+        self._lender = self._manager.lender(to_thread=self._on_thread)
+        self._session = await self._lender.acquire(to_thread=self._on_thread)
         try:
             await self._session.begin(self._isolation, with_next=with_next)
         except BaseException:
-            await self._lent.aclose()
+            await self._lender.release(self._session)
             raise
         self._transaction = Transaction(self._session, self._manager.dialect)
         return self._transaction
@@ -315,7 +312,7 @@ class TransactionBlock:
             if not committed:
                 await self._session.rollback()
         finally:
-            await self._lent.aclose()
+            await self._lender.release(self._session)
 
     def mark(self) -> Token[Entered]:
         """Note in the calling task's or thread's context that it is inside; ``unmark`` with what is returned.

@@ -39,7 +39,8 @@ class Kind(Protocol[R_co]):
 
         A row whose key is already stored must be reported as stored and not be written again: the commit of an
         earlier attempt may land at any moment. Raise only what concerns the whole batch; it is then split and tried
-        again, until the row that is to blame stands alone.
+        again, until the row that is to blame stands alone. ``Conflict`` says that a row is stored already: before
+        anything is split, all of them are asked about.
         """
 
     async def recall(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[R_co | None]:
@@ -50,13 +51,16 @@ class Counted(ABC):
     """A kind that writes its rows with one query, and tells by how many it touched whether all of them took place.
 
     The first value of a row is the id of what it changes. If the query is one statement, rows of several such kinds
-    that change different things may be written by one statement.
+    that change different things may be written by one statement. Where rows commit with that one statement,
+    *at_once* is sent instead, if there is such a query: the same, but it may raise ``Conflict`` if a row is stored
+    already. They are then asked for, and written by the query.
     """
 
     name: str
 
-    def __init__(self, query: Query, constants: Mapping[str, Any]) -> None:
+    def __init__(self, query: Query, constants: Mapping[str, Any], at_once: Query | None = None) -> None:
         self.query = query
+        self.at_once = at_once or query
         self.constants = constants
         self.one_statement = len(query.statements) == 1
 

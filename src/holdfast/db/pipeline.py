@@ -5,6 +5,7 @@ could commit together. A batch is one transaction. What becomes of it:
 
 - committed: every waiter is told its own result, or the error of a row that failed alone;
 - refused as a whole: it is split in two and each half is tried again, until the operation to blame stands alone;
+- refused because something of it is stored already: the database is asked for each operation's key, as below;
 - to be tried again (deadlock, lost connection before the commit): the whole batch again, for as long as it takes;
 - of unknown outcome (connection lost during the commit): the database is asked for each operation's key; what is there
   is acknowledged, what is not there is written.
@@ -66,7 +67,6 @@ class Pipeline:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = 0
         self._pid = 0
-        self._lane: Lane | None = None
         self._committer: Committer | None = None
         self._closed = False
 
@@ -86,7 +86,7 @@ class Pipeline:
 
     async def open(self) -> None:
         """Begin to take operations."""
-        if self._lane is not None:
+        if self._committer is not None:
             return
         backend = self._manager.backend()
         self._loop = asyncio.get_running_loop()
@@ -98,10 +98,10 @@ class Pipeline:
             # MariaDB/MySQL needs several round trips a batch: there fewer batches win.
             overlaps = self._manager.dialect is DialectName.POSTGRES
             lane = LoopLane(backend.connect_for_lookups, self._manager.world, overlaps=overlaps)
-        self._committer = Committer(self._mailbox, lane, self._manager.dialect, self._manager.world, self._went_back)
-        lane.start(self._committer.drain, self._committer.give_up)
-        self._lane = lane
+        committer = Committer(self._mailbox, lane, self._manager.dialect, self._manager.world, self._went_back)
+        lane.start(committer.drain, committer.give_up)
         self._pid = this_process.pid
+        self._committer = committer
         self._stays_open = self._manager.close_first(self.close)
 
     def readmit(self) -> None:
@@ -112,7 +112,7 @@ class Pipeline:
     async def close(self, timeout: float = 30.0) -> None:  # noqa: ASYNC109 -- the time to flush before giving up
         """Refuse new operations and write those at hand; what is not written in time fails with ``PipelineClosed``."""
         self._mailbox.close()
-        if self._lane is None or self._committer is None or self._closed:
+        if self._committer is None or self._closed:
             return
         self._closed = True
         self._stays_open()
@@ -160,6 +160,8 @@ class Pipeline:
             raise MisuseError("write_blocking() on the event loop's own thread would wait for itself; await write().")
         waiter = ThreadWaiter()
         operation = Operation(kind, row, waiter, weight(row))
+        if timeout is None and self._ready().write_here(operation):
+            return cast("R", waiter.wait(None))
         now = self._manager.world.monotonic
         deadline = None if timeout is None else now() + timeout
         while not self._hand_over(operation):
@@ -179,15 +181,20 @@ class Pipeline:
 
     def _hand_over(self, operation: Operation) -> bool:
         """Put *operation* into the mailbox; False when there is no room."""
-        if self._lane is None:
+        committer = self._ready()
+        was_empty = self._mailbox.put(operation)
+        if was_empty:
+            committer.wake()
+        return was_empty is not None
+
+    def _ready(self) -> Committer:
+        """Return what writes; raise where it cannot be used."""
+        if self._committer is None:
             raise PipelineClosed("The pipeline is not open; this operation was not written.")
         if this_process.pid != self._pid:
             raise MisuseError("The pipeline was opened before a fork; open one of its own in the child.")
         self._manager.refuse_inside_transaction("write")
-        was_empty = self._mailbox.put(operation)
-        if was_empty:
-            self._lane.wake()
-        return was_empty is not None
+        return self._committer
 
     async def _change(self) -> None:
         """Wait until something has been settled."""

@@ -6,13 +6,13 @@ A session that is known to be broken is dropped at either end. Sessions must com
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from holdfast.errors import NotInitialized, Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import Awaitable, Callable
 
     from holdfast.db.session import LentSession
 
@@ -30,15 +30,6 @@ class Pool:
         self._idle: list[LentSession] = []
         self._turns = asyncio.Semaphore(size)
         self._closed = False
-
-    @asynccontextmanager
-    async def lease(self) -> AsyncIterator[LentSession]:
-        """Lend a session for the length of the block."""
-        session = await self.acquire()
-        try:
-            yield session
-        finally:
-            await self.release(session)
 
     async def acquire(self) -> LentSession:
         """Take a session; ``Unavailable`` when none came free in time or none could be made."""

@@ -2,25 +2,30 @@
 
 asyncpg sends one statement at a time and waits for its answer. The server takes any number of them before it is asked
 to answer, skips the rest after one that fails, and tells that error. So BEGIN can go ahead of the first statement of a
-transaction, and the last statement ahead of COMMIT. The driver passes over the answers of what went ahead: it must
-return no rows, and how many it touched is not heard of.
+transaction, and the last statement ahead of COMMIT. Both are one packet: a packet wakes the server, which takes as long
+as the rest of a short statement. The driver passes over the answers of what went ahead: it must return no rows, and how
+many it touched is not heard of.
 """
 
 from __future__ import annotations
 
 import struct
 from collections import OrderedDict
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
 
 T = TypeVar("T")
 
 _COMMIT = "COMMIT"
 _MOST = 100
-_NULL = struct.pack("!i", -1)
-_ALL_ROWS = struct.pack("!i", 0)
+_SHORT = struct.Struct("!h").pack
+_LONG = struct.Struct("!i").pack
+_NULL = _LONG(-1)
+_EXECUTE = b"E" + _LONG(9) + b"\0" + _LONG(0)  # the unnamed portal, all rows
+_STANDS = ("23", "40")  # classes of errors of a row or of a conflict: prepared statements are as good as before
 
 
 class Trips:
@@ -31,6 +36,7 @@ class Trips:
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
+        self._ahead: _Ahead | None = None
         self._prepared: OrderedDict[str, Any] = OrderedDict()
         self._names: dict[str, str] = {}
         self._made = 0
@@ -50,9 +56,7 @@ class Trips:
         if not known:  # preparing looks at tables, and a transaction that has done so cannot choose its isolation level
             await self._answered(self._connection.execute(opening))
         statement = await self._ready(sql)
-        rows = await (
-            self._send(_parsed("", opening) + _bound("", ()), statement, args) if known else statement.fetch(*args)
-        )
+        rows = await (self._send(_opened(opening), statement, args) if known else statement.fetch(*args))
         return rows, statement.get_statusmsg()
 
     async def commit_after(self, sql: str, args: Sequence[str | int | None]) -> str:
@@ -79,12 +83,15 @@ class Trips:
         return statement
 
     async def _send(self, ahead: bytes, statement: Any, args: Sequence[Any]) -> list[Any]:
-        self._connection._transport.write(ahead)  # noqa: SLF001 -- the driver has no other door
+        if self._ahead is None:
+            self._ahead = _Ahead(self._connection._transport)  # noqa: SLF001 -- the driver has no other door
+        self._ahead.send(ahead)
         try:
             return await self._answered(statement.fetch(*args))
-        except Exception:
-            self._names.clear()  # a table may have changed under a statement, or it was never prepared
-            self._prepared.clear()
+        except Exception as error:
+            if not (getattr(error, "sqlstate", None) or "").startswith(_STANDS):
+                self._names.clear()  # a table may have changed under a statement, or it was never prepared
+                self._prepared.clear()
             raise
 
     async def _answered(self, request: Coroutine[Any, Any, T]) -> T:
@@ -99,18 +106,49 @@ class Trips:
         return answer
 
 
+class _Ahead:
+    """Has messages sent in front of what the driver writes next, with it if the transport can be told to."""
+
+    def __init__(self, transport: Any) -> None:
+        self._messages = b""
+        self._write = transport.write
+        self.send: Callable[[bytes], None] = self._keep
+        try:
+            transport.write = self._write_together
+        except AttributeError:  # it is not Python's own
+            self.send = transport.write
+
+    def _keep(self, messages: bytes) -> None:
+        self._messages = messages
+
+    def _write_together(self, data: bytes) -> None:
+        messages, self._messages = self._messages, b""
+        self._write(messages + data if messages else data)
+
+
+@cache
+def _opened(opening: str) -> bytes:
+    """Return the messages that begin a transaction."""
+    return _parsed("", opening) + _bound("", ())
+
+
 def _parsed(name: str, sql: str) -> bytes:
     """Return the message Parse."""
-    return _message(b"P", name.encode() + b"\0" + sql.encode() + b"\0" + struct.pack("!h", 0))
+    return _message(b"P", name.encode() + b"\0" + sql.encode() + b"\0" + _SHORT(0))
 
 
 def _bound(name: str, args: Sequence[str | int | None]) -> bytes:
     """Return the messages Bind and Execute for a prepared statement with values as text."""
-    texts = [None if value is None else str(value).encode() for value in args]
-    values = b"".join(_NULL if text is None else struct.pack("!i", len(text)) + text for text in texts)
-    bind = b"\0" + name.encode() + b"\0" + struct.pack("!hh", 0, len(texts)) + values + struct.pack("!h", 0)
-    return _message(b"B", bind) + _message(b"E", b"\0" + _ALL_ROWS)
+    parts = [b"\0", name.encode(), b"\0", _SHORT(0), _SHORT(len(args))]
+    for value in args:
+        if value is None:
+            parts.append(_NULL)
+        else:
+            text = str(value).encode()
+            parts += (_LONG(len(text)), text)
+    parts.append(_SHORT(0))
+    return _message(b"B", b"".join(parts)) + _EXECUTE
 
 
 def _message(kind: bytes, body: bytes) -> bytes:
-    return kind + struct.pack("!i", len(body) + 4) + body
+    return kind + _LONG(len(body) + 4) + body

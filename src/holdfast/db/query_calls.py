@@ -62,7 +62,7 @@ def _spread_postgres(
 
 
 def spread_alone(written: tuple[Statement, ...], columns: tuple[Column, ...], parameters: tuple[str, ...]) -> Spread:
-    """PostgreSQL: each statement once, for the only row there is."""
+    """Each statement once, for the only row there is: *written* are statements of one row."""
     takes = _positions(written, columns, parameters)
 
     def spread(rows: Sequence[Sequence[Any]], values: tuple[Any, ...]) -> list[Call]:
@@ -75,7 +75,10 @@ def spread_alone(written: tuple[Statement, ...], columns: tuple[Column, ...], pa
 def _spread_json(written: tuple[Statement, ...], columns: tuple[Column, ...], parameters: tuple[str, ...]) -> Spread:
     place = {name: at for at, name in enumerate((ALL_ROWS, *parameters))}
     takes = [(each.text, taker([place[name] for name in each.order])) for each in written]
-    row_type: Any = msgspec.defstruct("BatchRow", [("n", int), *((column.name, Any) for column in columns)], gc=False)
+    # What is None is not written: a key that is not there is NULL.
+    fields: list[Any] = [("n", int), *((column.name, Any, None) for column in columns)]
+    keys = {field[0]: str(at) for at, field in enumerate(fields)}
+    row_type: Any = msgspec.defstruct("BatchRow", fields, rename=keys, omit_defaults=True, gc=False)
 
     def spread(rows: Sequence[Sequence[Any]], values: tuple[Any, ...]) -> list[Call]:
         together = (_encode([row_type(n, *row) for n, row in enumerate(rows)]).decode(), *values)

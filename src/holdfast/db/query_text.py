@@ -129,8 +129,10 @@ def rows_table(columns: tuple[Column, ...], count: int, dialect: DialectName) ->
 
 
 def _values_table(columns: tuple[Column, ...], count: int) -> str:
-    names = ["n", *(column.name for column in columns)]
-    fields = ", ".join(f"column{at} AS {quote(name, DialectName.SQLITE, 'column')}" for at, name in enumerate(names, 1))
+    names = [quote(name, DialectName.SQLITE, "column") for name in ("n", *(column.name for column in columns))]
+    if count == 1:  # a sixth faster than a table of one row
+        return f"(SELECT {', '.join(f'? AS {name}' for name in names)})"
+    fields = ", ".join(f"column{at} AS {name}" for at, name in enumerate(names, 1))
     rows = ", ".join([f"({', '.join('?' * len(names))})"] * count)
     return f"(SELECT {fields} FROM (VALUES {rows}))"  # noqa: S608 -- quoted names and placeholders only
 
@@ -228,8 +230,12 @@ class _Writer:
         return f"(SELECT 0 AS {self._column(_PLACE)}, {', '.join(fields)}) AS {alias}"
 
     def _json_rows(self, columns: tuple[Column, ...], alias: str) -> str:
-        fields = ", ".join(f"{self._column(column)} {_TYPES[column.type]}" for column in (_PLACE, *columns))
-        return f"json_to_recordset({self._parameter(ALL_ROWS)}::json) AS {alias}({fields})"
+        """Return the rows of a JSON text whose keys are the numbers of the columns: there is less to send and read."""
+        every = list(enumerate((_PLACE, *columns)))
+        keys = ", ".join(f'"{at}" {_TYPES[column.type]}' for at, column in every)
+        names = ", ".join(f'"{at}" AS {self._column(column)}' for at, column in every)
+        rows = f"json_to_recordset({self._parameter(ALL_ROWS)}::json) AS j({keys})"
+        return f"(SELECT {names} FROM {rows}) AS {alias}"  # noqa: S608 -- quoted names and placeholders only
 
     def _arrays(self, columns: tuple[Column, ...], alias: str) -> str:
         every = (_PLACE, *columns)
@@ -251,7 +257,9 @@ class _Writer:
 def fits_json(columns: tuple[Column, ...]) -> bool:
     """Whether PostgreSQL gets a batch of these columns as JSON.
 
-    For wide rows that is half the work here of encoding an array a column; for narrow ones arrays are cheaper for both.
+    For wide rows that is half the work here of encoding an array a column. For narrow ones it would be, too, but it is
+    more for the server, which takes JSON for 100 rows, arrays for 10, and rather walks a small table than update 100
+    rows of it by their keys.
     """
     return len(columns) > _NARROW and all(column.type in _THROUGH_JSON for column in columns)
 

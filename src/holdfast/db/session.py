@@ -40,8 +40,8 @@ class Session(Protocol):
     async def fetch(self, sql: str, args: Sequence[Any]) -> list[Row]:
         """Run one statement and return its rows."""
 
-    async def begin(self, isolation: str | None = None) -> None:
-        """Open a transaction that may write."""
+    async def begin(self, isolation: str | None = None, *, with_next: bool = False) -> None:
+        """Open a transaction that may write; *with_next* lets BEGIN go with the next statement, where it may fail."""
 
     async def commit(self) -> None:
         """Commit. A connection lost here raises ``UnknownCommit``: it may have happened."""
@@ -55,9 +55,6 @@ class Session(Protocol):
 
 class LentSession(Session, Protocol):
     """A session that one task or thread has to itself for a whole transaction, with as few trips as the driver can."""
-
-    async def begin(self, isolation: str | None = None, *, with_next: bool = False) -> None:
-        """Open a transaction that may write; *with_next* lets BEGIN go with the next statement, where it may fail."""
 
     async def commit_after(self, sql: str, args: Sequence[Any]) -> bool:
         """Run a last statement and commit, unless it touches no row; return whether it did.

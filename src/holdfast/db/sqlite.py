@@ -119,6 +119,8 @@ class SqliteConnection:
 
     def close(self) -> None:
         self._raw.close()
+        if self._checkpointer is not None:
+            self._checkpointer.close()
 
     def keep_log_short(self) -> None:
         """Move the log into the file if it has grown."""
@@ -181,7 +183,7 @@ class SqliteSession:
     async def fetch(self, sql: str, args: Sequence[Any]) -> list[Row]:
         return self._connection.fetch(sql, args)
 
-    async def begin(self, isolation: str | None = None) -> None:  # noqa: ARG002 -- SQLite is always serializable
+    async def begin(self, isolation: str | None = None, *, with_next: bool = False) -> None:  # noqa: ARG002 -- SQLite is always serializable, and there is no trip to be spared
         self._connection.begin()
 
     async def commit(self) -> None:

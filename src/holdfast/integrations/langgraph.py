@@ -52,6 +52,7 @@ _SMALL = 2048  # bytes of a value that is kept in the checkpoint itself
 _SHORT = 512  # letters of a text that is certainly small
 _FIRST_ANCESTORS = 4  # read at once; more if the chain is longer
 _PLAIN = (int, float, bool, type(None))
+_decode = json.JSONDecoder().decode
 
 
 class HoldfastSaver(BaseCheckpointSaver[str]):
@@ -282,11 +283,11 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
         saved, load = found.saved, self.serde.loads_typed
         place = saved.place
         return CheckpointTuple(
-            config=_config(place),
-            checkpoint=self._whole(found),
-            metadata=json.loads(saved.metadata),
-            parent_config=None if saved.parent_id is None else _config(place._replace(checkpoint_id=saved.parent_id)),
-            pending_writes=[(write.task_id, write.channel, load((write.format, write.data))) for write in found.writes],
+            _config(place),
+            self._whole(found),
+            _decode(saved.metadata),
+            None if saved.parent_id is None else _config((place.thread_id, place.checkpoint_ns, saved.parent_id)),
+            [(write.task_id, write.channel, load((write.format, write.data))) for write in found.writes],
         )
 
     def _whole(self, found: Found, only: Container[str] | None = None) -> Checkpoint:
@@ -335,7 +336,7 @@ def _named_place(config: RunnableConfig) -> Place:
     return Place(thread_id, checkpoint_ns, checkpoint_id)
 
 
-def _config(place: Place) -> RunnableConfig:
+def _config(place: tuple[str, str, str]) -> RunnableConfig:
     thread_id, checkpoint_ns, checkpoint_id = place
     return {"configurable": {"thread_id": thread_id, "checkpoint_ns": checkpoint_ns, "checkpoint_id": checkpoint_id}}
 
@@ -358,7 +359,7 @@ def _has(wanted: dict[str, Any]) -> Callable[[Saved], bool]:
     """Return whether a checkpoint's metadata has all that is *wanted*."""
 
     def has(saved: Saved) -> bool:
-        about = json.loads(saved.metadata)
+        about = _decode(saved.metadata)
         return all(key in about and about[key] == value for key, value in wanted.items())
 
     return has

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from holdfast.db import ConnectionManager, DatabaseURL
 from holdfast.errors import InvalidURL
+from holdfast.stores.driven import Driven
 from holdfast.stores.redis import RedisLink
 from holdfast.stores.sides import Sides
 from holdfast.stores.threads import SQLThreads
-from holdfast.stores.threads.driven import Driven
 from holdfast.stores.threads.redis_threads import RedisThreads
 
 if TYPE_CHECKING:

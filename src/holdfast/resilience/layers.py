@@ -66,20 +66,9 @@ def timed(call: Call, name: str, limit: float, *, is_async: bool) -> Call:
 
     @functools.wraps(call)
     def within_thread(*args: Any, **kwargs: Any) -> Any:
-        ended = False
-
-        def work() -> Any:
-            nonlocal ended
-            try:
-                return call(*args, **kwargs)
-            finally:
-                ended = True
-
         try:
-            return threads.run(work, limit)
-        except TimeoutError as error:
-            if ended:  # the call's own
-                raise
+            return threads.run(call, limit, args, kwargs)
+        except Late as error:
             raise CallTimeout(
                 f"A call of {name!r} took longer than its timeout of {limit:g} s; its thread was left behind."
             ) from error

@@ -7,6 +7,8 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from holdfast.resilience.interrupting import Late
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -17,10 +19,12 @@ _IDLE_FOR = 10.0
 class _Job:
     """One call, and its outcome."""
 
-    __slots__ = ("call", "context", "done", "error", "value")
+    __slots__ = ("args", "call", "context", "done", "error", "kwargs", "value")
 
-    def __init__(self, call: Callable[[], Any]) -> None:
+    def __init__(self, call: Callable[..., Any], args: Any, kwargs: Any) -> None:
         self.call = call
+        self.args = args
+        self.kwargs = kwargs
         self.context = contextvars.copy_context()
         self.done = threading.Lock()
         self.done.acquire()
@@ -49,7 +53,7 @@ class _Thread(threading.Thread):
             if job is None:  # taken at the last moment: its job is about to come
                 continue
             try:
-                job.value = job.context.run(job.call)
+                job.value = job.context.run(job.call, *job.args, **job.kwargs)
             except BaseException as error:  # noqa: BLE001 -- raised again by whoever waits
                 job.error = error
             job.done.release()
@@ -73,9 +77,9 @@ class SpareThreads:
         self._name = name
         self._idle: deque[_Thread] = deque()
 
-    def run(self, call: Callable[[], Any], limit: float) -> Any:
-        """Return what *call* returns, or raise what it raises; ``TimeoutError`` leaves it behind."""
-        job = _Job(call)
+    def run(self, call: Callable[..., Any], limit: float, args: Any, kwargs: Any) -> Any:
+        """Return what *call* returns, or raise what it raises; ``Late`` if it was, and so was left behind."""
+        job = _Job(call, args, kwargs)
         try:
             thread = self._idle.pop()
         except IndexError:
@@ -83,7 +87,7 @@ class SpareThreads:
             thread.start()
         thread.give(job)
         if not job.done.acquire(timeout=limit):
-            raise TimeoutError
+            raise Late
         if job.error is not None:
             try:
                 raise job.error

@@ -115,6 +115,8 @@ class _Tagger:
         kind = type(value)
         if kind is str:
             return _text(value, path)
+        if kind in _PLAIN and not value:  # None, false, zero, or a container with nothing in it
+            return value
         if kind in _PLAIN and not (self._careful and kind in _CONTAINERS) and _is_plain(value, depth):
             return value
         if kind in _TEXTS:

@@ -26,11 +26,17 @@ class Commits:
 
     async def write(self, kind: Kind[R], row: Values, *, to_the_end: bool = False) -> R:
         """Have *row* written, see ``Pipeline.write``."""
-        if self._pipeline is None:
-            pipeline = Pipeline(self._manager)
-            await pipeline.open()  # waits for nothing, so no second task gets here meanwhile
-            self._pipeline = pipeline
-        return await self._pipeline.write(kind, row, to_the_end=to_the_end)
+        return await (self._pipeline or await self._opened()).write(kind, row, to_the_end=to_the_end)
+
+    async def for_threads(self) -> ThreadCommits:
+        """Return the same pipeline for threads that wait themselves, open until the store is closed."""
+        return ThreadCommits(self._pipeline or await self._opened())
+
+    async def _opened(self) -> Pipeline:
+        pipeline = Pipeline(self._manager)
+        await pipeline.open()  # waits for nothing, so no second task gets here meanwhile
+        self._pipeline = pipeline
+        return pipeline
 
     async def close(self) -> None:
         """Write what is at hand and close the pipeline, unless it is somebody else's."""
@@ -39,4 +45,22 @@ class Commits:
             await pipeline.close()
 
 
-__all__ = ["Commits"]
+class ThreadCommits:
+    """A pipeline for threads that drive coroutines by themselves: ``write`` blocks, and waits for no loop."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._pipeline = pipeline
+
+    async def write(self, kind: Kind[R], row: Values, *, to_the_end: bool = False) -> R:  # noqa: ARG002 -- it always is
+        """Have *row* written, see ``Pipeline.write_blocking``."""
+        return self._pipeline.write_blocking(kind, row)
+
+    async def for_threads(self) -> ThreadCommits:
+        """Return this."""
+        return self
+
+    async def close(self) -> None:
+        """Nothing: the pipeline is closed where it was opened."""
+
+
+__all__ = ["Commits", "ThreadCommits"]

@@ -24,8 +24,11 @@ from holdfast.workflows.loop_watch import Loop, LoopWatch
 from holdfast.workflows.release import Releases
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from holdfast.db.manager import ConnectionManager
     from holdfast.db.queries import Queries
+    from holdfast.db.session import Row
     from holdfast.model.world import World
     from holdfast.workflows.permit import Permit
 
@@ -172,7 +175,7 @@ class Beats:
                 if tries:  # an earlier one may have been carried out, and only its answer be lost
                     await self._execute("executor_leave", incarnation=self.identity.incarnation)
                 await self._register(self.identity.incarnation)
-                await self._look_at_others()
+                await self._look()
             except DatabaseError:
                 tries += 1
                 if self._world.monotonic() > deadline:
@@ -247,8 +250,7 @@ class Beats:
             self._watch.forget()
             return
         if await self._beat():
-            await self._look_at_others()
-            await self._look_at_self()
+            await self._look()
 
     async def _beat(self) -> bool:
         sent = self._world.monotonic()
@@ -269,7 +271,7 @@ class Beats:
 
     async def _was_beaten(self) -> bool:
         """Whether the beat is there after all, because an earlier try of it had been carried out."""
-        rows = await self._manager.fetch(self._queries["executors_see"])
+        rows = await self._see()
         return any(
             row["incarnation"] == self.identity.incarnation and row["beat_seq"] == self._sequence + 1 for row in rows
         )
@@ -310,20 +312,36 @@ class Beats:
     def _acknowledged(self, sent: float) -> None:
         self._permit.renew(sent + self.identity.lease * (1 - _MARGIN))
 
-    async def _look_at_others(self) -> None:
-        now = self._world.monotonic()
-        rows = await self._manager.fetch(self._queries["executors_see"])
+    async def _see(self) -> list[Row]:
+        """Return everybody's last beat, the runs that the database has as this executor's, and who is gone."""
+        return await self._manager.fetch(self._queries["executors_see"], incarnation=self.identity.incarnation)
+
+    async def _look(self) -> None:
+        """Ask once, and look after the others and after what the database thinks is running here."""
+        asked = self._world.monotonic()
+        running = self._engine.tokens()  # before the rows are read: whatever is started meanwhile is not missed there
+        rows = await self._see()
         answered = self._world.monotonic()
         if rows:
             self._engine.database_time(rows[0]["now_ms"])
+        own = {row["owner_xid"]: row["workflow_uuid"] for row in rows if row["workflow_uuid"] is not None}
+        back = self._strangers(running, own)
+        gone = [row["incarnation"] for row in rows if row["beat_seq"] is None and row["workflow_uuid"] is None]
+        await self._look_at_others(rows, gone, asked, answered)
+        if back:
+            logger.warning("%s runs that nobody runs here are handed back.", len(back))
+            await self._releases.hand_back([(own[token], token) for token in back])
+            self._engine.work_released()
+
+    async def _look_at_others(self, rows: list[Row], gone: list[str], asked: float, answered: float) -> None:
+        """Remove those who have not beaten for a lease, and release what they and those who are *gone* have left."""
         others = [
             Beat(row["incarnation"], row["beat_seq"], row["lease_ms"] / 1000)
             for row in rows
             if row["beat_seq"] is not None and row["incarnation"] != self.identity.incarnation
         ]
-        gone = [row["incarnation"] for row in rows if row["beat_seq"] is None]
         gap = self.identity.lease * 2 / _BEATS_PER_LEASE
-        for beat in self._watch.look(others, now, answered=answered, longest_gap=gap):
+        for beat in self._watch.look(others, asked, answered=answered, longest_gap=gap):
             logger.warning("Executor %s has not beaten for %.1f s and is taken for gone.", beat.incarnation, beat.lease)
             await self._execute("executor_remove", incarnation=beat.incarnation, beat_seq=beat.sequence)
             gone.append(beat.incarnation)
@@ -335,27 +353,21 @@ class Beats:
             self._engine.work_released()
             faults.point("release.done")
 
-    async def _look_at_self(self) -> None:
-        """Hand back what the database thinks runs here and does not: a claim whose reply was lost, for instance.
+    def _strangers(self, running: set[str], own: Mapping[str, str]) -> set[str]:
+        """Return the tokens of runs that are to be handed back: a claim whose reply was lost, for instance.
 
-        And stop what runs here and is not this executor's any more: it was cancelled, by another process perhaps.
-        A loop that is blocked may not have come round to beginning what was started: nothing is strange then.
+        They are those that the database has here and nobody runs, twice in a row. What runs here and is not this
+        executor's any more is stopped: it was cancelled, by another process perhaps. A loop that is blocked may not
+        have come round to beginning what was started: nothing is strange then.
         """
         if self._loop_watch.free_for() < self.identity.lease / _BEATS_PER_LEASE:
             self._unknown = set()
-            return
-        running = self._engine.tokens()  # before the rows are read: whatever is started meanwhile is not missed there
-        rows = await self._manager.fetch(self._queries["runs_of_incarnation"], incarnation=self.identity.incarnation)
-        owned = {row["owner_xid"] for row in rows}
-        self._engine.not_owned(running - owned)
-        strange = owned - self._engine.tokens()
+            return set()
+        self._engine.not_owned(running - own.keys())
+        strange = own.keys() - self._engine.tokens()
         twice = strange & self._unknown
         self._unknown = strange
-        back = [(row["workflow_uuid"], row["owner_xid"]) for row in rows if row["owner_xid"] in twice]
-        if back:
-            logger.warning("%s runs that nobody runs here are handed back.", len(back))
-            await self._releases.hand_back(back)
-            self._engine.work_released()
+        return twice
 
     async def _execute(self, name: str, **values: object) -> int:
         return await self._manager.execute(self._queries[name], **values)

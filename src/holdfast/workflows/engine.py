@@ -16,12 +16,7 @@ from holdfast.core.version import DEFAULT_VERSION
 from holdfast.db.manager import ConnectionManager
 from holdfast.db.migrations import Migrator
 from holdfast.db.pipeline import Pipeline
-from holdfast.errors import (
-    ConfigurationError,
-    MisuseError,
-    NotInitialized,
-    Superseded,
-)
+from holdfast.errors import ConfigurationError, MisuseError, NotInitialized, Superseded
 from holdfast.workflows import wiring
 from holdfast.workflows.beats import Identity
 from holdfast.workflows.deadlines import Deadlines
@@ -365,6 +360,11 @@ class Engine(EngineLetters):
     def is_loop_thread(self) -> bool:
         """Whether the calling code runs on the engine's own event loop."""
         return threading.get_ident() == self._thread
+
+    def loop_here(self) -> asyncio.AbstractEventLoop | None:
+        """Return the loop the engine lives on if the calling code runs on it, else None."""
+        loop = self._loop
+        return loop if threading.get_ident() == self._thread and loop is not None and loop.is_running() else None
 
     def loop(self) -> asyncio.AbstractEventLoop:
         """Return the loop the engine lives on."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from holdfast.db.operation import Counted
+from holdfast.db.url import DialectName
 from holdfast.errors import Conflict, Retryable, Superseded, WorkflowConflict
 from holdfast.model.workflow import INTERNAL_QUEUE, WorkflowStatus
 from holdfast.workflows.messaging.going_back import GoingBack
@@ -157,7 +158,8 @@ class RecordSteps(Counted):
     name = "step recorded"
 
     def __init__(self, queries: Queries, *, progress: bool = False) -> None:
-        super().__init__(queries["step_record"], {})
+        at_once = queries["step_record_new"] if queries.dialect is DialectName.POSTGRES else None
+        super().__init__(queries["step_record"], {}, at_once)
         self._look = queries["steps_look"]
         self._progressed = queries["runs_progressed"] if progress else None
         self.one_statement = self.one_statement and not progress

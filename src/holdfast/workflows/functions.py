@@ -14,7 +14,13 @@ from holdfast.workflows.enqueue_rows import work_of
 from holdfast.workflows.handles import AsyncHandle, Handle
 from holdfast.workflows.outbox import put_in, put_in_blocking
 from holdfast.workflows.place import task_place, thread_place
-from holdfast.workflows.queue_options import check_policy, check_queue_options, merged, refuse_queue_options
+from holdfast.workflows.queue_options import (
+    NONE_SAID,
+    check_policy,
+    check_queue_options,
+    merged,
+    refuse_queue_options,
+)
 from holdfast.workflows.ticket import Call, PlannedCall, Ticket, call_of
 
 if TYPE_CHECKING:
@@ -107,7 +113,7 @@ class _Workflow(Generic[P, R, C]):
     ) -> None:
         functools.update_wrapper(self, definition.function)
         self._engine = engine
-        self._options = options or StartOptions()
+        self._options = options or NONE_SAID
         self._instance = instance
         self.definition = definition
 

@@ -105,9 +105,7 @@ def task_place(engine: Engine) -> WorkflowPlace | None:
 
 def _current_task(engine: Engine) -> asyncio.Task[Any] | None:
     """Return the task that runs here. On the engine's own loop asyncio need not ask the system which loop it is."""
-    if engine.is_loop_thread() and (loop := engine.loop()).is_running():
-        return asyncio.current_task(loop)
-    return asyncio.current_task()
+    return asyncio.current_task(engine.loop_here())
 
 
 def thread_place(engine: Engine) -> WorkflowPlace | None:

@@ -49,7 +49,7 @@ def merged(own: StartOptions, common: StartOptions) -> StartOptions:
 
 def refuse_queue_options(options: StartOptions, verb: str) -> None:
     """Raise if something was said that only a queue can heed."""
-    if options is _NONE_SAID:
+    if options is NONE_SAID:
         return
     found = said(options, _QUEUE_ALONE)
     if found:
@@ -129,4 +129,4 @@ def check_key(what: str, key: str | None) -> None:
         )
 
 
-_NONE_SAID = StartOptions()
+NONE_SAID = StartOptions()

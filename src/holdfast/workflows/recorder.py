@@ -144,14 +144,14 @@ class Recorder:
             raise _noted(operation, self._payloads.as_recorded(error, text, format_)) from None
         if isinstance(value, Kept):
             return self.deliver(operation, value, codec)
+        del produce  # thousands may wait for their records: the collector need not look at what they are done with
         faults.point("step.after_user_code")
         text, format_ = self._payloads.dump(value)
         if operation.writes:
             await self._write_all(operation, text, format_)
         else:
-            await self._settled(
-                operation, self._kind(operation.run), self._row(operation, text, None, format_, None), "step.recorded"
-            )
+            kind = self._record_progress if operation.run.suspect else self._record
+            await self._settled(operation, kind, self._row(operation, text, None, format_, None), "step.recorded")
         return codec.delivered(value, text, format_)
 
     def do_blocking(

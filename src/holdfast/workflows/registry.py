@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from holdfast.core.version import version_of
@@ -52,16 +52,16 @@ class StepDefinition:
     timeout: Duration | None = None
     protection: Protection | None = None
     dead_letter: str | None = None  # the domain of the letters of calls that failed for good
+    is_plain: bool = field(init=False)  # whether an attempt is the function and nothing else
+
+    def __post_init__(self) -> None:
+        """Work out once what every attempt asks."""
+        object.__setattr__(self, "is_plain", self.timeout is None and self.breaker is None)
 
     @property
     def breaker(self) -> CircuitBreaker | None:
         """The breaker that each attempt passes, if there is one."""
         return None if self.protection is None else self.protection.breaker
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether an attempt is the function and nothing else."""
-        return self.timeout is None and (self.protection is None or self.protection.breaker is None)
 
 
 class Registry:

@@ -64,10 +64,9 @@ class Starts:
         """
         definition, options = call.definition, call.options
         self._engine.check_launched()
-        chosen = (
-            options.workflow_id if options.workflow_id is not None else run_id or self._engine.settings.world.new_id()
-        )
-        check_id(chosen)
+        if options.workflow_id is not None:
+            check_id(options.workflow_id)
+        chosen = options.workflow_id or run_id or self._engine.settings.world.new_id()
         inputs, format_ = self._engine.payloads.dump_call(call.arguments, call.keywords)
         run = Run(
             definition,

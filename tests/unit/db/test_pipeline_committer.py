@@ -57,7 +57,7 @@ class FakeSession:
         self._open = False
         self._due: str | None = None
 
-    async def begin(self, isolation: str | None = None) -> None:
+    async def begin(self, isolation: str | None = None, *, with_next: bool = False) -> None:
         assert not self._open
         self._due = self._database.fault()
         if self._due == "lost at begin":
@@ -128,7 +128,9 @@ class FakeLane:
     async def finish(self, work: Coroutine[Any, Any, T]) -> T:
         return await work
 
-    def on_loop(self, call: Callable[[], None]) -> None:
+    def turn(self) -> None: ...
+
+    def on_loop(self, call: Callable[[], None], *, later: bool) -> None:
         call()
 
     async def stop(self) -> None: ...

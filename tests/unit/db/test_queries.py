@@ -231,14 +231,15 @@ def test_batch_of_wide_rows_on_postgres_is_one_call_with_json(tmp_path: Path) ->
     assert query.batch(rows, {"p": 8, "q": 9}) == [
         (
             (
-                'INSERT INTO "t" (x) SELECT r.a, $1 FROM json_to_recordset($2::json) AS "r"("n" integer, "a" text, '
-                '"b" integer, "c" text, "d" text, "e" bigint, "f" boolean, "g" text) WHERE r.b > $3'
+                'INSERT INTO "t" (x) SELECT r.a, $1 FROM (SELECT "0" AS "n", "1" AS "a", "2" AS "b", "3" AS "c", '
+                '"4" AS "d", "5" AS "e", "6" AS "f", "7" AS "g" FROM json_to_recordset($2::json) AS j("0" integer, '
+                '"1" text, "2" integer, "3" text, "4" text, "5" bigint, "6" boolean, "7" text)) AS "r" WHERE r.b > $3'
             ),
             (
                 8,
                 (
-                    '[{"n":0,"a":"x","b":1,"c":"c","d":null,"e":5,"f":true,"g":"g"},'
-                    '{"n":1,"a":null,"b":2,"c":"c","d":"d","e":6,"f":false,"g":"g"}]'
+                    '[{"0":0,"1":"x","2":1,"3":"c","5":5,"6":true,"7":"g"},'
+                    '{"0":1,"2":2,"3":"c","4":"d","5":6,"6":false,"7":"g"}]'
                 ),
                 9,
             ),
@@ -340,14 +341,13 @@ def test_batch_statement_may_read_no_column(tmp_path: Path) -> None:
 
 def test_batch_on_sqlite_is_statements_for_powers_of_two_of_the_rows(tmp_path: Path) -> None:
     query = _one(tmp_path, SQLITE, BATCH)
-    insert = (
-        'INSERT INTO "t" (x) SELECT r.a, ? FROM (SELECT column1 AS "n", column2 AS "a", column3 AS "b" '
-        'FROM (VALUES {rows})) AS "r" WHERE r.b > ?'
-    )
+    insert = 'INSERT INTO "t" (x) SELECT r.a, ? FROM ({rows}) AS "r" WHERE r.b > ?'
+    two = 'SELECT column1 AS "n", column2 AS "a", column3 AS "b" FROM (VALUES (?, ?, ?), (?, ?, ?))'
+    one = 'SELECT ? AS "n", ? AS "a", ? AS "b"'
     assert query.batch([("x", 1), ("y", 2), ("z", 3)], {"p": 8, "q": 9}) == [
-        (insert.format(rows="(?, ?, ?), (?, ?, ?)"), (8, 0, "x", 1, 1, "y", 2, 9)),
+        (insert.format(rows=two), (8, 0, "x", 1, 1, "y", 2, 9)),
         ("SELECT ?", (9,)),
-        (insert.format(rows="(?, ?, ?)"), (8, 2, "z", 3, 9)),
+        (insert.format(rows=one), (8, 2, "z", 3, 9)),
         ("SELECT ?", (9,)),
     ]
 

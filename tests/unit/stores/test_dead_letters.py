@@ -146,6 +146,29 @@ def test_repository_that_is_not_open_says_so(tmp_path: Path) -> None:
     letters.close()
     with pytest.raises(NotInitialized):
         letters.count()
+    with pytest.raises(NotInitialized):
+        letters.create("d", "t")
+
+
+def test_single_operations_in_a_file_are_changed_by_the_thread_that_asks(tmp_path: Path) -> None:
+    with SQLFailedOperationRepository(f"sqlite:///{tmp_path}/letters.db") as letters:
+        busy = threading.Event()
+        loop = letters._portal._loop
+        assert loop is not None
+        loop.call_soon_threadsafe(busy.wait, 60)  # nobody is served there
+        try:
+            entry = letters.create("d", "t", request_data={"a": 1}).id
+            taken = letters.try_acquire_for_replay(entry, 3)
+            assert taken is not None
+            assert taken.request_data == {"a": 1}
+            assert letters.extend_replay(entry)
+            assert letters.complete_replay(entry, True, token=taken.replay_token)
+            assert letters.complete_replay(entry, True, token=taken.replay_token)  # it has ended so
+            assert not letters.complete_replay("another", True)
+            assert letters.update_status(entry, "archived")
+        finally:
+            busy.set()
+        assert letters.get_statistics()["by_status"] == {"archived": 1}
 
 
 def test_repository_of_an_application_stays_on_its_loop(tmp_path: Path) -> None:

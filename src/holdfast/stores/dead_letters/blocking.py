@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.stores.blocking import Blocking
 from holdfast.stores.dead_letters.interface import FailedOperationRepository
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Coroutine, Sequence
     from datetime import datetime, timedelta
     from types import TracebackType
     from typing import Self
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from holdfast.stores.dead_letters.page import FailedOperationPage
     from holdfast.stores.dead_letters.repository import AsyncFailedOperationRepository
 
+T = TypeVar("T")
+
 
 class BlockingFailedOperations(Blocking, FailedOperationRepository):
     """Any async repository, called from threads; its loop is *portal*'s."""
@@ -26,6 +28,10 @@ class BlockingFailedOperations(Blocking, FailedOperationRepository):
     def __init__(self, store: AsyncFailedOperationRepository, portal: Portal) -> None:
         super().__init__(portal)
         self._store = store
+
+    def _change(self, work: Callable[[AsyncFailedOperationRepository], Coroutine[Any, Any, T]]) -> T:
+        """Make or change a single operation."""
+        return self._call(work(self._store))
 
     def initialize(self) -> None:
         """Make the storage ready; a second call changes nothing."""
@@ -76,8 +82,8 @@ class BlockingFailedOperations(Blocking, FailedOperationRepository):
         many after the next. ``CannotSerialize`` names the part of a mapping that does not fit JSON, ``TooLong`` a word
         of more than 255 characters, ``ValueError`` any other value that cannot be kept; nothing is stored then.
         """
-        return self._call(
-            self._store.create(
+        return self._change(
+            lambda store: store.create(
                 domain,
                 failure_type,
                 error_message,
@@ -114,8 +120,10 @@ class BlockingFailedOperations(Blocking, FailedOperationRepository):
         resolved_by_id: int | None = None,
         recommended_action: str = "",
     ) -> bool:
-        return self._call(
-            self._store.update_status(id, status, resolution_type, resolution_note, resolved_by_id, recommended_action)
+        return self._change(
+            lambda store: store.update_status(
+                id, status, resolution_type, resolution_note, resolved_by_id, recommended_action
+            )
         )
 
     def increment_retry_count(self, id: str) -> bool:  # noqa: A002 -- the documented word
@@ -242,7 +250,7 @@ class BlockingFailedOperations(Blocking, FailedOperationRepository):
         held by the calling task or thread. *lease* is for how many seconds an operation with a ``retry_delay`` is kept
         from ``acquire_due``; another is kept until ``release_stale_replaying``.
         """
-        return self._call(self._store.try_acquire_for_replay(id, max_retries, force, lease=lease))
+        return self._change(lambda store: store.try_acquire_for_replay(id, max_retries, force, lease=lease))
 
     def acquire_many(
         self,
@@ -268,7 +276,7 @@ class BlockingFailedOperations(Blocking, FailedOperationRepository):
 
         False, and nothing is changed, if it is not, or no longer, held by the caller.
         """
-        return self._call(self._store.return_replay_attempt(id, token=token))
+        return self._change(lambda store: store.return_replay_attempt(id, token=token))
 
     def acquire_due(
         self, limit: int = 10, *, domain: str | None = None, lease: Duration | None = None
@@ -291,7 +299,7 @@ class BlockingFailedOperations(Blocking, FailedOperationRepository):
 
         A long replay says so now and then: ``release_stale_replaying`` and ``acquire_due`` reckon from here.
         """
-        return self._call(self._store.extend_replay(id, lease=lease, token=token))
+        return self._change(lambda store: store.extend_replay(id, lease=lease, token=token))
 
     def complete_replay(
         self,
@@ -311,8 +319,10 @@ class BlockingFailedOperations(Blocking, FailedOperationRepository):
         may be ended by anyone. *note* is the resolution's, or the error's message; *error_details* go into
         ``metadata``. What is empty or None keeps its value.
         """
-        return self._call(
-            self._store.complete_replay(id, success, resolution_type, note, resolved_by_id, error_details, token=token)
+        return self._change(
+            lambda store: store.complete_replay(
+                id, success, resolution_type, note, resolved_by_id, error_details, token=token
+            )
         )
 
     def complete_many(self, ends: Sequence[ReplayEnd]) -> list[bool]:

@@ -6,6 +6,7 @@ the same when it is run again under the same key, so that a lost reply costs a s
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -163,7 +164,7 @@ class RedisShelf:
 
     async def _run(self, script: str, *args: Any) -> Any:
         """Run a script that may be run twice: it reads, or knows the key of the call."""
-        return await self._link.run(_LUA / f"{script}.lua", [self._base], args, again=True)
+        return await self._link.run(_script(script), [self._base], args, again=True)
 
     async def _write(
         self,
@@ -221,6 +222,11 @@ class RedisShelf:
             passed += some
             if len(replies) <= 4 * some - 3 or len(found) >= wanted.limit + skipped:
                 return now, found[skipped : skipped + wanted.limit]
+
+
+@cache
+def _script(name: str) -> Path:
+    return _LUA / f"{name}.lua"
 
 
 def _is_exact(wanted: Wanted) -> bool:

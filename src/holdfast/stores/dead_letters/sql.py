@@ -13,7 +13,7 @@ from holdfast.db.migrations import SCHEMA, Migrator
 from holdfast.db.url import DialectName
 from holdfast.errors import UnknownCommit
 from holdfast.model.world import RealWorld, World
-from holdfast.stores.commits import Commits
+from holdfast.stores.commits import Commits, ThreadCommits
 from holdfast.stores.dead_letters import rows
 from holdfast.stores.dead_letters.facts import AddLetters, ChangeLetters, Writing
 from holdfast.stores.dead_letters.making import Making
@@ -52,7 +52,7 @@ class SqlShelf:
         self._manager = manager
         self._schema = schema
         self._world = world or RealWorld()
-        self._commits = Commits(manager, pipeline)
+        self._commits: Commits | ThreadCommits = Commits(manager, pipeline)
         self._queries = dead_letter_queries(manager.dialect, schema, clock_offset_ms=clock_offset_ms)
         one_writer = manager.dialect is DialectName.SQLITE
         self._slot = 0 if one_writer else RealWorld().random.randrange(_SLOTS)
@@ -76,6 +76,10 @@ class SqlShelf:
     @cached_property
     def _writing(self) -> Writing:
         return Writing(self._queries, self._slot)
+
+    async def for_threads(self) -> SqlShelf:
+        """Return the same tables for threads that drive coroutines: its ``add``, ``get`` and ``change`` block."""
+        return _OnThreads(self, await self._commits.for_threads())
 
     async def add(self, fresh: FailedOperationData) -> FailedOperationData:
         made = await self._commits.write(self._additions, rows.fresh_row(fresh, self._world.new_id()))
@@ -212,6 +216,19 @@ def _made(fresh: FailedOperationData, created_at: str) -> FailedOperationData:
     when = rows.moment(created_at)
     due = when if fresh.retry_delay is not None and fresh.status == "pending" else None
     return replace(fresh, created_at=when, updated_at=when, next_retry_at=due)
+
+
+class _OnThreads(SqlShelf):
+    """The same tables for threads. What has its own transaction is not for them: that is the loop's."""
+
+    def __init__(self, shelf: SqlShelf, commits: ThreadCommits) -> None:
+        vars(self).update(vars(shelf))
+        self._commits = commits
+
+    async def get(self, id: str) -> FailedOperationData | None:  # noqa: A002 -- the documented word
+        found: list[FailedOperationData] = []
+        await self.change(id, lambda record, _: found.append(record))
+        return found[-1] if found else None
 
 
 class _Joined:
@@ -365,6 +382,10 @@ class AsyncSQLFailedOperationRepository(AsyncFailedOperationRepository):
     ) -> None:
         self._tables = SqlShelf(manager, schema=schema, pipeline=pipeline, world=world, clock_offset_ms=clock_offset_ms)
         super().__init__(self._tables, lease=lease, world=world)
+
+    async def for_threads(self) -> AsyncFailedOperationRepository:
+        """Return what makes and changes single operations here, for threads that drive its coroutines themselves."""
+        return AsyncFailedOperationRepository(await self._tables.for_threads(), lease=self._lease, world=self._world)
 
     def within(self, transaction: Transaction) -> Making:
         """Return what has ``create`` inside *transaction*, which must be of the same database.

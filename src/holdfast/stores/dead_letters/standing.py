@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.db.manager import ConnectionManager
 from holdfast.db.portal import Portal
+from holdfast.db.session import run_sync
 from holdfast.errors import MisuseError
 from holdfast.stores.dead_letters.blocking import BlockingFailedOperations
 from holdfast.stores.dead_letters.memory import AsyncInMemoryFailedOperationRepository
@@ -16,7 +17,7 @@ from holdfast.stores.redis_blocking import BlockingRedisLink
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
 
     from holdfast.stores.dead_letters.repository import AsyncFailedOperationRepository
 
@@ -99,10 +100,24 @@ class SQLFailedOperationRepository(_Standing):
         **options: Any,
     ) -> None:
         if isinstance(source, AsyncSQLFailedOperationRepository):
-            super().__init__(source, None, portal)
+            manager, store = None, source
         else:
             manager = ConnectionManager(source)
-            super().__init__(AsyncSQLFailedOperationRepository(manager, **options), manager, portal)
+            store = AsyncSQLFailedOperationRepository(manager, **options)
+        super().__init__(store, manager, portal)
+        self._sql = store
+        self._here: AsyncFailedOperationRepository | None = None
+
+    def initialize(self) -> None:
+        super().initialize()
+        self._here = self._call(self._sql.for_threads())
+
+    def close(self) -> None:
+        self._here = None
+        super().close()
+
+    def _change(self, work: Callable[[AsyncFailedOperationRepository], Coroutine[Any, Any, T]]) -> T:
+        return super()._change(work) if self._here is None else run_sync(work(self._here))
 
 
 class RedisDLQRepository(_Standing):

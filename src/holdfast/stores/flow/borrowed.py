@@ -52,7 +52,7 @@ class NeverEnds:
     usable = True
     in_transaction = True
 
-    async def begin(self, isolation: str | None = None) -> None:
+    async def begin(self, isolation: str | None = None, *, with_next: bool = False) -> None:
         """Do nothing."""
 
     async def commit(self) -> None:

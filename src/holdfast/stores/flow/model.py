@@ -6,6 +6,7 @@ import uuid
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -235,11 +236,20 @@ class FlowCheckpoint:
 
 
 def _fields(record: Any) -> dict[str, Any]:
-    own = {each.name: getattr(record, each.name) for each in fields(record) if each.name != "extra"}
+    kind: type = type(record)
+    own = {name: getattr(record, name) for name in _names(kind)}
     return {**record.extra, **own}
 
 
 def _known(kind: type, document: dict[str, Any]) -> dict[str, Any]:
-    names = {each.name for each in fields(kind)} - {"extra"}
+    names = _names(kind)
+    if document.keys() <= names.keys():
+        return {**document, "extra": {}}
     extra = {name: value for name, value in document.items() if name not in names}
     return {**{name: value for name, value in document.items() if name in names}, "extra": extra}
+
+
+@cache
+def _names(kind: type) -> dict[str, None]:
+    """Return the names of the fields that are stored, in their order."""
+    return {each.name: None for each in fields(kind) if each.name != "extra"}

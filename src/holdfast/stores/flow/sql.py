@@ -8,6 +8,7 @@ from holdfast.db.manager import ConnectionManager
 from holdfast.db.url import DialectName
 from holdfast.errors import ConfigurationError
 from holdfast.model.world import RealWorld, World
+from holdfast.stores.driven import DrivenSides
 from holdfast.stores.flow.backend import CheckpointBackend
 from holdfast.stores.flow.queries import TABLE, flow_queries
 from holdfast.stores.flow.sql_shelf import SQLShelf
@@ -80,7 +81,9 @@ def _sides(
 
     if template.url.path is not None:
         return Straight(on_a_loop, lambda: opened(SqliteHere(template.settings), shared=False))
-    return Sides(on_a_loop, one=template.url.in_memory)
+    if template.url.in_memory:
+        return Sides(on_a_loop, one=True)
+    return DrivenSides(on_a_loop, lambda: opened(ConnectionManager(url, pool_size=1), shared=False))
 
 
 class SQLiteCheckpointBackend(_SQLCheckpointBackend):

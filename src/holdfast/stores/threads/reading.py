@@ -35,6 +35,15 @@ def newest_first(places: Iterable[Place]) -> list[Place]:
     return sorted(sorted(places), key=lambda place: place.checkpoint_id, reverse=True)
 
 
+def found_in(thread_id: str, checkpoint_ns: str, row: Row) -> Found:
+    """Make a checkpoint of the row that ``thread_find`` returned."""
+    place = Place(thread_id, checkpoint_ns, row["checkpoint_id"])
+    large = large_of(row["large"])
+    saved = Saved(place, row["parent_id"], None, row["format"], row["data"], row["metadata"], large)
+    values = tuple([LargeValue(*each) for each in row["large_values"] or ()])
+    return Found(saved, values, in_order([Write(*each) for each in row["writes"]]))
+
+
 def together(rows: Sequence[Row]) -> list[Found]:
     """Make checkpoints of the parts of an answer."""
     saved: dict[Place, Saved] = {}

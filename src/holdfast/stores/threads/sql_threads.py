@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.db.migrations import SCHEMA, Migrator
 from holdfast.db.pipeline import Pipeline
+from holdfast.db.url import DialectName
 from holdfast.errors import Retryable, UnknownCommit
 from holdfast.stores.threads.facts import (
     PutAll,
@@ -20,7 +21,7 @@ from holdfast.stores.threads.facts import (
 )
 from holdfast.stores.threads.pruning import Bone, bone, orphans, to_delete
 from holdfast.stores.threads.queries import thread_queries
-from holdfast.stores.threads.reading import large_of, page_values, together
+from holdfast.stores.threads.reading import found_in, large_of, page_values, together
 from holdfast.stores.threads.records import Found, LargeValue, Place, Saved, Span, Write
 from holdfast.stores.threads.sqlite_reader import SqliteReader
 from holdfast.stores.threads.sqlite_writer import SqliteWriter
@@ -46,6 +47,7 @@ class SQLThreads:
         self._checkpoints = checkpoint_puts(self._queries)
         self._later = PutHeld(self._checkpoints, self._queries["values_hold"], self._queries["checkpoints_hold"])
         self._writes = write_puts(self._queries)
+        self._find = self._queries["thread_find"] if manager.dialect is DialectName.POSTGRES else None
         self.pipeline = Pipeline(manager)
         self.reader: SqliteReader | None = None
         self._writer: SqliteWriter | None = None
@@ -125,8 +127,14 @@ class SQLThreads:
         """Return a checkpoint, by default the newest, or None."""
         if self.reader is not None:
             return await asyncio.to_thread(self.reader.find, thread_id, checkpoint_ns, checkpoint_id)
-        found = await self.page(Span(thread_id, checkpoint_ns, checkpoint_id), None, 1)
-        return found[0] if found else None
+        if self._find is None:
+            found = await self.page(Span(thread_id, checkpoint_ns, checkpoint_id), None, 1)
+            return found[0] if found else None
+        named = {"thread_id": thread_id, "checkpoint_ns": checkpoint_ns}
+        if checkpoint_id is not None:
+            named["checkpoint_id"] = checkpoint_id
+        row = await self._manager.fetchone(self._find.variant(named), **named)
+        return None if row is None else found_in(thread_id, checkpoint_ns, row)
 
     async def page(self, span: Span, after: Place | None, most: int) -> list[Found]:
         """Return so many checkpoints of *span*, newest first, that come after *after*."""

@@ -7,6 +7,7 @@ import sqlite3
 import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from holdfast.db.query_calls import taker
 from holdfast.db.sqlite import meaning
 from holdfast.errors import NotInitialized, WrongLoop
 from holdfast.stores.threads.reading import large_of, page_values
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.db.queries import Queries
+    from holdfast.db.query_calls import Take
     from holdfast.db.settings import Settings
 
 _LOOKS = 3
@@ -24,7 +26,7 @@ _SHORT = 4096  # bytes of data that come with a page
 
 
 class Seen(NamedTuple):
-    """A checkpoint without large values; whether there are writes on top of it, and whether its data are missing."""
+    """A checkpoint that lacks what belongs to it: writes, if there are some on top of it, its data, or large values."""
 
     saved: Saved
     has_writes: bool
@@ -42,7 +44,7 @@ class SqliteReader:
         self._value, self._writes, self._data = (
             queries[name].statements[0].text for name in ("thread_value", "thread_written", "thread_data")
         )
-        self._texts: dict[tuple[str, ...], tuple[str, tuple[str, ...]]] = {}
+        self._texts: dict[tuple[str, ...], tuple[str, Take]] = {}
         self._turn = threading.Lock()
         self._pid = os.getpid()
         self._raw: sqlite3.Connection | None = sqlite3.connect(
@@ -65,15 +67,18 @@ class SqliteReader:
             values["checkpoint_id"] = checkpoint_id
         found: Found | None = None
         for _ in range(_LOOKS):  # again if it was deleted while it was being read
-            seen = self._page(values)
-            if not seen:
+            rows = self._rows("thread_read", values)
+            if not rows:
                 return None
-            found, whole = self._filled(seen[0])
+            seen = _seen(rows[0])
+            if isinstance(seen, Found):
+                return seen
+            found, whole = self._completed(seen)
             if whole:
                 break
         return found
 
-    def page(self, span: Span, after: Place | None, most: int) -> list[Seen]:
+    def page(self, span: Span, after: Place | None, most: int) -> list[Found | Seen]:
         """Return so many checkpoints of *span*, newest first, that come after *after*; ``filled`` brings the rest."""
         values = page_values(span, after, most)
         if span.thread_id is not None:
@@ -89,23 +94,25 @@ class SqliteReader:
             if len(found) == len(page):  # a page that lacks what was deleted meanwhile would look like the last one
                 return found
 
-    def filled(self, seen: Seen) -> Found | None:
+    def filled(self, seen: Found | Seen) -> Found | None:
         """Return a checkpoint with its large values and writes; None if it was deleted meanwhile."""
-        found, whole = self._filled(seen)
+        if isinstance(seen, Found):
+            return seen
+        found, whole = self._completed(seen)
         return found if whole else self.find(*seen.saved.place)
 
-    def _page(self, values: dict[str, Any]) -> list[Seen]:
+    def _page(self, values: dict[str, Any]) -> list[Found | Seen]:
         return [_seen(row) for row in self._rows("thread_read", values)]
 
     def _rows(self, query: str, values: dict[str, Any]) -> list[Any]:
         given = (query, *values)
         if given not in self._texts:
             [statement] = self._queries[query].variant(values).statements
-            self._texts[given] = statement.text, statement.order
-        text, order = self._texts[given]
-        return self._fetch(text, [values[name] for name in order])
+            self._texts[given] = statement.text, taker(statement.order)
+        text, take = self._texts[given]
+        return self._fetch(text, take(values))
 
-    def _filled(self, seen: Seen) -> tuple[Found, bool]:
+    def _completed(self, seen: Seen) -> tuple[Found, bool]:
         """Return a checkpoint with what belongs to it, and whether all of that was there."""
         saved, has_writes, lacks_data = seen
         if lacks_data:
@@ -113,8 +120,6 @@ class SqliteReader:
             if not rows:
                 return Found(saved, (), ()), False
             saved = saved._replace(data=rows[0][0])
-        if not saved.large and not has_writes:
-            return Found(saved, (), ()), True
         thread_id, checkpoint_ns, _ = place = saved.place
         values = [
             LargeValue(channel, version, *row)
@@ -137,8 +142,10 @@ class SqliteReader:
                 raise meaning(error, text) from error
 
 
-def _seen(row: Sequence[Any]) -> Seen:
+def _seen(row: Sequence[Any]) -> Found | Seen:
     thread_id, checkpoint_ns, checkpoint_id, parent_id, format_, data, metadata, large, has_writes = row
     place = Place(thread_id, checkpoint_ns, checkpoint_id)
     saved = Saved(place, parent_id, None, format_, data or b"", metadata, large_of(large))
-    return Seen(saved, bool(has_writes), data is None)
+    if data is None or has_writes or saved.large:
+        return Seen(saved, bool(has_writes), data is None)
+    return Found(saved, (), ())

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from holdfast import faults
 from holdfast.db import DialectName
 from holdfast.errors import ConfigurationError, NotInitialized, StepTimeout
 from holdfast.model.workflow import Retry
+from holdfast.testing.colours import Colour
 from holdfast.testing.contract.workflows_stage import Stage
 from holdfast.testing.contract.workflows_transactions_stage import Accounts, Refused, Tx, transaction, workflow_of
 
@@ -68,6 +71,43 @@ class TransactionContract:
             assert accounts.all() == {"ann": 69, "bob": 131}
 
         Stage(venue).play(scene)
+
+    def test_task_that_is_cancelled_during_the_commit_gets_what_was_kept(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            app, accounts, ran = stage.app(), Accounts(stage), list[int]()
+
+            async def pay(tx: Tx, cents: int) -> int:
+                return await accounts.pay(tx, cents)
+
+            call = transaction(app, pay)
+
+            async def chain() -> None:
+                ran.append(await call(30))
+                ran.append(await call(1))
+
+            async def cancelling() -> bool:
+                task = asyncio.create_task(chain())
+
+                def cancel() -> None:
+                    task.cancel()
+
+                faults.arm("transaction.before_commit", cancel)
+                await asyncio.wait([task])
+                return task.cancelled()
+
+            flow = app.workflow(cancelling)
+            async with app:
+                handle = await flow.start()
+                assert await handle.result() is True
+                assert ran == [70]
+                assert [row["output"] for row in stage.steps(handle.workflow_id)] == ["70"]
+                assert accounts.all() == {"ann": 70, "bob": 130}
+
+        if venue.colour is Colour.ASYNC:  # threads cannot be cancelled
+            try:
+                Stage(venue).play(scene)
+            finally:
+                faults.disarm()
 
     def test_error_rolls_back_and_is_recorded(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:

@@ -7,6 +7,7 @@ The venue is where the data is; the runs are in a SQLite file. Each scene is pla
 from __future__ import annotations
 
 import secrets
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -93,8 +94,9 @@ class ElsewhereContract:
                 run_id = f"broken-{secrets.token_hex(6)}"
                 elsewhere.execute(
                     f"INSERT INTO {elsewhere.table} (workflow_id, generation, identity, created_at) "
-                    "VALUES (?, 0, '0', 0)",
+                    "VALUES (?, 0, '0', ?)",
                     run_id,
+                    int(time.time() * 1000),  # an old one might be forgotten just then
                 )
                 error = await (await flow.options(workflow_id=run_id).start()).error()
                 assert type(error) is TransactionBroken

@@ -282,6 +282,8 @@ class AsyncWork(Work):
 class AsyncAlchemy:
     """An ``AsyncEngine``, for async functions."""
 
+    outlasts = False
+
     def __init__(self, bind: AsyncEngine) -> None:
         refuse_unknown(bind.dialect)
         self._bind = bind

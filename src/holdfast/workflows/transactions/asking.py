@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from holdfast.errors import MisuseError, Superseded
 from holdfast.model.workflow import seconds
@@ -119,14 +119,28 @@ class _Errand(Generic[T]):
 
     def __init__(self, work: Coroutine[Any, Any, T]) -> None:
         self._work = work
-        self._task: asyncio.Task[T] | None = None
+        self._task: asyncio.Task[None] | None = None
         self._gate = threading.Lock()
         self._gate.acquire()
+        self._result: T | None = None
+        self._error: BaseException | None = asyncio.CancelledError()  # as long as it has not come to its end
 
     def begin(self) -> None:
         """Begin; on the loop."""
-        self._task = asyncio.get_running_loop().create_task(self._work)
-        self._task.add_done_callback(lambda _: self._gate.release())
+        self._task = asyncio.get_running_loop().create_task(self._carry_out())
+        self._task.add_done_callback(self._tell)  # for one that is stopped before it has begun
+
+    async def _carry_out(self) -> None:
+        try:
+            self._result = await self._work
+            self._error = None
+        except BaseException as error:  # noqa: BLE001 -- raised again by the thread that waits
+            self._error = error
+        self._tell()  # here, since what is called when a task is done waits for another round of the loop
+
+    def _tell(self, _: object = None) -> None:
+        if self._gate.locked():
+            self._gate.release()
 
     def stop(self) -> None:
         """End it early; on the loop."""
@@ -139,6 +153,10 @@ class _Errand(Generic[T]):
 
     def outcome(self) -> T:
         """Return or raise what came of it, after its end."""
-        if self._task is None:
-            raise MisuseError("The work that a thread waits for has not begun.")
-        return self._task.result()
+        error, self._error = self._error, None
+        if error is None:
+            return cast("T", self._result)
+        try:
+            raise error
+        finally:
+            del error  # no circle of error and frame

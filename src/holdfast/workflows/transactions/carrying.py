@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast import faults
 from holdfast.core.backoff import backoff
+from holdfast.db.outlast import outlast
 from holdfast.errors import Retryable, Superseded, Unavailable, UnknownCommit
 from holdfast.model.workflow import seconds
 from holdfast.workflows.place import Inside, inside
@@ -20,7 +20,7 @@ from holdfast.workflows.recorder import Kept
 from holdfast.workflows.transactions.handle import took_too_long
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator
+    from collections.abc import Callable, Coroutine
 
     from holdfast.workflows.engine import Engine
     from holdfast.workflows.recorder import Operation
@@ -71,10 +71,12 @@ class Carrier:
             await self._home.drop(opened)
             _refuse_doomed(opened, error)
             raise
-        return await to_the_end(self._kept(opened, operation, kept), operation)
+        keeping = self._kept(opened, operation, kept)
+        protected = operation is not None and self._home.outlasts
+        return await (_outlasting if protected else to_the_end)(keeping, operation)
 
     async def _called(self, opened: Opened, call: Callable[[Any], Coroutine[Any, Any, Any]]) -> Any:
-        with _inside(self._engine, self._definition, opened):
+        with _Within(self._engine, self._definition, opened):
             if self._definition.timeout is None:
                 value = await call(opened.handle)
             else:
@@ -142,7 +144,7 @@ class BlockingCarrier:
         if isinstance(opened, Kept):
             return opened
         try:
-            with _inside(self._engine, self._definition, opened):
+            with _Within(self._engine, self._definition, opened):
                 value = call(opened.handle)
             _refuse_doomed(opened, None)
             kept = Kept(*self._engine.payloads.dump(value))
@@ -171,29 +173,41 @@ async def to_the_end(work: Coroutine[Any, Any, T], operation: Operation | None) 
 
     The cancellation is raised at the next operation.
     """
+    return await _outlasting(_in_task(work), operation)
+
+
+async def _in_task(work: Coroutine[Any, Any, T]) -> T:
+    return await outlast(asyncio.get_running_loop().create_task(work))
+
+
+async def _outlasting(work: Coroutine[Any, Any, T], operation: Operation | None) -> T:
+    """Await *work*, which goes on though this task is cancelled; the cancellation is raised at the next operation."""
     here = asyncio.current_task()
     before = here.cancelling() if here is not None else 0
-    task = asyncio.get_running_loop().create_task(work)
-    while not task.done():
-        try:
-            await asyncio.shield(task)
-        except BaseException:  # noqa: BLE001, S112 -- a cancellation, or the outcome, which is raised below
-            continue
-    if operation is not None and here is not None and here.cancelling() > before:
-        operation.place.interrupted = True
-    return task.result()
-
-
-@contextmanager
-def _inside(engine: Engine, definition: TransactionDefinition, opened: Opened) -> Iterator[None]:
-    found = Inside(engine, definition.name)
-    mark = inside.set(found)
     try:
-        with opened.entered():
-            yield
+        return await work
     finally:
-        found.is_open = False
-        inside.reset(mark)
+        if operation is not None and here is not None and here.cancelling() > before:
+            operation.place.interrupted = True
+
+
+class _Within:
+    """Says, for the length of a block, that its code is the function of an open transaction."""
+
+    __slots__ = ("_entered", "_found", "_mark")
+
+    def __init__(self, engine: Engine, definition: TransactionDefinition, opened: Opened) -> None:
+        self._found = Inside(engine, definition.name)
+        self._entered = opened.entered()
+
+    def __enter__(self) -> None:
+        self._mark = inside.set(self._found)
+        self._entered.__enter__()
+
+    def __exit__(self, *_: object) -> None:
+        self._entered.__exit__(None, None, None)
+        self._found.is_open = False
+        inside.reset(self._mark)
 
 
 def _refuse_doomed(opened: Opened, error: BaseException | None) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from holdfast.workflows.transactions.handle import AsyncTransaction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator
+    from collections.abc import Callable, Coroutine
     from typing import Any
 
     from holdfast.db import Transaction
@@ -63,15 +62,25 @@ class Conversation:
         for call in self.handle.afterwards if keep else ():
             call()
 
-    @contextmanager
-    def entered(self) -> Iterator[None]:
+    def entered(self) -> Entered:
         """Have the manager refuse to be used from within: on SQLite that would wait for ever."""
-        mark = self._block.mark()
-        try:
-            yield
-        finally:
-            self._block.unmark(mark)
+        return Entered(self._block)
 
     def doom(self, error: BaseException | None) -> Exception | None:  # noqa: ARG002 -- the handle saw every error itself
         """Return why it cannot be kept, whatever the function made of it."""
         return self.handle.doom()
+
+
+class Entered:
+    """Says, for the length of a block, that the calling task or thread is inside of a transaction."""
+
+    __slots__ = ("_block", "_mark")
+
+    def __init__(self, block: TransactionBlock) -> None:
+        self._block = block
+
+    def __enter__(self) -> None:
+        self._mark = self._block.mark()
+
+    def __exit__(self, *_: object) -> None:
+        self._block.unmark(self._mark)

@@ -58,6 +58,8 @@ def unfinished(name: str) -> TransactionBroken:
 class OtherDatabase:
     """A database by its URL, opened when it is first needed. Belongs to the engine's loop."""
 
+    outlasts = False
+
     def __init__(self, engine: Engine, url: str) -> None:
         self._engine = engine
         self._url = url

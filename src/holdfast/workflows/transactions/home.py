@@ -44,6 +44,10 @@ class Opened(Protocol):
 class Home(Protocol):
     """A place for data. *operation* is None outside of a workflow: then nothing is recorded."""
 
+    @property
+    def outlasts(self) -> bool:
+        """Whether ``keep`` of an operation comes to its end by itself if the task that waits for it is cancelled."""
+
     async def begin(self, definition: TransactionDefinition, operation: Operation | None) -> Opened | Kept:
         """Open a transaction; or return the outcome of the operation, if it is found to have been kept before."""
 

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 from holdfast import faults
 from holdfast.core.backoff import backoff
+from holdfast.db.url import DialectName
 from holdfast.errors import Conflict, DatabaseError, QueryFailed, Retryable, Superseded, Unavailable, UnknownCommit
 from holdfast.workflows.recorder import Kept
+from holdfast.workflows.transactions.carrying import to_the_end
 from holdfast.workflows.transactions.conversation import Conversation
 from holdfast.workflows.transactions.queries import transaction_queries
 
@@ -39,6 +41,11 @@ class OwnDatabase:
             self._engine.manager.dialect, settings.schema, clock_offset_ms=settings.clock_offset_ms
         )
 
+    @cached_property
+    def outlasts(self) -> bool:
+        """Whether a commit is the work of another thread, which no cancellation reaches: so on SQLite."""
+        return self._engine.manager.dialect is DialectName.SQLITE
+
     async def begin(self, definition: TransactionDefinition, operation: Operation | None) -> Conversation:
         """Return a transaction that begins with its first statement."""
         return self.open(self._engine.manager.transaction(isolation=definition.isolation), definition, operation)
@@ -66,7 +73,9 @@ class OwnDatabase:
     ) -> Kept | None:
         """Write the record under the token, then commit both. Raises ``Superseded`` if the run has another owner."""
         refused = await self.write(opened, operation, output, serialization)
-        return None if refused is None or operation is None else await self.explain(operation, refused)
+        if refused is None or operation is None:
+            return None
+        return await to_the_end(self.explain(operation, refused), operation)
 
     async def write(
         self, opened: Conversation, operation: Operation | None, output: str, serialization: str

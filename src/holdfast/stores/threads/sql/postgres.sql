@@ -47,6 +47,29 @@ ON CONFLICT (thread_id, checkpoint_ns, checkpoint_id, task_id, idx) DO UPDATE
 SET channel = excluded.channel, format = excluded.format, data = excluded.data, task_path = excluded.task_path
 WHERE w.idx < 0;
 
+-- name: thread_find
+-- only: postgres
+-- One checkpoint, by default the newest, with its large values and the writes on top of it as arrays in its row: to set
+-- up the three parts of a page takes the server longer than to find what they are for.
+SELECT
+    c.checkpoint_id, c.parent_id, c.format, c.data, c.metadata, c.large,
+    CASE WHEN c.large <> '[]' THEN ARRAY(
+        SELECT ROW(v.channel, v.version, v.format, v.data)
+        FROM json_array_elements(CAST(c.large AS json)) AS j(item) JOIN @holdfast_thread_values AS v
+            ON v.thread_id = c.thread_id AND v.checkpoint_ns = c.checkpoint_ns
+            AND v.channel = j.item ->> 0 AND v.version = j.item ->> 1
+    ) END AS large_values,
+    ARRAY(
+        SELECT ROW(w.task_id, w.idx, w.channel, w.format, w.data, w.task_path)
+        FROM @holdfast_thread_writes AS w
+        WHERE w.thread_id = c.thread_id AND w.checkpoint_ns = c.checkpoint_ns AND w.checkpoint_id = c.checkpoint_id
+    ) AS writes
+FROM @holdfast_thread_checkpoints AS c
+WHERE c.thread_id = :thread_id AND c.checkpoint_ns = :checkpoint_ns
+    [[ AND c.checkpoint_id = :checkpoint_id ]]
+ORDER BY c.checkpoint_id DESC
+LIMIT 1;
+
 -- fragment: large_channel
 j.item ->> 0
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast.stores.threads.driven import Driven
+from holdfast.stores.driven import Driven, DrivenSides
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -85,6 +87,17 @@ def test_thread_with_a_loop_does_it_otherwise(driven: Driven[Store]) -> None:
     assert asyncio.run(inside()) == -1
 
 
+def test_store_that_cannot_be_opened_leaves_nothing_open() -> None:
+    async def refused() -> Store:
+        raise OSError("no such server")
+
+    shut = Driven(refused)
+    for _ in range(2):
+        with pytest.raises(OSError, match="no such server"):
+            shut.call(thread_of, elsewhere)
+    assert shut._loop is None
+
+
 def test_error_is_raised_and_the_turn_is_over(driven: Driven[Store]) -> None:
     async def wrong(_: Store) -> int:
         raise OSError("no")
@@ -115,6 +128,84 @@ def test_interrupted_work_is_not_left_behind(driven: Driven[Store]) -> None:
 
 def _interrupt() -> None:
     raise KeyboardInterrupt
+
+
+def test_work_that_has_not_begun_when_it_is_interrupted_is_not_left_behind(driven: Driven[Store]) -> None:
+    async def interrupted_soon(_: Store) -> int:
+        asyncio.get_running_loop().call_soon(_interrupt)
+        return 1
+
+    assert driven.call(interrupted_soon, elsewhere) == 1
+    with pytest.raises(KeyboardInterrupt):  # as the loop begins to run for the next one, and before that one
+        driven.call(thread_of, elsewhere)
+    assert driven.call(thread_of, elsewhere) == threading.get_ident()
+    driven.close()
+
+
+class Line(Store):
+    """One end of a connection."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self._writer = reader, writer
+
+    async def close(self) -> None:
+        self._writer.close()
+        with suppress(ConnectionError):
+            await self._writer.wait_closed()
+
+
+def test_connection_that_ended_while_nobody_asked_is_known_before_the_next_call() -> None:
+    here, there = socket.socketpair()
+
+    async def open_() -> Line:
+        return Line(*await asyncio.open_connection(sock=here))
+
+    async def is_over(line: Line) -> bool:
+        return line.reader.at_eof()
+
+    driven = Driven(open_, silence=0)
+    assert not driven.call(is_over, lambda _: True)
+    there.close()
+    assert driven.call(is_over, lambda _: False)
+    driven.close()
+
+
+def test_closed_where_a_loop_runs_it_is_ended_elsewhere(driven: Driven[Store]) -> None:
+    before = Store.closed
+    driven.call(thread_of, elsewhere)
+
+    async def inside() -> None:
+        driven.close()
+
+    asyncio.run(inside())
+    assert Store.closed == before + 1
+
+
+def test_sides_let_the_first_thread_drive_and_others_go_the_common_way(opened: list[Store]) -> None:
+    before = Store.closed
+
+    async def open_() -> Store:
+        opened.append(Store())
+        return opened[-1]
+
+    sides = DrivenSides(open_, open_)
+    begun, go_on = threading.Event(), threading.Event()
+
+    async def slow(_: Store) -> int:
+        begun.set()
+        assert go_on.wait(PATIENCE)
+        return threading.get_ident()
+
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(sides.call, slow)
+        assert begun.wait(PATIENCE)
+        there = sides.call(thread_of)
+        go_on.set()
+        driver = first.result(PATIENCE)
+        assert driver == pool.submit(threading.get_ident).result(PATIENCE)
+    assert there not in {driver, threading.get_ident()}
+    sides.close()
+    assert (len(opened), Store.closed - before) == (2, 2)
 
 
 def test_closed_one_opens_again(driven: Driven[Store], opened: list[Store]) -> None:

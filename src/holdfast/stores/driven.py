@@ -1,0 +1,140 @@
+"""A loop that is run by the thread that asks: for short calls, where waking another thread would take the longest."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from holdfast.stores.sides import Closable, Sides
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine
+
+S = TypeVar("S", bound=Closable)
+T = TypeVar("T")
+
+_ROUNDS = 3  # of the loop until the end of a connection has come through: noticed, passed on, told
+
+
+class Driven(Generic[S]):
+    """Opens a store with *open_* on a loop of its own, which runs only while a thread waits for an answer.
+
+    So the store must have nothing that goes on in the background. One thread at a time has the turn. After more than
+    *silence* seconds without a call the loop first hears what was said to it meanwhile: a connection that its server
+    has ended is then known to be of no use before anything is sent, and a write is not left in doubt.
+    """
+
+    def __init__(self, open_: Callable[[], Coroutine[Any, Any, S]], *, silence: float = 0.1) -> None:
+        self._open = open_
+        self._silence = silence
+        self._last = 0.0
+        self._turn = threading.Lock()
+        self._pid = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._store: S | None = None
+
+    def call(self, work: Callable[[S], Awaitable[T]], otherwise: Callable[[Callable[[S], Awaitable[T]]], T]) -> T:
+        """Do *work* on this thread; where another one has the turn, a loop runs here, or after a fork, *otherwise*."""
+        if self._was_forked() or _has_loop() or not self._turn.acquire(blocking=False):
+            return otherwise(work)
+        try:
+            if self._loop is None:
+                self._loop, self._pid = asyncio.new_event_loop(), os.getpid()
+            return _run(self._loop, self._done(work))
+        finally:
+            if self._store is None:  # it could not be opened, so nobody would think of closing it
+                self._end()
+            self._turn.release()
+
+    def close(self) -> None:
+        """End the store and its loop; it opens again when used."""
+        if _has_loop():  # which would not let another one run on this thread
+            with ThreadPoolExecutor(1) as elsewhere:
+                elsewhere.submit(self._close).result()
+        else:
+            self._close()
+
+    def _close(self) -> None:
+        with self._turn:
+            self._end()
+
+    def _end(self) -> None:
+        forked = self._was_forked()
+        loop, store, self._loop, self._store = self._loop, self._store, None, None
+        if loop is None or forked:
+            return
+        if store is not None:
+            _run(loop, store.close())
+        loop.close()
+
+    def _was_forked(self) -> bool:
+        return self._loop is not None and self._pid != os.getpid()
+
+    async def _done(self, work: Callable[[S], Awaitable[T]]) -> T:
+        if self._store is None:
+            self._store = await self._open()
+        elif time.monotonic() - self._last > self._silence:
+            for _ in range(_ROUNDS):
+                await asyncio.sleep(0)
+        try:
+            return await work(self._store)
+        finally:
+            self._last = time.monotonic()
+
+
+class DrivenSides(Sides[S]):
+    """Sides whose sync calls are made on the calling thread, with a store that *open_driven* opens.
+
+    A thread that finds another one at it, or has a loop, takes the common way.
+    """
+
+    def __init__(
+        self, open_: Callable[[], Coroutine[Any, Any, S]], open_driven: Callable[[], Coroutine[Any, Any, S]]
+    ) -> None:
+        super().__init__(open_)
+        self._driven = Driven(open_driven)
+
+    def call(self, work: Callable[[S], Awaitable[T]]) -> T:
+        """Do *work* from a thread that may wait."""
+        return self._driven.call(work, super().call)
+
+    def close(self) -> None:
+        """End what sync calls have opened; it opens again when used."""
+        self._driven.close()
+        super().close()
+
+
+def _has_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _run(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
+    task = loop.create_task(_stopping(loop, work))
+    try:
+        loop.run_forever()
+    finally:
+        if not task.done():  # an interrupt of the waiting thread must not leave the work behind
+            task.cancel()
+            ended = loop.create_task(asyncio.wait([task]))
+            with suppress(RuntimeError):  # says the loop if the work has begun, and so stops it when it ends
+                loop.run_until_complete(ended)
+            loop.run_until_complete(ended)
+            work.close()
+    return task.result()
+
+
+async def _stopping(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
+    """Stop the loop together with *work*: to be told of its end the loop would go round once more."""
+    try:
+        return await work
+    finally:
+        loop.stop()
