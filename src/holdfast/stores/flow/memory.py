@@ -9,7 +9,7 @@ from holdfast.model.world import RealWorld, World
 from holdfast.stores.flow.backend import MAX_BYTES, CheckpointBackend
 from holdfast.stores.flow.model import CheckpointStatus
 from holdfast.stores.flow.shelf import Card, Put, Wanted
-from holdfast.stores.sides import Sides
+from holdfast.stores.flow.straight import Straight
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -160,5 +160,5 @@ class InMemoryCheckpointBackend(CheckpointBackend):
             return shelf
 
         super().__init__(
-            Sides(opened), max_bytes=max_bytes, max_checkpoints=max_checkpoints, ttl=ttl, world=surroundings
+            Straight(opened, opened), max_bytes=max_bytes, max_checkpoints=max_checkpoints, ttl=ttl, world=surroundings
         )
