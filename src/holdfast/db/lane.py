@@ -175,12 +175,16 @@ class ThreadLane:
 
     def start(self, drain: Drain, give_up: Callable[[], None]) -> None:  # noqa: ARG002 -- the writer outlives the loop
         self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
         self._drain = drain
         self._connection = self._writer.connection
         self._session = SqliteSession(self._connection)
 
     def wake(self) -> None:
-        self._writer.post(self._job)
+        if threading.get_ident() == self._thread:  # when all tasks of this round have handed over what they have
+            self._loop.call_soon(self._writer.post, self._job)
+        else:
+            self._writer.post(self._job)
 
     def turn(self) -> AbstractContextManager[Any] | None:
         return None if self._writer.turn.locked() else self._writer.turn
