@@ -69,6 +69,7 @@ class Committer:
         self._mailbox = mailbox
         self._lane = lane
         self.wake = lane.wake
+        self.hurry = lane.hurry
         self._dialect = dialect
         self._world = world
         self._busy_since: float | None = None

@@ -54,6 +54,9 @@ class Lane(Protocol):
     def wake(self) -> None:
         """Have ``drain`` run soon; from any thread."""
 
+    def hurry(self) -> None:
+        """Have it run though the loop may be blocked, if the loop was to see to it; from any thread."""
+
     def turn(self) -> AbstractContextManager[Any] | None:
         """Return what a thread holds that writes by itself, instead of waiting for another one to do so.
 
@@ -105,8 +108,11 @@ class LoopLane:
             with suppress(RuntimeError):  # the loop was closed under a thread that still writes: its wait will end
                 self._loop.call_soon_threadsafe(self._work.set)
 
+    def hurry(self) -> None:
+        """Nothing: the connection is the loop's."""
+
     def turn(self) -> None:
-        """Return nothing: the connection is the loop's."""
+        """Return nothing, for the same reason."""
 
     async def session(self) -> Session:
         failures = 0
@@ -172,6 +178,7 @@ class ThreadLane:
         self._turn = threading.Lock()
         self._stopped = False
         self._draining = False
+        self._put_off = False  # whether the writer is to be woken at the end of the loop's round
 
     def start(self, drain: Drain, give_up: Callable[[], None]) -> None:  # noqa: ARG002 -- the writer outlives the loop
         self._loop = asyncio.get_running_loop()
@@ -182,8 +189,14 @@ class ThreadLane:
 
     def wake(self) -> None:
         if threading.get_ident() == self._thread:  # when all tasks of this round have handed over what they have
-            self._loop.call_soon(self._writer.post, self._job)
+            self._put_off = True
+            self._loop.call_soon(self.hurry)
         else:
+            self._writer.post(self._job)
+
+    def hurry(self) -> None:
+        if self._put_off:
+            self._put_off = False
             self._writer.post(self._job)
 
     def turn(self) -> AbstractContextManager[Any] | None:

@@ -158,9 +158,9 @@ class Pipeline:
         """Do as ``write`` from a thread that may wait; ``TimeoutError`` leaves the operation under way."""
         if threading.get_ident() == self._thread:
             raise MisuseError("write_blocking() on the event loop's own thread would wait for itself; await write().")
-        waiter = ThreadWaiter()
+        waiter, committer = ThreadWaiter(), self._ready()
         operation = Operation(kind, row, waiter, weight(row))
-        if timeout is None and self._ready().write_here(operation):
+        if timeout is None and committer.write_here(operation):
             return cast("R", waiter.wait(None))
         now = self._manager.world.monotonic
         deadline = None if timeout is None else now() + timeout
@@ -170,6 +170,7 @@ class Pipeline:
             if self._mailbox.watch(room.set) and not room.wait(left):
                 self._mailbox.unwatch(room.set)
                 raise TimeoutError(f"The pipeline was full for {timeout:g} s; this operation was not handed over.")
+        committer.hurry()
         return cast("R", waiter.wait(None if deadline is None else max(0.0, deadline - now())))
 
     def _own_loop(self) -> asyncio.AbstractEventLoop:

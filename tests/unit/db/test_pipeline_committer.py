@@ -128,6 +128,8 @@ class FakeLane:
     async def finish(self, work: Coroutine[Any, Any, T]) -> T:
         return await work
 
+    def hurry(self) -> None: ...
+
     def turn(self) -> None: ...
 
     def on_loop(self, call: Callable[[], None], *, later: bool) -> None:

@@ -324,3 +324,25 @@ def test_many_threads_and_tasks_write_everything_once(tmp_path: Path) -> None:
             assert pipeline.unsettled == 0
 
     asyncio.run(scene())
+
+
+def test_loop_that_is_blocked_holds_up_no_thread_that_writes(tmp_path: Path) -> None:
+    async def main() -> None:
+        ledger = Ledger(DialectName.SQLITE)
+        async with opened(tmp_path, ledger) as (_, pipeline):
+            written, in_time = threading.Event(), []
+
+            def write() -> None:
+                pipeline.write_blocking(ledger, ("from a thread", "", 0))
+                written.set()
+
+            def block() -> None:
+                threading.Thread(target=write, daemon=True).start()
+                in_time.append(written.wait(60))
+
+            task = asyncio.ensure_future(pipeline.write(ledger, ("from a task", "", 0)))
+            asyncio.get_running_loop().call_soon(block)  # in the round in which the task hands over, and after it
+            await task
+            assert in_time == [True]
+
+    asyncio.run(main())
