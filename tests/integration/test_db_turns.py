@@ -26,7 +26,9 @@ def _played(path: Path, scene: Callable[[ConnectionManager, SqliteThreads], Awai
     async def play() -> None:
         async with ConnectionManager(path) as manager:
             await manager.execute("CREATE TABLE notes (id INTEGER NOT NULL PRIMARY KEY)")
-            await scene(manager, manager.backend().writer)  # type: ignore[union-attr]
+            writer: SqliteThreads = manager.backend().writer  # type: ignore[union-attr]
+            await _until(lambda: not writer.turn.locked())  # an answer is told before the turn is given back
+            await scene(manager, writer)
 
     asyncio.run(play())
 
