@@ -14,11 +14,10 @@ from holdfast.db.migrations import SCHEMA, Migrator
 from holdfast.errors import ConfigurationError
 from holdfast.stores.database import DatabaseStores
 from holdfast.stores.local import LocalStores
+from holdfast.stores.opened import Opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
-    from typing import Self
 
     from holdfast.model.world import World
     from holdfast.stores.checkpoints.store import CheckpointStore
@@ -37,7 +36,7 @@ _REDIS = ("redis://", "rediss://", "redis+cluster://", "rediss+cluster://")
 S = TypeVar("S", bound="Openable")
 
 
-class StoreFactory:
+class StoreFactory(Opened):
     """Makes the stores of a program: in the database that is named, or on this machine if none is.
 
     *database_url* names it; without, ``HOLDFAST_DATABASE_URL``, then ``DATABASE_URL``; what is empty counts as not
@@ -127,15 +126,6 @@ class StoreFactory:
             self._stores = self._queue = self._redis_locks = None
             self._links = {}
             await opened.aclose()
-
-    async def __aenter__(self) -> Self:
-        await self.initialize()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.close()
 
     async def create_event_store(self) -> DBEventStoreBackend:
         """Return the event log: in the database, or in a SQLite file."""

@@ -10,12 +10,11 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import DriverMissing, NotInitialized, QueryFailed, Unavailable, UnknownCommit
+from holdfast.stores.opened import Opened
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
-    from types import TracebackType
-    from typing import Self
 
 _CLUSTER = "+cluster://"
 PAUSES = (0.05, 0.2, 0.5, 1.0)  # between tries of what may run twice
@@ -24,7 +23,7 @@ _AT_ONCE = 64  # calls under way; more wait their turn, where the driver would r
 _CLOCK = "local function now_ms() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000){} end\n"
 
 
-class RedisLink:
+class RedisLink(Opened):
     """A Redis server, or with ``redis+cluster://`` a cluster, reached by URL.
 
     *clock_offset_key* names a key with milliseconds that are added to the server's clock, for tests. Nothing is ever
@@ -57,15 +56,6 @@ class RedisLink:
         client, self._client, self._scripts = self._client, None, {}
         if client is not None:
             await client.aclose()
-
-    async def __aenter__(self) -> Self:
-        await self.initialize()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.close()
 
     @property
     def client(self) -> Any:

@@ -121,7 +121,7 @@ class DeadLetters(SyncDeadLetterQueue, BlockingFailedOperations):
     """The same for code without an event loop."""
 
     def __init__(self, store: AsyncDeadLetters, portal: Portal) -> None:
-        BlockingFailedOperations.__init__(self, store, portal)
+        super().__init__(store, portal)
         self._store: AsyncDeadLetters = store
 
     def due_in(self, domains: Sequence[str]) -> dict[str, float]:

@@ -4,51 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from holdfast.stores.blocking import Blocking
+from holdfast.stores.blocking import BlockingStore
 from holdfast.stores.dead_letters.interface import FailedOperationRepository
+from holdfast.stores.dead_letters.repository import AsyncFailedOperationRepository
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
     from datetime import datetime, timedelta
-    from types import TracebackType
-    from typing import Self
 
-    from holdfast.db.portal import Portal
     from holdfast.model.dead_letter import DLQCompressedEntry, FailedOperationData, ReplayEnd
     from holdfast.model.workflow import Duration
     from holdfast.stores.dead_letters.page import FailedOperationPage
-    from holdfast.stores.dead_letters.repository import AsyncFailedOperationRepository
 
 T = TypeVar("T")
 
 
-class BlockingFailedOperations(Blocking, FailedOperationRepository):
+class BlockingFailedOperations(BlockingStore[AsyncFailedOperationRepository], FailedOperationRepository):
     """Any async repository, called from threads; its loop is *portal*'s."""
-
-    def __init__(self, store: AsyncFailedOperationRepository, portal: Portal) -> None:
-        super().__init__(portal)
-        self._store = store
 
     def _change(self, work: Callable[[AsyncFailedOperationRepository], Coroutine[Any, Any, T]]) -> T:
         """Make or change a single operation."""
         return self._call(work(self._store))
-
-    def initialize(self) -> None:
-        """Make the storage ready; a second call changes nothing."""
-        self._call(self._store.initialize())
-
-    def close(self) -> None:
-        """Finish what is being written. What was given to the repository stays open."""
-        self._call(self._store.close())
-
-    def __enter__(self) -> Self:
-        self.initialize()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def create(  # noqa: PLR0917 -- the documented order
         self,

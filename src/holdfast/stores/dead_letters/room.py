@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.core.dead_letters import Event, transition
+from holdfast.db.outlast import outlast
 from holdfast.model.world import RealWorld, World
 from holdfast.stores.dead_letters.making import Making
+from holdfast.stores.opened import Opened
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
     from datetime import datetime
-    from types import TracebackType
-    from typing import Self
 
     from holdfast.model.dead_letter import FailedOperationData
     from holdfast.stores import tokens
@@ -29,7 +28,7 @@ AT_ONCE = 500
 ALL = 2**31 - 1
 
 
-class Room(Making):
+class Room(Opened, Making):
     """A shelf, and how its records are changed. *at_once* says that nothing here ever waits for the loop."""
 
     def __init__(self, shelf: Shelf, *, lease: float, world: World | None = None) -> None:
@@ -43,17 +42,8 @@ class Room(Making):
         await self._shelf.initialize()
 
     async def close(self) -> None:
-        """Finish what is being written. What was given to the repository stays open."""
+        """Finish what is being written. What was given to the store stays open."""
         await self._shelf.close()
-
-    async def __aenter__(self) -> Self:
-        await self.initialize()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.close()
 
     def _item(self, id: str) -> tokens.Item:  # noqa: A002 -- the documented word
         return ("dead letter", self._shelf.place, id)
@@ -114,11 +104,7 @@ def happening(event: Event) -> Decide:
 
 async def to_the_end(work: Coroutine[Any, Any, T]) -> T:
     """Wait for *work* until it is done, even if this task is cancelled meanwhile: it may have been carried out."""
-    task = asyncio.ensure_future(work)
-    while not task.done():
-        with suppress(asyncio.CancelledError):
-            await asyncio.shield(task)
-    return task.result()
+    return await outlast(asyncio.ensure_future(work))
 
 
 def _cancellings() -> int:
