@@ -7,7 +7,8 @@
     │   ├── InvalidURL              a database URL that names no database
     │   ├── DriverMissing           the extra with the driver is not installed
     │   ├── InvalidIdentifier       a table, schema or column name that is not allowed
-    │   └── InvalidSchedule         a cron expression or time zone that cannot be read
+    │   ├── InvalidSchedule         a cron expression or time zone that cannot be read
+    │   └── InvalidDuration         a number of seconds that makes no sense where it was given
     ├── DatabaseError               the database refused, or could not be reached
     │   ├── Unavailable             no connection could be made: unreachable, refused login, pool exhausted
     │   ├── Conflict                the write collides with a row that is there
@@ -111,6 +112,10 @@ class InvalidIdentifier(ConfigurationError, ValueError):
 
 class InvalidSchedule(ConfigurationError, ValueError):
     """A cron expression or a time zone that cannot be read; the message names the place."""
+
+
+class InvalidDuration(ConfigurationError, ValueError):
+    """A number of seconds that makes no sense where it was given; the message says which would."""
 
 
 class DatabaseError(HoldfastError):

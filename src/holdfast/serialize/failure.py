@@ -99,7 +99,7 @@ def decode_error(text: str, known: Mapping[str, type[BaseException]] | None = No
     only when *text* is no error record at all.
     """
     record = _decoder.decode(text)
-    return _Reader(known or {}).error(record.name, record.message, record.code, record.data)
+    return _Reader({} if known is None else known).error(record.name, record.message, record.code, record.data)
 
 
 class _Writer:

@@ -10,18 +10,21 @@ from __future__ import annotations
 import base64
 import dataclasses
 import sys
+from collections.abc import Iterator, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from enum import Enum
+from enum import Enum, Flag
 from itertools import chain
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 import msgspec
 
 from holdfast.errors import CannotDeserialize, CannotSerialize
 from holdfast.serialize.failure import decode_error, encode_error
+from holdfast.serialize.models import is_model, model_of, parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -150,21 +153,26 @@ class _Tagger:
         }
 
     def _object(self, value: Any, kind: type, path: str, depth: int) -> Any:
+        if isinstance(value, Flag):  # several members together have no name, nor has none of them
+            return {"$flag": [_named(kind, path), self.tag(value.value, path, depth)]}
         if isinstance(value, Enum):
             return {"$enum": [_named(kind, path), value.name]}
         if isinstance(value, BaseException):
             return {"$error": msgspec.json.decode(encode_error(value))}
-        if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            names, mark = [field.name for field in dataclasses.fields(value)], "$dataclass"
-        elif hasattr(kind, "model_fields") and hasattr(kind, "model_construct"):
-            names, mark = list(kind.model_fields), "$model"
-        else:
-            raise CannotSerialize(
-                f"{path}: a {kind.__module__}.{kind.__qualname__} cannot be kept. "
-                "Give it fields (a dataclass, a pydantic model), or keep the parts that matter."
-            )
-        kept = {name: self.tag(getattr(value, name), f"{path}.{name}", depth) for name in names}
-        return {mark: [_named(kind, path), kept]}
+        if dataclasses.is_dataclass(value) and _is_made_of_fields(kind):
+            fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+            return {"$dataclass": [_named(kind, path), self._parts(fields, path, depth)]}
+        if is_model(kind):
+            fields, rest = parts_of(value)
+            parts = [self._parts(fields, path, depth), *([self._parts(rest, path, depth)] if rest else [])]
+            return {"$model": [_named(kind, path), *parts]}
+        raise CannotSerialize(
+            f"{path}: a {kind.__module__}.{kind.__qualname__} cannot be kept. "
+            "Give it fields (a dataclass, a pydantic model), or keep the parts that matter."
+        )
+
+    def _parts(self, parts: dict[str, Any], path: str, depth: int) -> dict[str, Any]:
+        return {name: self.tag(part, f"{path}.{name}", depth) for name, part in parts.items()}
 
 
 def _text(value: str, path: str) -> str:
@@ -200,28 +208,74 @@ def _untag(written: Any) -> Any:
     return {key: _untag(part) for key, part in written.items()}
 
 
-def _object(written: Any) -> Any:
+def _is_made_of_fields(kind: type) -> bool:
+    """Say whether an instance is nothing but its fields: one that is a dict or a text besides would lose that."""
+    try:
+        object.__new__(kind)
+    except TypeError:
+        return False
+    return True
+
+
+def _dataclass(written: Any) -> Any:
     name, fields = written
-    kind: Any = _class_of(name)
-    values = {key: _untag(part) for key, part in fields.items()}
-    if hasattr(kind, "model_construct"):
-        return kind.model_construct(**values)
-    made: Any = object.__new__(kind)  # as it was, without its __init__ and what that would do a second time
-    for key, value in values.items():
-        object.__setattr__(made, key, value)
+    made: Any = object.__new__(_class_of(name))  # as it was, without its __init__ and what that would do a second time
+    for key, part in fields.items():
+        object.__setattr__(made, key, _untag(part))
     return made
+
+
+def _model(written: Any) -> Any:
+    name, *parts = written
+    fields, rest = ({key: _untag(part) for key, part in each.items()} for each in (*parts, {})[:2])
+    return model_of(_class_of(name), fields, rest)
 
 
 def _class_of(name: str) -> Any:
     kind = _find(name)
-    is_ours = isinstance(kind, type) and (
-        dataclasses.is_dataclass(kind) or issubclass(kind, Enum) or hasattr(kind, "model_construct")
-    )
+    is_ours = isinstance(kind, type) and (dataclasses.is_dataclass(kind) or issubclass(kind, Enum) or is_model(kind))
     if not is_ours:
         raise CannotDeserialize(
             f"The stored value has a {name.replace(':', '.')}, which is not loaded here. Import its module first."
         )
     return kind
+
+
+class _Loaded(Mapping[str, type[BaseException]]):
+    """Classes of errors by their dotted names, among the modules that are loaded."""
+
+    def __getitem__(self, name: str) -> type[BaseException]:
+        module, found = name, None
+        while found is None and "." in module:
+            module = module.rpartition(".")[0]
+            found = _find(f"{module}:{name[len(module) + 1 :]}")
+        if isinstance(found, type) and issubclass(found, Exception):
+            return found
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())  # they are asked for by name
+
+    def __len__(self) -> int:
+        return 0
+
+
+_LOADED = _Loaded()
+
+
+def _clock(value: datetime | time) -> Any:
+    """Return what a clock showed: with its zone if that has a name, and which of two if it is set back then."""
+    zone = getattr(value.tzinfo, "key", None)
+    shown = (value if zone is None else value.replace(tzinfo=None)).isoformat()
+    return shown if zone is None and not value.fold else [shown, zone, value.fold]
+
+
+def _on_clock(kind: type[datetime | time], written: Any) -> datetime | time:
+    if isinstance(written, str):
+        return kind.fromisoformat(written)
+    shown, zone, fold = written
+    value = kind.fromisoformat(shown)
+    return value.replace(tzinfo=value.tzinfo if zone is None else ZoneInfo(zone), fold=fold)
 
 
 def _many(written: Any) -> list[Any]:
@@ -233,9 +287,9 @@ _TEXTS: dict[type, Callable[[Any], Any]] = {
     float: repr,
     bytes: lambda value: base64.b64encode(value).decode("ascii"),
     bytearray: lambda value: base64.b64encode(value).decode("ascii"),
-    datetime: datetime.isoformat,
+    datetime: _clock,
     date: date.isoformat,
-    time: time.isoformat,
+    time: _clock,
     timedelta: lambda value: [value.days, value.seconds, value.microseconds],
     Decimal: str,
     UUID: str,
@@ -247,9 +301,9 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "$float": float,
     "$bytes": base64.b64decode,
     "$bytearray": lambda written: bytearray(base64.b64decode(written)),
-    "$datetime": datetime.fromisoformat,
+    "$datetime": lambda written: _on_clock(datetime, written),
     "$date": date.fromisoformat,
-    "$time": time.fromisoformat,
+    "$time": lambda written: _on_clock(time, written),
     "$timedelta": lambda written: timedelta(*written),
     "$Decimal": Decimal,
     "$UUID": UUID,
@@ -259,9 +313,10 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "$frozenset": lambda written: frozenset(_many(written)),
     "$dict": lambda written: {_untag(key): _untag(part) for key, part in written},
     "$enum": lambda written: _class_of(written[0])[written[1]],
-    "$dataclass": _object,
-    "$model": _object,
-    "$error": lambda written: decode_error(msgspec.json.encode(written).decode()),
+    "$flag": lambda written: _class_of(written[0])(_untag(written[1])),
+    "$dataclass": _dataclass,
+    "$model": _model,
+    "$error": lambda written: decode_error(msgspec.json.encode(written).decode(), _LOADED),
 }
 
 __all__ = ["MAX_DEPTH", "dump", "load"]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 Item: TypeAlias = "tuple[str, ...]"  # which store, and which item of it
 
-_MOST = 1000  # claims nobody ends (their worker raised) are forgotten, oldest first
+_MOST = 10_000  # claims nobody ends (their worker raised) are forgotten, oldest first; never those of one call
 _held: ContextVar[Mapping[Item, str]] = ContextVar("holdfast_held_tokens", default=MappingProxyType({}))
 
 
@@ -30,9 +30,8 @@ def hold_all(claimed: Mapping[Item, str]) -> None:
     if not claimed.keys().isdisjoint(held):
         held = {key: value for key, value in held.items() if key not in claimed}
     known = {**held, **claimed}
-    if len(known) > _MOST:
-        for old in list(known)[:-_MOST]:
-            del known[old]
+    for old in list(known)[: max(0, len(known) - max(_MOST, len(claimed)))]:
+        del known[old]
     _held.set(known)
 
 

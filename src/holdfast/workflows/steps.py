@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from holdfast.core.retry import wait_before_retry
 from holdfast.errors import CircuitOpen, StepTimeout
 from holdfast.model.workflow import seconds
+from holdfast.stores.on_thread import on_thread
 from holdfast.workflows.place import StepPlace, here
 
 if TYPE_CHECKING:
@@ -184,7 +185,7 @@ def run_step_blocking(
 
 
 async def _on_thread(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    made = await asyncio.to_thread(function, *args, **kwargs)
+    made = await on_thread(None, function, *args, **kwargs)
     return await made if inspect.isawaitable(made) else made
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from decimal import Decimal
-from enum import Enum
+from enum import Enum, Flag, IntFlag
 from typing import Any
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
 from holdfast.errors import CannotDeserialize, CannotSerialize, RecordedError
 from holdfast.stores import CheckpointStatus, FlowCheckpoint, NodeCheckpointState, PendingInputContext
@@ -37,8 +38,37 @@ class Person(BaseModel):
     born: datetime
 
 
+class Right(Flag):
+    READ = 1
+    WRITE = 2
+
+
+class Mode(IntFlag):
+    FAST = 1
+
+
+class Open(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    name: str = Field(default="nobody", alias="Name")
+    _seen: int = PrivateAttr(default=0)
+
+
+@dataclass
+class Labelled(dict[str, int]):
+    label: str = ""
+
+
+BERLIN = ZoneInfo("Europe/Berlin")
+ADA = Open.model_validate({"Name": "Ada", "age": 36})
+ADA._seen = 7
+
+
 class OwnError(Exception):
-    """An error with an argument of its own."""
+    """An error whose arguments are not those of its base."""
+
+    def __init__(self, what: str, code: int) -> None:
+        super().__init__(what)
+        self.code = code
 
 
 @pytest.mark.parametrize(
@@ -52,6 +82,16 @@ class OwnError(Exception):
         Decimal("1.100"),
         UUID(int=5),
         Colour.RED,
+        Right.READ | Right.WRITE,
+        Right(0),
+        Mode(9),
+        NOON.astimezone(BERLIN),
+        datetime(2026, 3, 29, 2, 30, tzinfo=BERLIN),  # no clock there shows it
+        datetime(2026, 10, 25, 2, 30, fold=1, tzinfo=BERLIN),  # shown twice: the second time
+        NOON.replace(tzinfo=None, fold=1),
+        time(1, 2, tzinfo=BERLIN),
+        ADA,
+        Open(),
         {1, 2, 3},
         frozenset({"a"}),
         (1, (2, [3])),
@@ -74,13 +114,44 @@ def test_value_comes_back_as_it_was(value: Any) -> None:
     assert FlowCheckpoint.from_json(made.to_json()) == made
 
 
-def test_error_comes_back_as_itself_or_as_a_stand_in() -> None:
-    state = NodeCheckpointState("n", error=ValueError("a", 1))
-    other = NodeCheckpointState("m", error=OwnError("own"))
-    back = FlowCheckpoint.from_bytes(FlowCheckpoint("f", "r", node_states={"n": state, "m": other}).to_bytes())
-    assert (type(back.node_states["n"].error), back.node_states["n"].error.args) == (ValueError, ("a", 1))
-    stand_in = back.node_states["m"].error
-    assert isinstance(stand_in, OwnError) or (isinstance(stand_in, RecordedError) and "OwnError" in stand_in.name)
+def test_zone_and_fold_of_a_moment_come_back() -> None:
+    moment = datetime(2026, 10, 25, 2, 30, fold=1, tzinfo=BERLIN)
+    back = FlowCheckpoint.from_bytes(FlowCheckpoint("f", "r", original_input=moment).to_bytes()).original_input
+    assert (back.tzinfo, back.fold, back.utcoffset()) == (BERLIN, 1, timedelta(hours=1))
+
+
+def test_model_comes_back_with_what_is_beyond_its_fields() -> None:
+    back = FlowCheckpoint.from_bytes(FlowCheckpoint("f", "r", original_input=[ADA, Open()]).to_bytes()).original_input
+    assert (back[0].age, back[0]._seen, back[0].model_fields_set) == (36, 7, {"name", "age"})
+    assert (back[1].model_fields_set, back[1].model_extra) == (set(), {})
+
+
+def test_model_that_has_gained_a_field_gives_it_its_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Grown(BaseModel):
+        name: str
+        size: int = 3
+        _seen: int = PrivateAttr(default=5)
+
+    text = FlowCheckpoint("f", "r", original_input=Person(name="Ada", born=NOON)).to_bytes()
+    monkeypatch.setitem(globals(), "Person", Grown)
+    back = FlowCheckpoint.from_bytes(text).original_input
+    assert (back.name, back.size, back._seen) == ("Ada", 3, 5)
+
+
+def test_error_comes_back_as_itself_or_as_a_stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    states = {
+        "n": NodeCheckpointState("n", error=ValueError("a", 1)),
+        "m": NodeCheckpointState("m", error=OwnError("own", 3)),
+    }
+    text = FlowCheckpoint("f", "r", node_states=states).to_bytes()
+    back = FlowCheckpoint.from_bytes(text).node_states
+    assert (type(back["n"].error), back["n"].error.args) == (ValueError, ("a", 1))
+    assert isinstance(back["m"].error, OwnError)
+    assert (back["m"].error.args, back["m"].error.code) == (("own",), 3)
+    monkeypatch.delitem(globals(), "OwnError")  # as in a process that has not loaded it
+    stand_in = FlowCheckpoint.from_bytes(text).node_states["m"].error
+    assert isinstance(stand_in, RecordedError)
+    assert "OwnError" in stand_in.name
 
 
 @pytest.mark.parametrize(
@@ -90,6 +161,7 @@ def test_error_comes_back_as_itself_or_as_a_stand_in() -> None:
         ([1, {"a": open}], r"metadata\.v\[1\]\.a"),
         ({"a": lambda: None}, r"metadata\.v\.a"),
         ("\ud800", "metadata"),
+        (Labelled(label="a"), r"metadata\.v: .*Labelled"),  # its entries would be lost
     ],
 )
 def test_value_that_cannot_be_kept_is_refused_with_its_path(value: Any, path: str) -> None:

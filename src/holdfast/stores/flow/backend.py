@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from holdfast.model.workflow import seconds
+from holdfast.core.durations import checked_seconds
 from holdfast.model.world import RealWorld, World
 from holdfast.stores.flow.model import CheckpointStatus, FlowCheckpoint
 from holdfast.stores.flow.shelf import Wanted
@@ -65,7 +65,7 @@ class CheckpointBackend:
         world: World | None = None,
     ) -> None:
         self._way = way
-        limits = Limits(max_bytes, max_checkpoints, None if ttl is None else seconds(ttl))
+        limits = Limits(max_bytes, max_checkpoints, None if ttl is None else checked_seconds(ttl, "ttl"))
         self._verbs = Verbs(limits, world or RealWorld())
 
     def save(self, checkpoint: FlowCheckpoint) -> str:
@@ -149,18 +149,18 @@ class CheckpointBackend:
 
         One of all who ask gets it. Its revision rises, so that whoever had it before cannot store it any more.
         """
-        return self._way.call(lambda shelf: self._verbs.claim(shelf, checkpoint_id, seconds(lease)))
+        return self._way.call(lambda shelf: self._verbs.claim(shelf, checkpoint_id, lease))
 
     def follow(self, claim: CheckpointClaim, checkpoint: FlowCheckpoint, *, lease: Duration = LEASE) -> CheckpointClaim:
         """Store a new checkpoint that comes after the claimed one, and pass the claim on to it, in one.
 
         Raises ``StaleCheckpoint`` if the claim is over, and then stores nothing: whoever was late changes nothing.
         """
-        return self._way.call(lambda shelf: self._verbs.follow(shelf, claim, checkpoint, seconds(lease)))
+        return self._way.call(lambda shelf: self._verbs.follow(shelf, claim, checkpoint, lease))
 
     def extend_claim(self, claim: CheckpointClaim, *, lease: Duration = LEASE) -> bool:
         """Hold a claim for *lease* seconds from now; False if it is lost."""
-        return self._way.call(lambda shelf: self._verbs.extend(shelf, claim, seconds(lease)))
+        return self._way.call(lambda shelf: self._verbs.extend(shelf, claim, lease))
 
     def release_claim(self, claim: CheckpointClaim) -> bool:
         """Give a claim back; False if it was lost."""
@@ -243,17 +243,17 @@ class CheckpointBackend:
 
     async def aclaim(self, checkpoint_id: str, *, lease: Duration = LEASE) -> CheckpointClaim | None:
         """Do as ``claim``, for a task."""
-        return await self._way.acall(lambda shelf: self._verbs.claim(shelf, checkpoint_id, seconds(lease)))
+        return await self._way.acall(lambda shelf: self._verbs.claim(shelf, checkpoint_id, lease))
 
     async def afollow(
         self, claim: CheckpointClaim, checkpoint: FlowCheckpoint, *, lease: Duration = LEASE
     ) -> CheckpointClaim:
         """Do as ``follow``, for a task."""
-        return await self._way.acall(lambda shelf: self._verbs.follow(shelf, claim, checkpoint, seconds(lease)))
+        return await self._way.acall(lambda shelf: self._verbs.follow(shelf, claim, checkpoint, lease))
 
     async def aextend_claim(self, claim: CheckpointClaim, *, lease: Duration = LEASE) -> bool:
         """Do as ``extend_claim``, for a task."""
-        return await self._way.acall(lambda shelf: self._verbs.extend(shelf, claim, seconds(lease)))
+        return await self._way.acall(lambda shelf: self._verbs.extend(shelf, claim, lease))
 
     async def arelease_claim(self, claim: CheckpointClaim) -> bool:
         """Do as ``release_claim``, for a task."""

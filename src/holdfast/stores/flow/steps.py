@@ -14,10 +14,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from holdfast.errors import ConfigurationError, MisuseError, NotFoundError, StorageError
-from holdfast.model.workflow import seconds
 from holdfast.model.world import RealWorld
 from holdfast.stores.flow.backend import LEASE
 from holdfast.stores.flow.model import CheckpointBehavior, CheckpointStatus, FlowCheckpoint, NodeCheckpointState
+from holdfast.stores.flow.verbs import lease_seconds
 from holdfast.stores.flow.walk import ANSWERS, Walk, begin_next
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ async def arun_steps(
     error is raised; so is what goes wrong with storing. Steps are named by their functions, or given as pairs of a name
     and a function. When this process dies another one may ``resume`` after *lease* seconds.
     """
-    named = _named(steps)
+    named, held = _named(steps), lease_seconds(lease)
     first = FlowCheckpoint(
         flow_id=flow_id,
         run_id=run_id or RealWorld().new_id(),
@@ -57,8 +57,8 @@ async def arun_steps(
     first.wf_run_id = first.run_id
     begin_next(first, named)
     await backend.asave(first)
-    claim = await _claimed(first.id, backend, seconds(lease))
-    return await Walk(backend, named, behavior, claim, seconds(lease)).go_on(claim.checkpoint)
+    claim = await _claimed(first.id, backend, held)
+    return await Walk(backend, named, behavior, claim, held).go_on(claim.checkpoint)
 
 
 async def aresume(
@@ -78,14 +78,14 @@ async def aresume(
     unless they ask for a *fork*. Answers are stored before anything is done with them, and with them that the next step
     begins. A step that has succeeded is not called again. Of a flow that is completed its checkpoint is returned.
     """
-    named = _named(steps)
+    named, held = _named(steps), lease_seconds(lease)
     found = await backend.aload(checkpoint_id)
     if found is None:
         raise NotFoundError(f"There is no checkpoint {checkpoint_id} to go on from.")
     if found.status is CheckpointStatus.COMPLETED:
         return found
     _answered(found, answers or {})  # what nobody asked for is refused before anything is claimed
-    claim = await _claimed(checkpoint_id, backend, seconds(lease))
+    claim = await _claimed(checkpoint_id, backend, held)
     try:
         if not fork:  # after the claim, so that nobody can go on between the look and the claim
             await _refuse_if_it_went_on(claim.checkpoint, backend)
@@ -96,7 +96,7 @@ async def aresume(
         await backend.arelease_claim(claim)
         raise
     attempt = replace(checkpoint, run_id=RealWorld().new_id(), wf_run_id=checkpoint.wf_run_id or checkpoint.run_id)
-    return await Walk(backend, named, behavior, claim, seconds(lease)).go_on(attempt)
+    return await Walk(backend, named, behavior, claim, held).go_on(attempt)
 
 
 def run_steps(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from holdfast.core.durations import checked_seconds
 from holdfast.errors import (
     CannotDeserialize,
     ConfigurationError,
@@ -25,12 +26,14 @@ from holdfast.stores.keys import checked_key
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from holdfast.model.workflow import Duration
     from holdfast.model.world import World
     from holdfast.stores.flow.shelf import Shelf
 
 logger = logging.getLogger("holdfast.flow")
 
 WAITING = tuple(status.value for status in CheckpointStatus if status.waits)
+_MOST_DAYS = 36_500
 
 
 @dataclass(frozen=True)
@@ -76,14 +79,14 @@ class Verbs:
         return checkpoint.id
 
     async def follow(
-        self, shelf: Shelf, claim: CheckpointClaim, checkpoint: FlowCheckpoint, lease: float
+        self, shelf: Shelf, claim: CheckpointClaim, checkpoint: FlowCheckpoint, lease: Duration
     ) -> CheckpointClaim:
         """Store a new checkpoint that comes after the claimed one, and pass the claim on to it."""
         if checkpoint.revision or checkpoint.id == claim.checkpoint.id:
             raise ConfigurationError(f"What follows a checkpoint is a new one; {checkpoint.id} is there: update() it.")
         card = self._card(checkpoint)
         with as_storage_error(f"The checkpoint {checkpoint.id} of the flow {checkpoint.flow_id} was not stored"):
-            outcome = await shelf.follow(card, claim.checkpoint.id, claim.token, lease)
+            outcome = await shelf.follow(card, claim.checkpoint.id, claim.token, lease_seconds(lease))
         if outcome is Put.LOST:
             raise StaleCheckpoint(
                 f"The claim of the checkpoint {claim.checkpoint.id} of the flow {checkpoint.flow_id} is over: somebody "
@@ -144,25 +147,27 @@ class Verbs:
         """Delete those of the wanted checkpoints that may go."""
         if keep_count is not None and keep_count < 0:
             raise ConfigurationError(f"keep_count is 0 or more, not {keep_count}.")
+        if older_than_days is not None and not 0 <= older_than_days <= _MOST_DAYS:
+            raise ConfigurationError(f"older_than_days is from 0 to {_MOST_DAYS}, not {older_than_days}.")
         oldest = None if older_than_days is None else iso(self.now() - timedelta(days=older_than_days))
         with as_storage_error("The checkpoints could not be cleaned up"):
             going = deletable(await shelf.skeleton(wanted), keep_count=keep_count, older_than=oldest)
             return await shelf.delete_all(going) if going else 0
 
-    async def claim(self, shelf: Shelf, checkpoint_id: str, lease: float) -> CheckpointClaim | None:
+    async def claim(self, shelf: Shelf, checkpoint_id: str, lease: Duration) -> CheckpointClaim | None:
         """Claim a checkpoint; None if it is not to be had."""
         checked_key(checkpoint_id, "id of the checkpoint")
         token = self._world.new_id()
         with as_storage_error(f"The checkpoint {checkpoint_id} could not be claimed"):
-            if not await shelf.claim(checkpoint_id, token, lease):
+            if not await shelf.claim(checkpoint_id, token, lease_seconds(lease)):
                 return None
         checkpoint = await self.load(shelf, checkpoint_id)
         return None if checkpoint is None else CheckpointClaim(checkpoint, token)
 
-    async def extend(self, shelf: Shelf, claim: CheckpointClaim, lease: float) -> bool:
+    async def extend(self, shelf: Shelf, claim: CheckpointClaim, lease: Duration) -> bool:
         """Hold a claim for *lease* seconds from now."""
         with as_storage_error(f"The claim of the checkpoint {claim.checkpoint.id} could not be extended"):
-            return await shelf.extend(claim.checkpoint.id, claim.token, lease)
+            return await shelf.extend(claim.checkpoint.id, claim.token, lease_seconds(lease))
 
     async def release(self, shelf: Shelf, claim: CheckpointClaim) -> bool:
         """Give a claim back."""
@@ -213,6 +218,11 @@ class Verbs:
             stored.revision,
             data,
         )
+
+
+def lease_seconds(lease: Duration) -> float:
+    """Return how long a claim holds, checked."""
+    return checked_seconds(lease, "lease", least=0.001)
 
 
 def iso(moment: datetime) -> str:

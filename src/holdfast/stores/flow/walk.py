@@ -9,9 +9,11 @@ import logging
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from holdfast.db.outlast import outlast
 from holdfast.errors import StorageError
+from holdfast.serialize.lossless import dump, load
 from holdfast.stores.flow.asking import Conversation, WaitingForInput, enter
 from holdfast.stores.flow.model import (
     CheckpointBehavior,
@@ -20,11 +22,14 @@ from holdfast.stores.flow.model import (
     NodeCheckpointState,
     in_utc,
 )
+from holdfast.stores.on_thread import on_thread
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from holdfast.stores.flow.backend import CheckpointBackend, CheckpointClaim
+
+T = TypeVar("T")
 
 logger = logging.getLogger("holdfast.flow")
 
@@ -64,10 +69,13 @@ class Walk:
                 logger.warning("The claim ends by itself in %s s, it was not given back: %s", self._lease, error)
 
     async def _through(self, checkpoint: FlowCheckpoint) -> FlowCheckpoint:
+        cancelled = _cancellations()
         value = checkpoint.original_input
         for name, function in self._steps.items():
             if not checkpoint.is_node_completed(name):
                 checkpoint = await self._one(checkpoint, name, function, value)
+                if _cancellations() > cancelled:  # while a thread could not be interrupted
+                    raise asyncio.CancelledError
                 if checkpoint.has_pending_inputs():
                     return checkpoint
             value = checkpoint.get_node_output(name)
@@ -94,10 +102,13 @@ class Walk:
             after.status = CheckpointStatus.FAILED
             await self._stored(after)
             raise
-        after.mark_node_complete(name, replace(state, status="success", output_data=output, completed_at=_now()))
+        done = replace(state, status="success", output_data=output, completed_at=_now())
+        after.mark_node_complete(name, done)
         if not begin_next(after, self._steps):
             after.status = CheckpointStatus.COMPLETED
-        return await self._stored(after)
+        await self._stored(after)
+        after.node_states[name] = replace(done, output_data=_as_stored(output))  # the step may still change its own
+        return after
 
     def _next(self, checkpoint: FlowCheckpoint) -> FlowCheckpoint:
         """Return the checkpoint that comes after: a new one that knows its parent, or the same once more."""
@@ -146,20 +157,38 @@ def begin_next(checkpoint: FlowCheckpoint, steps: Mapping[str, Callable[[Any], A
 
 
 async def _called(function: Callable[[Any], Any], value: Any, answers: list[Any]) -> Any:
-    """Call a step, a sync one on a thread; what it asks is answered from *answers*."""
+    """Call a step, a sync one on a thread; what it asks is answered from *answers*.
+
+    It is given values of its own, as a later process would read them: what it does to them changes nothing stored. A
+    thread is waited for though this task is cancelled: as long as it works the flow is nobody else's.
+    """
+    value, answers = _as_stored((value, answers))
     context = contextvars.copy_context()
-    context.run(enter, Conversation(list(answers), _now()))
-    loop = asyncio.get_running_loop()
+    context.run(enter, Conversation(answers, _now()))
     if inspect.iscoroutinefunction(function):
-        return await loop.create_task(function(value), context=context)
-    output = await loop.run_in_executor(None, context.run, function, value)
+        return await _in(context, function(value))
+    output = await outlast(context.run(on_thread, None, function, value))
     if inspect.isawaitable(output):  # an object whose call is a coroutine, a partial of one
-        return await loop.create_task(_awaited(output), context=context)
+        return await _in(context, output)
     return output
 
 
-async def _awaited(output: Awaitable[Any]) -> Any:
-    return await output
+async def _in(context: contextvars.Context, work: Awaitable[T]) -> T:
+    async def awaited() -> T:
+        return await work
+
+    return await asyncio.get_running_loop().create_task(awaited(), context=context)
+
+
+def _as_stored(value: T) -> T:
+    stored: T = load(dump(value))
+    return stored
+
+
+def _cancellations() -> int:
+    """Return how often this task was asked to end."""
+    task = asyncio.current_task()
+    return 0 if task is None else task.cancelling()
 
 
 def _now() -> datetime:

@@ -10,13 +10,12 @@ import signal
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
-from contextvars import copy_context
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from holdfast.errors import HoldfastError
 from holdfast.model.workflow import Duration, seconds
+from holdfast.stores.on_thread import on_thread
 from holdfast.stores.tasks.presence import Presence
 from holdfast.stores.tasks.task import Task, checked_count, checked_name
 
@@ -182,8 +181,7 @@ class TaskWorker:
 
     async def _called(self, handler: Handler, task: Task, *, in_thread: bool) -> Any:
         if in_thread:
-            call = partial(copy_context().run, handler, task)
-            return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+            return await on_thread(self._threads, handler, task)
         return await handler(task)
 
     async def _see_through(self, run: _Run) -> None:

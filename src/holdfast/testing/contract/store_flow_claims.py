@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -114,6 +115,10 @@ class FlowRetentionContract:
             assert len(await backend.list_by_flow("other")) == 1
             with pytest.raises(ConfigurationError):
                 await backend.cleanup("flow", keep_count=-1)
+            for days in (-1, math.inf, math.nan, 1e9):
+                with pytest.raises(ConfigurationError, match="older_than_days"):
+                    await backend.cleanup("other", older_than_days=days)
+            assert len(await backend.list_by_flow("other")) == 1
 
         store_venue.play(scene)
 

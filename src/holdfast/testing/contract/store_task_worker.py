@@ -128,6 +128,24 @@ class TaskWorkerContract:
 
         store_venue.play(scene, empty=tables_of(store_venue))
 
+    @pytest.mark.parametrize("error", [StopIteration, SystemExit, KeyboardInterrupt])
+    def test_error_that_no_future_takes_fails_the_task_alone(
+        self, store_venue: StoreVenue, error: type[BaseException]
+    ) -> None:
+        async def scene(ground: Ground) -> None:
+            def handler(task: Task) -> None:
+                if task.payload == "bad":
+                    raise error
+
+            staff = await staffed(ground, {"default": handler})
+            bad, good = await staff.call("enqueue_many", ["bad", "good"], max_attempts=1)
+            await staff.ended(bad, TaskStatus.DEAD_LETTERED)
+            await staff.ended(good)
+            await staff.stop()
+            assert error.__name__ in (await staff.call("get", bad)).error
+
+        store_venue.play(scene, empty=tables_of(store_venue))
+
     def test_no_more_are_taken_than_can_be_worked_on(self, store_venue: StoreVenue) -> None:
         async def scene(ground: Ground) -> None:
             gate, most, now = threading.Event(), 0, 0
