@@ -48,6 +48,7 @@
     │   ├── QueueNotFound           there is no queue of this name
     │   └── QueueConflict           the queue is there already, or runs are in it
     ├── StoreError                  a store does not do what was asked
+    │   ├── InvalidKey              a key or name that not every store could keep
     │   ├── SequenceConflict        the stream's last number is not the one expected
     │   ├── ExecutionNotFound       there is no execution of this run id
     │   ├── ExecutionConflict       the execution is there already, or has ended
@@ -294,6 +295,10 @@ class Superseded(BaseException):
 
 class StoreError(HoldfastError):
     """A store does not do what was asked of it."""
+
+
+class InvalidKey(StoreError, ValueError):
+    """A key or name that not every store could keep: it is empty, or has half a character in it."""
 
 
 class SequenceConflict(StoreError):

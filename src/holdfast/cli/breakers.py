@@ -30,7 +30,7 @@ _for = click.option("--for", "ttl", type=duration, help="For how long, as in 30m
 
 
 _on_breakers = on_repository(
-    lambda url, prefix: RedisCircuitBreakerStateRepository(url, prefix=prefix),
+    RedisCircuitBreakerStateRepository,
     lambda manager, schema: AsyncSQLCircuitBreakerStateRepository(manager, schema=schema),
     SQLCircuitBreakerStateRepository,
 )

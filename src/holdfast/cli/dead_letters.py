@@ -39,7 +39,7 @@ _type = click.option("--type", "failure_type", help="Letters of this failure typ
 
 
 _on_letters = on_repository(
-    lambda url, prefix: RedisDLQRepository(url, prefix=prefix),
+    RedisDLQRepository,
     lambda manager, schema: AsyncSQLFailedOperationRepository(manager, schema=schema),
     SQLFailedOperationRepository,
 )

@@ -14,6 +14,7 @@ from holdfast.cli.output import Output
 from holdfast.db.manager import ConnectionManager
 from holdfast.db.migrations import Migrator
 from holdfast.db.portal import Portal
+from holdfast.workflows.remote import refuse_foreign_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,29 +33,28 @@ R = TypeVar("R")
 
 
 def on_repository(
-    in_redis: Callable[[str, str], AbstractContextManager[R]],
+    in_redis: Callable[..., AbstractContextManager[R]],
     in_database: Callable[[ConnectionManager, str], S],
     blocking: Callable[[S, Portal], R],
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return a decorator for functions that take the repository and an ``Output`` first: a command body with options.
 
-    *in_redis* opens it by URL and prefix, *in_database* over a manager and a schema; *blocking* is the latter's sync
-    face. The tables of the database are not changed.
+    *in_redis* opens it by URL, and by *prefix* if one was said; *in_database* over a manager and a schema; *blocking*
+    is the latter's sync face. The tables of the database are not changed.
     """
 
-    def opened(url: str | None, schema: str, prefix: str) -> AbstractContextManager[R]:
+    def opened(url: str | None, schema: str, prefix: str | None) -> AbstractContextManager[R]:
         if url is not None and url.startswith("redis"):
-            return in_redis(url, prefix)
+            return in_redis(url) if prefix is None else in_redis(url, prefix=prefix)
         return _opened(url, schema, in_database, blocking)
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        @click.option(
-            "--prefix", default="holdfast", show_default=True, help="Redis: what the names of its keys begin with."
-        )
+        @click.option("--prefix", help="Redis: what the names of its keys begin with, if the application says so.")
         @database_options
         @wraps(function)
-        def command(*args: Any, url: str | None, schema: str, prefix: str, as_json: bool, **options: Any) -> None:
-            with failures(), quietly(), opened(url, schema, prefix) as repository:
+        def command(*args: Any, as_json: bool, **options: Any) -> None:
+            place = {name: options.pop(name) for name in ("url", "schema", "prefix")}
+            with failures(), quietly(), opened(**place) as repository:
                 function(repository, Output(as_json=as_json), *args, **options)
 
         return command
@@ -70,6 +70,7 @@ def _opened(
     portal.start()
     manager = ConnectionManager(named_database(url).secret_text(), pool_size=2, application_name="holdfast-cli")
     try:
+        refuse_foreign_file(manager.url)
         portal.call(manager.initialize())
         portal.call(Migrator(manager, schema=schema).check())
         store = in_database(manager, schema)

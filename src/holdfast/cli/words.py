@@ -9,6 +9,8 @@ from typing import Any
 import click
 import msgspec
 
+from holdfast.core.durations import LONGEST
+
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _DURATION = re.compile(r"([0-9]{1,8}(?:\.[0-9]{1,6})?)([smhd])")
 
@@ -20,7 +22,10 @@ def duration(word: str) -> timedelta:
         raise click.BadParameter(
             f"{word!r} is no duration: write a number and s, m, h or d, as in 30s, 15m, 12h or 7d."
         )
-    return timedelta(**{_UNITS[match[2]]: float(match[1])})
+    length = timedelta(**{_UNITS[match[2]]: float(match[1])})
+    if length.total_seconds() > LONGEST:
+        raise click.BadParameter(f"{word!r} is longer than a hundred years.")
+    return length
 
 
 def time(word: str) -> datetime:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from holdfast.errors import InvalidDuration
@@ -10,7 +11,8 @@ from holdfast.model.workflow import seconds
 if TYPE_CHECKING:
     from holdfast.model.workflow import Duration
 
-LONGEST = 100 * 365 * 86_400.0  # a hundred years: what comes after it is a mistake, and every clock still counts it
+_MOST_DAYS = 36_500  # a hundred years: what is longer is a mistake, and this every clock still counts
+LONGEST = _MOST_DAYS * 86_400.0
 
 
 def checked_seconds(duration: Duration, what: str, *, least: float = 0.0) -> float:
@@ -31,4 +33,11 @@ def milliseconds(duration: Duration, what: str, *, least: float = 0.0) -> int:
     return round(checked_seconds(duration, what, least=least) * 1000)
 
 
-__all__ = ["LONGEST", "checked_seconds", "milliseconds"]
+def days(number: float, what: str, *, least: float = 0) -> timedelta:
+    """Return a number of days as a duration. ``InvalidDuration`` unless it is from *least* to a hundred years."""
+    if not least <= number <= _MOST_DAYS:
+        raise InvalidDuration(f"{what} is a number of days from {least} to {_MOST_DAYS}, not {number!r}.")
+    return timedelta(days=number)
+
+
+__all__ = ["LONGEST", "checked_seconds", "days", "milliseconds"]

@@ -7,13 +7,14 @@ call shares a hash tag, so that the same scripts run on a cluster.
 from __future__ import annotations
 
 import asyncio
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from holdfast.errors import DriverMissing, NotInitialized, QueryFailed, Unavailable, UnknownCommit
+from holdfast.errors import DriverMissing, InvalidURL, NotInitialized, QueryFailed, Unavailable, UnknownCommit
 from holdfast.stores.opened import Opened
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 _CLUSTER = "+cluster://"
@@ -97,9 +98,19 @@ def _client(url: str) -> Any:
     except ImportError as error:
         raise DriverMissing("Redis needs the extra: pip install 'holdfast[redis]'.") from error
     once = Retry(NoBackoff(), 0)  # the driver would send a script again that may have run
-    if _CLUSTER in url:
-        return RedisCluster.from_url(url.replace(_CLUSTER, "://"), socket_timeout=SECONDS, retry=once)
-    return Redis.from_url(url, socket_timeout=SECONDS, socket_connect_timeout=SECONDS, retry=once)
+    with readable_url():
+        if _CLUSTER in url:
+            return RedisCluster.from_url(url.replace(_CLUSTER, "://"), socket_timeout=SECONDS, retry=once)
+        return Redis.from_url(url, socket_timeout=SECONDS, socket_connect_timeout=SECONDS, retry=once)
+
+
+@contextmanager
+def readable_url() -> Iterator[None]:
+    """Turn what the driver says of a URL into ``InvalidURL``, without its text: it may quote the password."""
+    try:
+        yield
+    except ValueError:
+        raise InvalidURL("The URL of Redis cannot be read: write redis://[user:password@]host:port/number.") from None
 
 
 def lost() -> tuple[type[BaseException], ...]:

@@ -12,7 +12,7 @@ from hashlib import sha1
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import DriverMissing, NotInitialized, QueryFailed, Unavailable, UnknownCommit
-from holdfast.stores.redis import PAUSES, SECONDS, RedisLink, lost, plain, refused
+from holdfast.stores.redis import PAUSES, SECONDS, RedisLink, lost, plain, readable_url, refused
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -122,7 +122,8 @@ def _pool(url: str) -> Any:
     except ImportError as error:
         raise DriverMissing("Redis needs the extra: pip install 'holdfast[redis]'.") from error
     once = Retry(NoBackoff(), 0)  # the driver would send a script again that may have run
-    return ConnectionPool.from_url(url, socket_timeout=SECONDS, socket_connect_timeout=SECONDS, retry=once)
+    with readable_url():
+        return ConnectionPool.from_url(url, socket_timeout=SECONDS, socket_connect_timeout=SECONDS, retry=once)
 
 
 __all__ = ["BlockingRedisLink", "packed"]

@@ -156,3 +156,34 @@ def test_default_folder_is_in_the_current_one_and_for_its_owner_alone(
     assert FOLDER == ".holdfast_checkpoints"
     assert (tmp_path / FOLDER).stat().st_mode & 0o777 == 0o700
     assert next((tmp_path / FOLDER).iterdir()).stat().st_mode & 0o777 == 0o600
+
+
+def test_damaged_file_leaves_the_other_keys_in_the_list(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    store = DiskStorage(tmp_path)
+    asyncio.run(store.save("k" * 300, b"1"))
+    asyncio.run(store.save("good", b"1"))
+    [damaged] = tmp_path.glob("~*")
+    damaged.write_bytes(b"x")
+    assert asyncio.run(store.list_keys()) == ["good"]
+    assert "left out of the list" in caplog.text
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_file_of_another_user_is_read(tmp_path: Path) -> None:
+    folder = tmp_path / "shared"
+    asyncio.run(DiskStorage(folder).save("k", b"value"))
+    for path in (folder, *folder.iterdir()):
+        path.chmod(0o755)
+    program = f"""
+import asyncio, os
+from holdfast.stores import DiskStorage
+store = DiskStorage({str(folder)!r})
+descriptor = os.open({str(folder)!r}, os.O_RDONLY)  # the way there may be closed to the other user
+os.fchdir(descriptor)
+asyncio.run(store.load("k"))  # loads what a thread needs, where the other user may not look
+os.setuid(65534)
+store.base_path = type(store.base_path)(".")
+print(asyncio.run(store.load("k")))
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (ended.stdout, ended.returncode) == ("b'value'\n", 0), ended.stderr

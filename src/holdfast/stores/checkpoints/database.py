@@ -82,15 +82,15 @@ class DBCheckpointStore(CheckpointStore):
         bounds = {"prefix": prefix or None, "until": after(prefix)}
         return [row["checkpoint_key"] for row in await self._manager.fetch(self._queries["checkpoint_keys"], **bounds)]
 
-    async def _prune(self) -> int:
-        return await self._manager.run(self._pruned)
+    async def _prune(self, just_saved: str | None) -> int:
+        return await self._manager.run(lambda transaction: self._pruned(transaction, just_saved))
 
-    async def _pruned(self, transaction: Transaction) -> int:
+    async def _pruned(self, transaction: Transaction, just_saved: str | None) -> int:
         limits, gone = self._limits, 0
         if limits.max_age_ms is not None:
             gone += await transaction.execute(self._queries["checkpoints_old_delete"], later_ms=-limits.max_age_ms)
         if (limits.max_entries, limits.max_bytes) != (None, None):
-            bounds = {"max_entries": limits.max_entries, "max_bytes": limits.max_bytes}
+            bounds = {"max_entries": limits.max_entries, "max_bytes": limits.max_bytes, "just_saved": just_saved}
             for row in await transaction.fetch(self._queries["checkpoints_beyond"], **bounds):
                 gone += await transaction.execute(self._queries["checkpoint_unused_delete"], **row)
         return gone

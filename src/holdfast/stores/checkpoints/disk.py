@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import os
 import struct
 from contextlib import suppress
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
     from holdfast.model.workflow import Duration
     from holdfast.model.world import World
+
+logger = logging.getLogger("holdfast.checkpoints")
 
 FOLDER = ".holdfast_checkpoints"
 SUFFIX = ".checkpoint"
@@ -72,8 +75,8 @@ class DiskStorage(CheckpointStore):
     async def _keys(self, prefix: str) -> list[str]:
         return await asyncio.to_thread(self._listed, prefix)
 
-    async def _prune(self) -> int:
-        return await asyncio.to_thread(self._pruned)
+    async def _prune(self, just_saved: str | None) -> int:
+        return await asyncio.to_thread(self._pruned, None if just_saved is None else file_name(just_saved, SUFFIX))
 
     def _tidy(self) -> None:
         make_folder(self.base_path)
@@ -99,7 +102,8 @@ class DiskStorage(CheckpointStore):
 
     def _mark_used(self, descriptor: int) -> None:
         modified = os.fstat(descriptor).st_mtime_ns
-        os.utime(descriptor, ns=(int(self._world.now() * 1_000_000_000), modified))
+        with suppress(PermissionError):  # who may read the file of another user may not set its times
+            os.utime(descriptor, ns=(int(self._world.now() * 1_000_000_000), modified))
 
     def _remove(self, path: Path) -> bool:
         try:
@@ -117,16 +121,17 @@ class DiskStorage(CheckpointStore):
         if self.base_path.is_dir():
             yield from self.base_path.glob(f"*{SUFFIX}")
 
-    def _pruned(self) -> int:
-        """Walk from the most to the least recently used, and remove what comes after a limit is reached."""
-        used: list[tuple[int, str, int]] = []
+    def _pruned(self, first: str | None) -> int:
+        """Walk from the most to the least recently used, *first* first, and remove what comes after a limit."""
+        used: list[tuple[bool, int, str, int]] = []
         for path in self._files():
             with suppress(FileNotFoundError):  # deleted meanwhile
                 status = path.stat()
-                used.append((status.st_atime_ns, path.name, max(0, status.st_size - _HEADER.size)))
+                size = max(0, status.st_size - _HEADER.size)
+                used.append((path.name == first, status.st_atime_ns, path.name, size))
         limits, bytes_kept, gone = self._limits, 0, 0
         too_old = None if limits.max_age_ms is None else self._world.now() * 1e9 - limits.max_age_ms * 1e6
-        for place, (accessed, name, size) in enumerate(sorted(used, reverse=True), 1):
+        for place, (_, accessed, name, size) in enumerate(sorted(used, reverse=True), 1):
             bytes_kept += size
             if (
                 (limits.max_entries is not None and place > limits.max_entries)
@@ -141,9 +146,13 @@ def _key_of(path: Path) -> str | None:
     name = path.name.removesuffix(SUFFIX)
     if not name.startswith(HASHED):
         return unquote(name, errors="strict")
-    with suppress(FileNotFoundError):  # deleted meanwhile
+    try:
         return _decoded(path.read_bytes(), path)[0]
-    return None
+    except FileNotFoundError:  # deleted meanwhile
+        return None
+    except DamagedCheckpoint as damaged:
+        logger.warning("%s Its key stands inside, so that it is left out of the list.", damaged)
+        return None
 
 
 def _encoded(key: str, data: bytes) -> tuple[bytes, bytes, bytes]:

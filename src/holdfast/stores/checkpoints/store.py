@@ -66,7 +66,7 @@ class CheckpointStore(Opened, ABC):
             )
         await self._save(key, content)
         if self._limits.any:
-            await self.prune()
+            await self._prune(key)
 
     async def load(self, key: str) -> bytes | None:
         """Return what was saved under *key*, and note that it was used; None if there is nothing."""
@@ -82,7 +82,7 @@ class CheckpointStore(Opened, ABC):
 
     async def prune(self) -> int:
         """Remove what the limits do not allow, and return how many checkpoints that were."""
-        return await self._prune() if self._limits.any else 0
+        return await self._prune(None) if self._limits.any else 0
 
     @abstractmethod
     async def _save(self, key: str, data: bytes) -> None:
@@ -101,8 +101,8 @@ class CheckpointStore(Opened, ABC):
         """Return sorted keys."""
 
     @abstractmethod
-    async def _prune(self) -> int:
-        """Remove what is beyond the limits."""
+    async def _prune(self, just_saved: str | None) -> int:
+        """Remove what is beyond the limits, and *just_saved* last, whatever the clock says of it."""
 
 
 def is_gzip(data: bytes) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from holdfast.core.dead_letters import Archive
+from holdfast.core.durations import days
 from holdfast.model.dead_letter import CompressedStatus, DLQCompressedEntry
 from holdfast.stores.dead_letters import door
 from holdfast.stores.dead_letters.room import AT_ONCE, Room, happening
@@ -30,7 +31,7 @@ class Keeping(Room):
 
     async def archive_old_resolved(self, older_than_days: int = 30) -> int:
         """Archive what was resolved more than so many days ago; the data is kept. Return how many that were."""
-        wanted = Wanted(status="resolved", resolved_for=timedelta(days=older_than_days), limit=AT_ONCE, whole=False)
+        wanted = Wanted(status="resolved", resolved_for=_age(older_than_days), limit=AT_ONCE, whole=False)
         return await self._sweep(wanted, happening(Archive()))
 
     async def purge_archived(self, ids: list[str] | None = None, older_than_days: int | None = None) -> int:
@@ -45,7 +46,7 @@ class Keeping(Room):
             return len(await self._shelf.change_all(list(dict.fromkeys(ids)), _gone_if_archived))
         if older_than_days is None:
             return 0
-        age = None if older_than_days == 0 else timedelta(days=older_than_days)
+        age = None if older_than_days == 0 else _age(older_than_days)
         wanted = Wanted(status="archived", untouched_for=age, limit=AT_ONCE, whole=False)
         return await self._sweep(wanted, _gone)
 
@@ -68,7 +69,7 @@ class Keeping(Room):
 
     async def count_archived_older_than(self, older_than_days: int) -> int:
         """Return how many archived operations were resolved more than so many days ago."""
-        return await self._shelf.count(Wanted(status="archived", resolved_for=timedelta(days=older_than_days)))
+        return await self._shelf.count(Wanted(status="archived", resolved_for=_age(older_than_days)))
 
     async def evict_oldest(self, count: int, domain: str | None = None) -> int:
         """Delete the oldest operations, never one that is being replayed or reviewed; return how many."""
@@ -132,6 +133,11 @@ class Keeping(Room):
         False if there is none, or it has come that far already. ``ValueError`` for a status there is not.
         """
         return await self._shelf.move_summary(entry_id, CompressedStatus(new_status).value)
+
+
+def _age(older_than_days: int) -> timedelta:
+    """Return an age; one below 0 is that of what is yet to come, so that everything is older."""
+    return days(older_than_days, "older_than_days", least=-1)
 
 
 def _gone(_record: FailedOperationData, _now: datetime) -> Gone:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from holdfast.core.durations import checked_seconds
+from holdfast.core.durations import checked_seconds, days
 from holdfast.errors import (
     CannotDeserialize,
     ConfigurationError,
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("holdfast.flow")
 
 WAITING = tuple(status.value for status in CheckpointStatus if status.waits)
-_MOST_DAYS = 36_500
 
 
 @dataclass(frozen=True)
@@ -147,9 +146,7 @@ class Verbs:
         """Delete those of the wanted checkpoints that may go."""
         if keep_count is not None and keep_count < 0:
             raise ConfigurationError(f"keep_count is 0 or more, not {keep_count}.")
-        if older_than_days is not None and not 0 <= older_than_days <= _MOST_DAYS:
-            raise ConfigurationError(f"older_than_days is from 0 to {_MOST_DAYS}, not {older_than_days}.")
-        oldest = None if older_than_days is None else iso(self.now() - timedelta(days=older_than_days))
+        oldest = None if older_than_days is None else iso(self.now() - days(older_than_days, "older_than_days"))
         with as_storage_error("The checkpoints could not be cleaned up"):
             going = deletable(await shelf.skeleton(wanted), keep_count=keep_count, older_than=oldest)
             return await shelf.delete_all(going) if going else 0

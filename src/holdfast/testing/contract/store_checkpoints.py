@@ -138,6 +138,21 @@ class CheckpointContract:
 
         store_venue.play(scene, empty=_empty(store_venue))
 
+    def test_what_was_just_saved_stays_though_the_clock_was_set_back(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            store = await open_store(ground, max_entries=2)
+            await store.save("a", b"1")
+            await ground.advance(1)
+            await store.save("b", b"1")
+            await ground.advance(-3600)
+            await store.save("c", b"1")
+            assert await store.load("c") == b"1"
+            assert await store.list_keys() == ["b", "c"]
+            await store.save("0", b"1")  # within the same moment, and before the others by its name
+            assert await store.load("0") == b"1"
+
+        store_venue.play(scene, empty=_empty(store_venue))
+
     def test_bytes_are_limited_in_all_and_for_one(self, store_venue: StoreVenue) -> None:
         async def scene(ground: Ground) -> None:
             store = await open_store(ground, max_bytes=1000)

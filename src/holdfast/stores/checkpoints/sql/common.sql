@@ -36,12 +36,16 @@ ORDER BY c."key";
 DELETE FROM @holdfast_checkpoints WHERE accessed_at < {later_iso};
 
 -- name: checkpoints_beyond
--- What is left out when the most recently used are taken until one limit is reached.
+-- What is left out when the most recently used are taken until one limit is reached. What was saved just now is taken
+-- first: by a clock that was set back, or within one tick of it, it need not be the most recent.
 SELECT u."key" AS checkpoint_key, u.accessed_at FROM (
     SELECT c."key", c.accessed_at,
-        ROW_NUMBER() OVER (ORDER BY c.accessed_at DESC, c."key" DESC) AS place,
-        SUM(c.size_bytes) OVER (ORDER BY c.accessed_at DESC, c."key" DESC) AS bytes
-    FROM @holdfast_checkpoints AS c
+        ROW_NUMBER() OVER (ORDER BY c.turn, c.accessed_at DESC, c."key" DESC) AS place,
+        SUM(c.size_bytes) OVER (ORDER BY c.turn, c.accessed_at DESC, c."key" DESC) AS bytes
+    FROM (
+        SELECT p."key", p.accessed_at, p.size_bytes, CASE WHEN p."key" = :just_saved THEN 0 ELSE 1 END AS turn
+        FROM @holdfast_checkpoints AS p
+    ) AS c
 ) AS u
 WHERE false [[ OR u.place > :max_entries ]] [[ OR u.bytes > :max_bytes ]];
 
