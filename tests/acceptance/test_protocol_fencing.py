@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
+import threading
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from holdfast import AsyncHoldfast, Holdfast
 from holdfast.db import ConnectionManager
 from holdfast.db.migrations import Migrator
 from holdfast.errors import Superseded
@@ -188,3 +193,109 @@ def test_i1_a_write_that_waited_for_a_release_is_refused(
             assert steps == []
 
     asyncio.run(scene())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("write", ["step", "child", "outcome"])
+def test_i1_a_run_that_has_ended_writes_nothing_more_under_its_token(
+    kind: str, write: str, fresh_database: Callable[[str], str]
+) -> None:
+    async def scene() -> None:
+        async with ConnectionManager(fresh_database(kind)) as manager:
+            await Migrator(manager).migrate()
+            facts = Facts(manager)
+            await manager.run(lambda tx: facts.start.apply(tx, [start_row("run", "first")]))
+            end = ("run", "first", "ERROR", None, "{}", "json")
+            assert await manager.run(lambda tx: facts.finish.apply(tx, [end])) == [True]
+            written, row = WRITES[write](facts)
+            [outcome] = await manager.run(lambda tx: written.apply(tx, [row]))
+            if write == "outcome":  # it is told that it has one, and which one does not change
+                assert outcome is True
+            else:
+                assert isinstance(outcome, Superseded)
+            runs = await manager.run(lambda tx: tx.fetch_batch(facts.queries["runs_look"], [("run",), ("child",)]))
+            assert [(row["workflow_uuid"], row["status"]) for row in runs] == [("run", "ERROR")]
+            assert await manager.run(lambda tx: tx.fetch_batch(facts.queries["steps_of_runs"], [("run",)])) == []
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_i1_a_task_that_a_run_has_left_behind_changes_nothing(kind: str, fresh_database: Callable[[str], str]) -> None:
+    left: list[asyncio.Task[Any]] = []
+
+    async def scene() -> None:
+        app = AsyncHoldfast(fresh_database(kind))
+        begun, may_end = asyncio.Event(), asyncio.Event()
+        ran: list[str] = []
+
+        @app.step
+        async def slow() -> None:
+            begun.set()
+            await may_end.wait()
+
+        @app.workflow
+        async def child() -> None:
+            ran.append("child")
+
+        async def behind() -> None:
+            with suppress(Superseded):  # a step that was under way is not recorded
+                await slow()
+            for more in (child, partial(app.set_event, "state", "late"), partial(app.recv, "topic", timeout=1)):
+                with pytest.raises(Superseded, match="ended"):
+                    await more()
+
+        @app.workflow
+        async def ends() -> str:
+            left.append(asyncio.create_task(behind()))
+            await begun.wait()
+            return "ended"
+
+        async with app:
+            assert await ends.options(workflow_id="run")() == "ended"
+            await app.send("run", "for nobody", "topic")
+            may_end.set()
+            await left[0]
+            assert ran == []
+            assert await app.list_steps("run") == []
+            assert await app.get_all_events("run") == {}
+            assert [each.consumed for each in await app.get_all_notifications("run")] == [False]
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_i1_a_thread_that_a_run_has_left_behind_changes_nothing(
+    kind: str, fresh_database: Callable[[str], str]
+) -> None:
+    app = Holdfast(fresh_database(kind))
+    begun, may_end = threading.Event(), threading.Event()
+    raised: list[BaseException] = []
+
+    @app.step
+    def slow() -> None:
+        begun.set()
+        assert may_end.wait(60)
+
+    def behind() -> None:
+        for more in (slow, partial(app.set_event, "state", "late")):
+            try:
+                more()
+            except Superseded as error:
+                raised.append(error)
+
+    @app.workflow
+    def ends() -> str:
+        threads.append(threading.Thread(target=contextvars.copy_context().run, args=(behind,)))
+        threads[0].start()
+        assert begun.wait(60)
+        return "ended"
+
+    threads: list[threading.Thread] = []
+    with app:
+        assert ends.options(workflow_id="run")() == "ended"
+        may_end.set()
+        threads[0].join(60)
+        assert len(raised) == 2
+        assert app.list_steps("run") == []
+        assert app.get_all_events("run") == {}

@@ -260,6 +260,7 @@ class Runner:
 
     def _ended(self, run: Run, end: _End) -> None:
         faults.point("run.outcome_written")
+        run.stop(Superseded("the run has ended"))  # for what it has left behind: tasks and threads nobody waits for
         self._forget(run)
         run.settle(end.outcome)
         self._told_ended(run.id)

@@ -102,7 +102,7 @@ FROM {rows} AS r JOIN @workflow_status AS w ON w.workflow_uuid = r.id;
 -- name: step_record
 -- rows: id text, token text, position int, name text, identity text, fingerprint text, output text, error text
 -- rows: child_id text, serialization text, duration_ms bigint
--- One record an operation. A row whose run has another token, or that is recorded already, is left out.
+-- One record an operation. A row whose run has ended or has another token, or that is recorded already, is left out.
 {insert_steps}
 ON CONFLICT DO NOTHING;
 
@@ -123,7 +123,7 @@ SELECT
     r.id, r.position, r.name, r.identity, r.fingerprint, r.output, r.error, r.child_id,
     r.serialization, r.token, (SELECT {now_ms}) - r.duration_ms, (SELECT {now_ms})
 FROM {rows} AS r JOIN @workflow_status AS w ON w.workflow_uuid = r.id AND w.owner_xid = r.token
-WHERE true
+WHERE w.status || '' = 'PENDING'
 {share_runs}
 
 -- name: steps_look

@@ -73,6 +73,7 @@ SELECT
     r.serialization, r.token, {now_ms} - r.duration_ms, {now_ms}
 FROM {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY)
     ON w.workflow_uuid = r.id AND w.owner_xid = r.token
+WHERE w.status = 'PENDING'
 ORDER BY w.workflow_uuid
 LOCK IN SHARE MODE
 ON DUPLICATE KEY UPDATE workflow_uuid = @operation_outputs.workflow_uuid;

@@ -2,7 +2,7 @@
 -- after it when nobody knows what became of it.
 
 -- name: transaction_record
--- The record of a transaction, written last in it. No row if the run has another token now; a conflict if the record is
+-- The record of a transaction, written last in it. No row if the run has ended or has another token now; a conflict if the record is
 -- there already, by a commit that nobody heard of: then all of this transaction must go. The lock on the run's row
 -- ({share_run}) lasts until the commit.
 INSERT INTO @operation_outputs (
@@ -13,7 +13,7 @@ SELECT
     w.workflow_uuid, CAST(:position AS INTEGER), :name, :identity, :fingerprint, :output, :serialization, w.owner_xid,
     {now_ms} - :duration_ms, {now_ms}
 FROM @workflow_status AS w
-WHERE w.workflow_uuid = :id AND w.owner_xid = :token
+WHERE w.workflow_uuid = :id AND w.owner_xid = :token AND w.status || '' = 'PENDING'
 {share_run};
 
 -- name: transaction_progressed

@@ -8,7 +8,7 @@ SELECT
     w.workflow_uuid, :position, :name, :identity, :fingerprint, :output, :serialization, w.owner_xid,
     {now_ms} - :duration_ms, {now_ms}
 FROM @workflow_status AS w FORCE INDEX (PRIMARY)
-WHERE w.workflow_uuid = :id AND w.owner_xid = :token
+WHERE w.workflow_uuid = :id AND w.owner_xid = :token AND w.status = 'PENDING'
 LOCK IN SHARE MODE;
 
 -- name: outputs_server_version

@@ -1,13 +1,17 @@
 -- name: transaction_record
 -- It goes to the server together with COMMIT, which nothing may hold back but an error. So where the token is another
--- one now, the name is missing, and that is one.
+-- one now, or the run has ended, the name is missing, and that is one.
 INSERT INTO @operation_outputs (
     workflow_uuid, function_id, function_name, identity, fingerprint, output, serialization, owner_xid,
     started_at_epoch_ms, completed_at_epoch_ms
 )
 VALUES (
     :id, CAST(:position AS integer),
-    (SELECT CAST(:name AS text) FROM @workflow_status AS w WHERE w.workflow_uuid = :id AND w.owner_xid = :token FOR SHARE OF w),
+    (
+        SELECT CAST(:name AS text) FROM @workflow_status AS w
+        WHERE w.workflow_uuid = :id AND w.owner_xid = :token AND w.status || '' = 'PENDING'
+        FOR SHARE OF w
+    ),
     :identity, :fingerprint, :output, :serialization, :token, {now_ms} - :duration_ms, {now_ms}
 );
 
