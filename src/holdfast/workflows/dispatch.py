@@ -363,10 +363,10 @@ class Dispatch:
 
     async def _begin(self, rows: list[Row], caps: Mapping[str, int], *, idle: bool) -> int:
         """Begin what was claimed; return how many runs that came to."""
-        begun = await self._launching.begin(rows, caps, idle=idle) if rows else []
-        for run in begun:
-            run.watch(partial(self._over, run.queue_name))
-        return len(begun)
+        return await self._launching.begin(rows, caps, idle=idle, begun=self._begun) if rows else 0
+
+    def _begun(self, run: Run) -> None:
+        run.watch(partial(self._over, run.queue_name))
 
     def _caps(self) -> dict[str, int]:
         """Return the functions that can be begun here, and their caps; sync ones only while a thread is free."""

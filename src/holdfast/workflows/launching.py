@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
 from holdfast import faults
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from holdfast.workflows.burden import Burden
     from holdfast.workflows.queues import QueueStore
     from holdfast.workflows.registry import Registry
+    from holdfast.workflows.run import Outcome
     from holdfast.workflows.runner import Runner
     from holdfast.workflows.trial import Trial
 
@@ -59,25 +61,49 @@ class Launching:
         self._sizes = queues.queries
         self._releases = Releases(queues.manager, queries)
 
-    async def begin(self, claimed: Sequence[Row], caps: Mapping[str, int], *, idle: bool) -> list[Run]:
-        """Begin what was claimed, in this order, one suspect at most; return the runs that are under way."""
+    async def begin(
+        self, claimed: Sequence[Row], caps: Mapping[str, int], *, idle: bool, begun: Callable[[Run], None]
+    ) -> int:
+        """Begin what was claimed, in this order, one suspect at most; tell *begun* of each, and return how many.
+
+        What is not begun because of an error is held by nobody here: the next beat hands it back.
+        """
         faults.point("run.claimed")
         over = [row for row in claimed if row["recovery_attempts"] > caps[row["name"]]]
         rows, back = self._trial.sort([row for row in claimed if row not in over], caps, idle=idle)
         sizes = await self._weighed(rows)
-        unfit = [row for row in rows if not self._burden.take(sizes[row["workflow_uuid"]])]
-        if back or unfit:
-            await self._releases.hand_back([(row["workflow_uuid"], row["owner_xid"]) for row in [*back, *unfit]])
-            rows = [row for row in rows if row not in unfit]
+        held = {id_: size for id_, size in sizes.items() if self._burden.take(size)}  # for what is not under way yet
+        count = 0
+        try:
+            back += [row for row in rows if row["workflow_uuid"] not in held]
+            if back:
+                await self._releases.hand_back([(row["workflow_uuid"], row["owner_xid"]) for row in back])
+            fitting = [row for row in rows if row["workflow_uuid"] in held]
+            histories = await self._taken_up(fitting)
+            faults.point("run.loaded")
+            for row in fitting:
+                run = await self._launch(await self._whole(row), histories.get(row["workflow_uuid"]), caps[row["name"]])
+                if run is not None:
+                    run.watch(partial(self._given_back, held.pop(run.id)))
+                    begun(run)
+                    count += 1
+        finally:
+            for size in held.values():
+                self._burden.give_back(size)
+        for row in over:
+            await self._give_up(await self._whole(row))
+        return count
+
+    def _given_back(self, size: int, _: Outcome) -> None:
+        self._burden.give_back(size)
+
+    async def _taken_up(self, rows: Sequence[Row]) -> dict[str, History]:
+        """Return what was recorded of those that were executed before, and take them over."""
         before = [(row["workflow_uuid"], row["owner_xid"]) for row in rows if row["executions"] > 1]
         histories = await self._histories([run_id for run_id, _ in before])
         if before:
             await self._taken_over(before)
-        faults.point("run.loaded")
-        begun = [await self._begun(row, histories, caps[row["name"]], sizes[row["workflow_uuid"]]) for row in rows]
-        for row in over:
-            await self._give_up(await self._whole(row))
-        return [run for run in begun if run is not None]
+        return histories
 
     async def _weighed(self, rows: Sequence[Row]) -> dict[str, int]:
         """Return about how many bytes each run will hold: its arguments and what it has recorded."""
@@ -93,14 +119,6 @@ class Launching:
             return row
         found = await self._manager.fetchone(self._sizes["inputs_of_run"], id=row["workflow_uuid"])
         return row if found is None else {**row, **found}
-
-    async def _begun(self, row: Row, histories: Mapping[str, History], cap: int, size: int) -> Run | None:
-        run = await self._launch(await self._whole(row), histories.get(row["workflow_uuid"]), cap)
-        if run is None:
-            self._burden.give_back(size)
-        else:
-            run.watch(lambda _: self._burden.give_back(size))
-        return run
 
     async def _histories(self, ids: list[str]) -> dict[str, History]:
         histories = {each: History() for each in ids}
