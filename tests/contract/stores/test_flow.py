@@ -6,6 +6,7 @@ from holdfast.testing.contract import store_flow_stage
 from holdfast.testing.contract.store_flow import FlowContract
 from holdfast.testing.contract.store_flow_claims import FlowClaimContract, FlowRetentionContract
 from holdfast.testing.contract.store_flow_steps import FlowStepsContract
+from holdfast.testing.contract.store_flow_steps_faults import FlowStepsFaultsContract
 
 BACKENDS = store_flow_stage.BACKENDS
 
@@ -24,3 +25,7 @@ class TestFlowRetention(FlowRetentionContract):
 
 class TestFlowSteps(FlowStepsContract):
     """Lists of callables."""
+
+
+class TestFlowStepsFaults(FlowStepsFaultsContract):
+    """What goes wrong in them, or around them."""

@@ -113,9 +113,14 @@ class CheckpointBackend:
         return self._way.call(lambda shelf: self._verbs.find(shelf, wanted))
 
     def get_latest(self, flow_id: str, *, status: CheckpointStatus | None = None) -> FlowCheckpoint | None:
-        """Return the newest checkpoint of a flow, or None."""
+        """Return the newest checkpoint of a flow, or None. ``DamagedCheckpoint`` if it cannot be read."""
         wanted = _wanted(flow_id, None, status, None, 1)
-        return next(iter(self._way.call(lambda shelf: self._verbs.find(shelf, wanted))), None)
+        return self._way.call(lambda shelf: self._verbs.newest(shelf, wanted))
+
+    def newest_of_run(self, run_id: str) -> str | None:
+        """Return the id of a run's newest checkpoint, also of one that cannot be read; None if there is none."""
+        wanted = _wanted(None, run_id, None, None, 1)
+        return self._way.call(lambda shelf: self._verbs.newest_id(shelf, wanted))
 
     def get_chain(self, checkpoint_id: str) -> list[FlowCheckpoint]:
         """Return a checkpoint and those it came from, newest first."""
@@ -213,7 +218,12 @@ class CheckpointBackend:
     async def aget_latest(self, flow_id: str, *, status: CheckpointStatus | None = None) -> FlowCheckpoint | None:
         """Do as ``get_latest``, for a task."""
         wanted = _wanted(flow_id, None, status, None, 1)
-        return next(iter(await self._way.acall(lambda shelf: self._verbs.find(shelf, wanted))), None)
+        return await self._way.acall(lambda shelf: self._verbs.newest(shelf, wanted))
+
+    async def anewest_of_run(self, run_id: str) -> str | None:
+        """Do as ``newest_of_run``, for a task."""
+        wanted = _wanted(None, run_id, None, None, 1)
+        return await self._way.acall(lambda shelf: self._verbs.newest_id(shelf, wanted))
 
     async def aget_chain(self, checkpoint_id: str) -> list[FlowCheckpoint]:
         """Do as ``get_chain``, for a task."""

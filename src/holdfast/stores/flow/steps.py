@@ -146,12 +146,12 @@ async def _claimed(checkpoint_id: str, backend: CheckpointBackend, lease: float)
 
 async def _refuse_if_it_went_on(checkpoint: FlowCheckpoint, backend: CheckpointBackend) -> None:
     run_id = checkpoint.wf_run_id or checkpoint.run_id
-    for newest in await backend.alist_by_run(run_id, limit=1):
-        if newest.id != checkpoint.id:
-            raise StorageError(
-                f"The run {run_id} has gone on from {checkpoint.id}, to the checkpoint {newest.id}: resume that one, "
-                "or pass fork=True to do what comes after it once more."
-            )
+    newest = await backend.anewest_of_run(run_id)
+    if newest is not None and newest != checkpoint.id:
+        raise StorageError(
+            f"The run {run_id} has gone on from {checkpoint.id}, to the checkpoint {newest}: resume that one, "
+            "or pass fork=True to do what comes after it once more."
+        )
 
 
 def _answered(checkpoint: FlowCheckpoint, answers: Mapping[str, Any]) -> FlowCheckpoint:

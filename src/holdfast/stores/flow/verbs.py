@@ -115,15 +115,27 @@ class Verbs:
             raise ConfigurationError(f"A limit is 0 or more, not {wanted.limit}.")
         if wanted.limit == 0:
             return []
-        with as_storage_error("The checkpoints could not be listed"):
-            cards = await shelf.query(wanted)
         found = []
-        for card in cards:
+        for card in await self._cards(shelf, wanted):
             try:
                 found.append(_opened(card))
             except DamagedCheckpoint as damaged:
                 logger.warning("%s It is left out of the list.", damaged)
         return found
+
+    async def newest(self, shelf: Shelf, wanted: Wanted) -> FlowCheckpoint | None:
+        """Return the first wanted checkpoint. One that is damaged is an error: the one before it is not the newest."""
+        cards = await self._cards(shelf, wanted)
+        return _opened(cards[0]) if cards else None
+
+    async def newest_id(self, shelf: Shelf, wanted: Wanted) -> str | None:
+        """Return the id of the first wanted checkpoint, whether it can be read or not."""
+        cards = await self._cards(shelf, wanted)
+        return cards[0].id if cards else None
+
+    async def _cards(self, shelf: Shelf, wanted: Wanted) -> list[Card]:
+        with as_storage_error("The checkpoints could not be listed"):
+            return await shelf.query(wanted)
 
     async def chain(self, shelf: Shelf, checkpoint_id: str) -> list[FlowCheckpoint]:
         """Return a checkpoint and those it came from, newest first; those of its own run are read together."""

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from holdfast.errors import ConfigurationError, MisuseError, NotFoundError, StaleCheckpoint, StorageError
+from holdfast.errors import (
+    ConfigurationError,
+    MisuseError,
+    NotFoundError,
+    StaleCheckpoint,
+    StorageError,
+)
 from holdfast.stores import (
     CheckpointBehavior,
     CheckpointStatus,
@@ -150,81 +155,6 @@ class FlowStepsContract:
             assert calls == ["first", "second", "second"]
 
         store_venue.play(scene)
-
-    def test_a_step_that_changes_what_it_is_given_or_has_given_changes_nothing_stored(
-        self, store_venue: StoreVenue
-    ) -> None:
-        made: list[list[int]] = []
-        given: list[list[int]] = []
-
-        def first(value: list[int]) -> list[int]:
-            value.append(0)
-            made.append([1])
-            return made[-1]
-
-        def second(value: list[int]) -> int:
-            given.append(list(value))
-            value.append(2)
-            made[-1].append(3)
-            if len(given) == 1:
-                raise OSError("not today")
-            return len(value)
-
-        async def scene(ground: Ground) -> None:
-            player = Player(ground)
-            given.clear()
-            with pytest.raises(OSError, match="not today"):
-                await player.run("flow", [first, second], input=[])
-            failed = await player.backend.aget_latest("flow")
-            assert failed is not None
-            assert (failed.original_input, failed.get_node_output("first")) == ([], [1])
-            last = await player.resume(failed.id, [first, second])
-            assert (given, last.get_node_output("second")) == ([[1], [1]], 2)
-
-        store_venue.play(scene)
-
-    def test_a_step_that_runs_out_of_an_iterator_fails(self, store_venue: StoreVenue) -> None:
-        def take(values: list[int]) -> int:
-            return next(iter(values))
-
-        async def scene(ground: Ground) -> None:
-            player = Player(ground)
-            with pytest.raises(RuntimeError, match="StopIteration"):
-                await player.run("flow", [take], input=[])
-            failed = await player.backend.aget_latest("flow")
-            assert failed is not None
-            assert failed.status is CheckpointStatus.FAILED
-
-        store_venue.play(scene)
-
-    def test_nobody_goes_on_while_the_thread_of_a_cancelled_flow_works(self, store_venue: StoreVenue) -> None:
-        begun, may_end = threading.Event(), threading.Event()
-
-        def slow(_: Any) -> int:
-            begun.set()
-            assert may_end.wait(60)
-            return 1
-
-        async def scene(ground: Ground) -> None:
-            player = Player(ground)
-            running = asyncio.create_task(arun_steps("flow", [slow, ("more", str)], player.backend))
-            await asyncio.to_thread(begun.wait, 60)
-            running.cancel()
-            under_way = await player.backend.aget_latest("flow")
-            assert under_way is not None
-            with pytest.raises(StorageError, match="somebody else"):
-                await aresume(under_way.id, [slow, ("more", str)], player.backend)
-            may_end.set()
-            with pytest.raises(asyncio.CancelledError):
-                await running
-            stored = await player.backend.aget_latest("flow")
-            assert stored is not None
-            assert stored.completed_node_ids == ["slow"]  # what was done is not done again
-            last = await aresume(stored.id, [slow, ("more", str)], player.backend)
-            assert last.get_node_output("more") == "1"
-
-        if store_venue.colour is Colour.ASYNC:
-            store_venue.play(scene)
 
     @pytest.mark.parametrize("behavior", CheckpointBehavior)
     def test_the_step_that_is_under_way_stands_in_the_newest_checkpoint(
@@ -368,4 +298,4 @@ class FlowStepsContract:
         store_venue.play(scene)
 
 
-__all__ = ["FlowStepsContract"]
+__all__ = ["FlowStepsContract", "Player"]
