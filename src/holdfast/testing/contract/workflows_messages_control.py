@@ -50,6 +50,25 @@ async def conversed(stage: Stage, app: App) -> str:
 class GoingBackContract:
     """Rewind, retry, fork, delete, export and import; and what clients can do."""
 
+    def test_run_that_has_the_id_of_a_deleted_one_sends_messages_of_its_own(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            app = stage.app()
+            receive = collecting(app, 2)
+
+            async def say(to: str, word: str) -> None:
+                await app.do("send", to, word)
+
+            flow = app.workflow(say)
+            async with app:
+                receiver = await receive.start()
+                sender = f"{stage.version}-sender"
+                for word in ("first", "second"):
+                    await (await flow.options(workflow_id=sender).start(receiver.workflow_id, word)).result()
+                    await app.do("delete_workflow", sender)
+                assert await receiver.result() == ["first", "second"]
+
+        Stage(venue).play(scene)
+
     def test_rewound_run_receives_again_what_it_had_received_and_forgets_what_it_had_set(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:
             app = stage.app()

@@ -124,19 +124,9 @@ class Messages:
         new_id = self._engine.settings.world.new_id
         return [MessageRow.of(self._engine.payloads, each, new_id) for each in messages]
 
-    def _writes(self, messages: Sequence[Message], operation: Operation) -> list[SideWrite]:
-        """Return what a workflow sends: ids are the same whenever the operation is tried anew in its generation."""
-        return [
-            SideWrite(
-                self._besides,
-                MessageRow.of(
-                    self._engine.payloads,
-                    each,
-                    partial(operation.run.child_id, f"{operation.identity}#{number}"),
-                ),
-            )
-            for number, each in enumerate(messages)
-        ]
+    def _writes(self, messages: Sequence[Message], _: Operation) -> list[SideWrite]:
+        """Return what a workflow sends. That it is sent once is its record's doing, which commits with it."""
+        return [SideWrite(self._besides, row) for row in self._rows(messages)]
 
     def _mark(self, messages: Sequence[Message]) -> str:
         given = tuple([each.destination_id, each.message, each.topic, each.idempotency_key] for each in messages)
