@@ -19,7 +19,7 @@ def checked_seconds(duration: Duration, what: str, *, least: float = 0.0) -> flo
     """Return a duration in seconds. ``InvalidDuration`` unless it is from *least* to a hundred years."""
     try:
         length = seconds(duration)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         length = float("nan")
     if not least <= length <= LONGEST:  # nor is it if this is no number
         raise InvalidDuration(

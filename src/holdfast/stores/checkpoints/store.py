@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from holdfast.core.durations import milliseconds
 from holdfast.errors import TooLong
-from holdfast.stores.idempotency.store import milliseconds
 from holdfast.stores.keys import checked_key
 from holdfast.stores.opened import Opened
 
@@ -36,7 +36,7 @@ class Limits:
         for name, value in (("max_bytes", max_bytes), ("max_entries", max_entries)):
             if value is not None and value < 1:
                 raise ValueError(f"{name} is at least 1, not {value}.")
-        return cls(max_bytes, max_entries, None if max_age is None else milliseconds(max_age, "max_age"))
+        return cls(max_bytes, max_entries, None if max_age is None else milliseconds(max_age, "max_age", least=0.001))
 
     @property
     def any(self) -> bool:

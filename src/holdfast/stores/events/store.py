@@ -6,10 +6,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from holdfast.core.durations import checked_seconds
 from holdfast.db.manager import ConnectionManager
 from holdfast.db.migrations import SCHEMA, Migrator
 from holdfast.errors import CannotSerialize, DatabaseError, FailureKind, MisuseError, UnknownCommit
-from holdfast.model.workflow import Duration, seconds
 from holdfast.model.world import RealWorld, World
 from holdfast.serialize import PortableJSON
 from holdfast.stores.commits import Commits
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from holdfast.db.pipeline import Pipeline
+    from holdfast.model.workflow import Duration
 
 StoredEvent: TypeAlias = "dict[str, Any]"
 
@@ -63,7 +64,7 @@ class DBEventStoreBackend(Opened):
         self._world = world or RealWorld()
         self._commits = Commits(manager, pipeline)
         self._queries = event_queries(manager.dialect, schema, clock_offset_ms=clock_offset_ms)
-        self._poll_interval = seconds(poll_interval)
+        self._poll_interval = checked_seconds(poll_interval, "poll_interval", least=0.001)
         self._followers = Followers(self._last_sequences, self._world, self._poll_interval)
         self._json = PortableJSON()
 
@@ -130,7 +131,7 @@ class DBEventStoreBackend(Opened):
         nothing new has come for *timeout*, if it is given, and when the store is closed. A database that cannot be
         reached is waited for.
         """
-        patience = None if timeout is None else seconds(timeout)
+        patience = None if timeout is None else checked_seconds(timeout, "timeout")
         with self._followers.follow(checked_key(stream_key, "stream key")) as follower:
             known: int | None = 0
             while known is not None:

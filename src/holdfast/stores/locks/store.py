@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from holdfast import faults
 from holdfast.core.backoff import backoff
+from holdfast.core.durations import checked_seconds, milliseconds
 from holdfast.errors import LockLost, LockNotAcquired
 from holdfast.model.workflow import Duration, seconds
 from holdfast.model.world import RealWorld, World
@@ -63,8 +64,8 @@ class DistributedLock(Opened, ABC):
         that is cancelled holds nothing.
         """
         checked_key(key, "key of a lock")
-        ttl_ms = _milliseconds(ttl)
-        deadline = None if timeout is None else self._world.monotonic() + max(0.0, seconds(timeout))
+        ttl_ms = milliseconds(ttl, "The ttl of a lock", least=0.001)
+        deadline = None if timeout is None else self._world.monotonic() + checked_seconds(timeout, "timeout")
         tries = 0
         while True:
             woken = self._wait(key)
@@ -92,7 +93,7 @@ class DistributedLock(Opened, ABC):
 
     async def extend(self, lease: Lease, ttl: Duration = TTL) -> bool:
         """Have a lease end *ttl* seconds from now; False if it is over, which cannot be undone."""
-        return await self._extend(lease, _milliseconds(ttl))
+        return await self._extend(lease, milliseconds(ttl, "The ttl of a lock", least=0.001))
 
     @abstractmethod
     async def get(self, key: str) -> Lease | None:
@@ -196,13 +197,6 @@ def lost(lease: Lease) -> LockLost:
         f"The lease of the lock {lease.key!r} (token {lease.token}) was lost before the block had ended: it was not "
         "extended in time, and somebody else may hold it."
     )
-
-
-def _milliseconds(ttl: Duration) -> int:
-    length = seconds(ttl)
-    if not 0.001 <= length <= 2**31:
-        raise ValueError(f"The ttl of a lock is a number of seconds from 0.001 up, not {length!r}.")
-    return round(length * 1000)
 
 
 __all__ = ["DistributedLock"]

@@ -7,6 +7,7 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from holdfast.core.durations import milliseconds
 from holdfast.db.migrations import SCHEMA, Migrator
 from holdfast.errors import Conflict, QueryFailed, UnknownCommit
 from holdfast.stores.cancels import cancels
@@ -15,7 +16,7 @@ from holdfast.stores.tasks.facts import MOST_DUE, CompleteTasks, ExtendTasks, Fa
 from holdfast.stores.tasks.letters import Letters
 from holdfast.stores.tasks.queries import TABLE, tasks_queries
 from holdfast.stores.tasks.store import VISIBILITY_TIMEOUT, TaskQueue
-from holdfast.stores.tasks.task import NewTask, TaskStatus, milliseconds
+from holdfast.stores.tasks.task import NewTask, TaskStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence

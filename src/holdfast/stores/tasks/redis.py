@@ -7,11 +7,12 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from holdfast.core.durations import milliseconds
 from holdfast.errors import TaskConflict
 from holdfast.stores.tasks.facts import LOST, MOST_DUE
 from holdfast.stores.tasks.letters import Letters
 from holdfast.stores.tasks.store import VISIBILITY_TIMEOUT, TaskQueue
-from holdfast.stores.tasks.task import NewTask, TaskStatus, milliseconds
+from holdfast.stores.tasks.task import NewTask, TaskStatus
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from holdfast import faults
+from holdfast.core.durations import milliseconds
 from holdfast.model.world import RealWorld, World
 from holdfast.stores import tokens
 from holdfast.stores.opened import Opened
@@ -19,7 +20,6 @@ from holdfast.stores.tasks.task import (
     checked_id,
     checked_name,
     error_text,
-    milliseconds,
     payload_text,
     task_of,
     whole_seconds,

@@ -7,12 +7,15 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from holdfast.core.durations import checked_seconds
 from holdfast.errors import TooLong
-from holdfast.model.workflow import Duration, seconds
 from holdfast.serialize import PortableJSON
 from holdfast.stores.keys import checked_key
+
+if TYPE_CHECKING:
+    from holdfast.model.workflow import Duration
 
 MOST_PAYLOAD_BYTES = 8 * 1024 * 1024
 _LONGEST_NAME = 255
@@ -152,17 +155,9 @@ def checked_count(number: int, what: str, *, least: int) -> int:
     return number
 
 
-def milliseconds(duration: Duration, what: str, *, least: float = 0.0) -> int:
-    """Return a duration in milliseconds; refuse one that is too short, or no number."""
-    length = seconds(duration)
-    if not math.isfinite(length) or length < least or length > _MOST_INTEGER:
-        raise ValueError(f"{what} is a number of seconds from {least:g} up, not {length!r}.")
-    return round(length * 1000)
-
-
 def whole_seconds(duration: Duration, what: str) -> int:
-    """Return a duration in whole seconds, at least one."""
-    return max(1, math.ceil(milliseconds(duration, what) / 1000))
+    """Return a duration in whole seconds, at least one, that fits its column."""
+    return checked_count(max(1, math.ceil(checked_seconds(duration, what))), what, least=1)
 
 
 def error_text(error: str | BaseException) -> str:

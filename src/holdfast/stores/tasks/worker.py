@@ -13,8 +13,8 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from holdfast.core.durations import checked_seconds
 from holdfast.errors import HoldfastError
-from holdfast.model.workflow import Duration, seconds
 from holdfast.stores.on_thread import on_thread
 from holdfast.stores.tasks.presence import Presence
 from holdfast.stores.tasks.task import Task, checked_count, checked_name
@@ -22,6 +22,7 @@ from holdfast.stores.tasks.task import Task, checked_count, checked_name
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 
+    from holdfast.model.workflow import Duration
     from holdfast.stores.tasks.store import TaskQueue
 
 Handler: TypeAlias = "Callable[[Task], Awaitable[Any]] | Callable[[Task], Any]"
@@ -69,8 +70,8 @@ class TaskWorker:
         self._queue = queue
         self._handlers = {checked_name(name, "queue name"): handler for name, handler in handlers.items()}
         self._concurrency = checked_count(concurrency, "concurrency", least=1)
-        self._poll_interval = seconds(poll_interval)
-        self._grace = seconds(grace)
+        self._poll_interval = checked_seconds(poll_interval, "poll_interval", least=0.001)
+        self._grace = checked_seconds(grace, "grace")
         self.worker_id = worker_id or f"{socket.gethostname()}-{os.getpid()}"[:255]
         self._names = list(self._handlers)
         self._runs: dict[asyncio.Task[None], _Run] = {}
