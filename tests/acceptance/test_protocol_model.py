@@ -283,7 +283,7 @@ class Protocol(RuleBasedStateMachine):
         run_id = data.draw(st.sampled_from([*self.runs, "nobody"]))
         run = self.runs.get(run_id)
         may = run is not None and run.status in {"CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"}
-        keys = self.change_keys()
+        keys = self.cancel_keys()
         if self.asked(self.control.resume([run_id]), run_id, may=may):
             below = [
                 each
@@ -295,9 +295,9 @@ class Protocol(RuleBasedStateMachine):
                 resumed = self.runs[each]
                 resumed.status, resumed.token, resumed.incarnation, resumed.attempts = "ENQUEUED", None, None, 0
 
-    def change_keys(self) -> dict[str, str | None]:
-        rows = self.do(self.manager.fetch(f"SELECT workflow_uuid, change_key FROM {self.table('workflow_status')}"))
-        return {row["workflow_uuid"]: row["change_key"] for row in rows}
+    def cancel_keys(self) -> dict[str, str | None]:
+        rows = self.do(self.manager.fetch(f"SELECT workflow_uuid, cancel_key FROM {self.table('workflow_status')}"))
+        return {row["workflow_uuid"]: row["cancel_key"] for row in rows}
 
     @rule(data=st.data(), cut=CUTS)
     def rewind(self, data: st.DataObject, cut: int) -> None:

@@ -60,6 +60,47 @@ async def statuses(rows: RunRows, ids: dict[str, str]) -> dict[str, str | None]:
     return {name: await rows.status(each) for name, each in ids.items()}
 
 
+async def note(rows: RunRows, run_id: str) -> None:
+    """Change a run by something else than what brought it where it is."""
+    await rows.control.update_attributes([run_id], {"noted": True})
+
+
+def test_resume_brings_back_what_was_cancelled_together_whatever_was_asked_since(play: Play) -> None:
+    async def scene(rows: RunRows) -> None:
+        ids = await family(rows, middle=WorkflowStatus.ENQUEUED, last=WorkflowStatus.DELAYED)
+        await rows.control.cancel([ids["first"]])  # by itself, before
+        await rows.control.cancel([ids["parent"]])
+        for each in ids.values():
+            await note(rows, each)
+        await rows.control.resume([ids["parent"]])
+        assert await statuses(rows, ids) == {
+            "parent": "ENQUEUED",
+            "first": "CANCELLED",
+            "second": "ENQUEUED",
+            "third": "ENQUEUED",
+        }
+
+    play(scene)
+
+
+def test_resume_brings_back_children_whose_time_was_over_with_their_parents(play: Play) -> None:
+    async def scene(rows: RunRows) -> None:
+        parent = await rows.insert(workflow_deadline_epoch_ms=LONG_AGO)
+        own: dict[str, Any] = {"parent_workflow_id": parent, "workflow_deadline_epoch_ms": LONG_AGO - 1}
+        early = await rows.insert(WorkflowStatus.PENDING, f"{parent}-early", **own)
+        with_it: dict[str, Any] = {"parent_workflow_id": parent, "workflow_deadline_epoch_ms": LONG_AGO}
+        children = [await rows.insert(WorkflowStatus.PENDING, f"{parent}-{n}", **with_it) for n in range(5)]
+        while await rows.control.cancel_overdue(2):  # in several batches, by whoever comes first
+            pass
+        await note(rows, parent)
+        assert {await rows.status(each) for each in (parent, early, *children)} == {"CANCELLED"}
+        await rows.control.resume([parent])
+        assert {await rows.status(each) for each in (parent, *children)} == {"ENQUEUED"}
+        assert await rows.status(early) == "CANCELLED"  # it had less time than its parent
+
+    play(scene)
+
+
 def test_cancel_goes_down_through_children_that_have_ended(play: Play) -> None:
     async def scene(rows: RunRows) -> None:
         ids = await family(rows, middle=WorkflowStatus.SUCCESS, last=WorkflowStatus.DELAYED)

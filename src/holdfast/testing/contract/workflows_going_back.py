@@ -88,6 +88,39 @@ class GoingBackContract:
 
         Stage(venue).play(scene)
 
+    def test_operation_that_was_given_the_id_of_its_run_is_replayed_under_another(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            app, charged = stage.app(), list[str]()
+
+            async def charge(key: str) -> str:
+                charged.append(key)
+                return key
+
+            async def ship() -> str:
+                return "shipped"
+
+            step, then = app.step(charge), app.step(ship)
+
+            async def order() -> list[str]:
+                return [await step(str(app.raw.workflow_id)), await then()]
+
+            flow = app.workflow(order)
+            async with app:
+                handle = await flow.start()
+                first = await handle.result()
+                fork = Handle(app, await app.do("fork_workflow", handle.workflow_id, 2))
+                assert await fork.result() == first
+                moved = await app.do(
+                    "import_workflow",
+                    await app.do("export_workflow", handle.workflow_id),
+                    workflow_id=f"{handle.workflow_id}-moved",
+                )
+                again = Handle(app, await app.do("rewind_workflow", moved.workflow_id, 2))
+                assert await again.result() == first
+            assert charged == [handle.workflow_id]
+
+        Stage(venue).play(scene)
+
     @pytest.mark.parametrize("start_step", [1, 4, 8, 100])
     def test_forked_run_has_the_prefix_of_every_branch_and_leaves_the_original(
         self, venue: Venue, start_step: int

@@ -127,7 +127,8 @@ class TransferContract:
                 assert (after["owner_xid"], after["incarnation"]) == (None, None)
                 assert await app.retrieve(copy).result() == 24
                 again = await app.do("export_workflow", copy)
-                assert again["steps"] == document["steps"]
+                # What an operation was given may be the id of its run, which is another one now.
+                assert again["steps"] == [step | {"fingerprint": None} for step in document["steps"]]
                 assert again["workflow"] == document["workflow"] | {"workflow_uuid": copy}
 
         Stage(venue).play(scene)

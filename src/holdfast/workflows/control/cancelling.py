@@ -32,7 +32,7 @@ class Cancelling:
         async def work(transaction: Transaction) -> Refusals:
             held = await self._changing.hold(transaction, ids)
             ready, why = sort_out(held, ids, Event.CANCEL, key)
-            await self._write(transaction, ready, key)
+            await self._write(transaction, ready, key, together=key)
             if children:
                 await self._cancel_below(transaction, ready, key)
             return why
@@ -53,7 +53,7 @@ class Cancelling:
             level = sorted({row["workflow_uuid"] for row in found} - seen)
             seen.update(level)
             held = await self._changing.hold(transaction, level)
-            await self._write(transaction, _cancellable(held.values()), key)
+            await self._write(transaction, _cancellable(held.values()), key, together=key)
 
     def overdue(self, ids: Sequence[str], key: str) -> Work[list[str]]:
         """Return the work that cancels those of *ids* whose deadline has passed, and returns them.
@@ -64,14 +64,15 @@ class Cancelling:
         async def work(transaction: Transaction) -> list[str]:
             rows = await fetch_each(transaction, self._hold_overdue, [(each,) for each in sorted(ids)])
             ready = _cancellable(row for row in rows if row["overdue"])
-            await self._write(transaction, ready, key)
+            await self._write(transaction, ready, key, together=None)
             before = {row["workflow_uuid"] for row in rows if row["change_key"] == key}
             return [each for each in ids if each in before.union(ready)]
 
         return work
 
-    async def _write(self, transaction: Transaction, ids: Sequence[str], key: str) -> None:
-        await write_each(transaction, self._cancel, [(each,) for each in ids], key=key)
+    async def _write(self, transaction: Transaction, ids: Sequence[str], key: str, *, together: str | None) -> None:
+        """Cancel *ids*; *together* is what all of them have that are cancelled at once, by default their deadline."""
+        await write_each(transaction, self._cancel, [(each,) for each in ids], key=key, cancel_key=together)
 
 
 def _cancellable(rows: Iterable[Row]) -> list[str]:

@@ -28,9 +28,9 @@ class Place(NamedTuple):
 
     def check(self) -> None:
         """Refuse a step that no run has."""
-        if self.start_step < 1:
+        if type(self.start_step) is not int or self.start_step < 1:
             raise ConfigurationError(
-                f"start_step is the position of the first step that runs again, from 1 on, not {self.start_step}."
+                f"start_step is the position of the first step that runs again, from 1 on, not {self.start_step!r}."
             )
 
 

@@ -28,7 +28,7 @@ class Resuming:
     def runs(
         self, ids: Sequence[str], key: str, *, queue_name: str | None, partition_key: str | None
     ) -> Work[Refusals]:
-        """Return the work that resumes *ids*, to *queue_name*, and what was cancelled below them by the same call.
+        """Return the work that resumes *ids*, to *queue_name*, and what was cancelled below them at the same time.
 
         Without a *partition_key* each keeps its own.
         """
@@ -44,17 +44,17 @@ class Resuming:
         return work
 
     async def _below(self, transaction: Transaction, parents: Sequence[Row]) -> list[str]:
-        """Hold what has the key of the change that cancelled its parent, level by level; nobody else has that key."""
+        """Hold what was cancelled together with its parent, level by level."""
         found: list[str] = []
         level = {row["workflow_uuid"]: row for row in parents if row["status"] == WorkflowStatus.CANCELLED}
-        keys = {row["change_key"] for row in level.values()} - {None}
+        keys = {row["cancel_key"] for row in level.values()} - {None}
         while level:
             rows = await fetch_each(transaction, self._children, [(each,) for each in level])
             held = await self._changing.hold(transaction, sorted({row["workflow_uuid"] for row in rows} - set(found)))
             level = {
                 each: row
                 for each, row in held.items()
-                if row["status"] == WorkflowStatus.CANCELLED and row["change_key"] in keys
+                if row["status"] == WorkflowStatus.CANCELLED and row["cancel_key"] in keys
             }
             found += level
         return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 import msgspec
@@ -177,9 +177,9 @@ def run_row(run: RunDocument, workflow_id: str, creation_key: str) -> tuple[Any,
     return tuple(value for name, value in row.items() if name not in {"deduplication_id", "delay_until_epoch_ms"})
 
 
-def step_row(workflow_id: str, step: StepDocument) -> tuple[Any, ...]:
-    """Return the row of ``steps_import``."""
-    return (workflow_id, *asdict(step).values())
+def step_row(workflow_id: str, step: StepDocument, *, renamed: bool) -> tuple[Any, ...]:
+    """Return the row of ``steps_import``; without fingerprint if the run has another id now: it may be of its id."""
+    return (workflow_id, *asdict(replace(step, fingerprint=None) if renamed else step).values())
 
 
 def stream_row(workflow_id: str, entry: StreamEntryDocument) -> tuple[Any, ...]:

@@ -113,7 +113,8 @@ class Transfer:
         there = await transaction.fetchone(self._queries["run_imported"], workflow_id=workflow_id)
         if there is None or there["creation_key"] != key:
             return "written at the same moment" if there is None else str(there["status"])
-        steps = [step_row(workflow_id, step) for step in document.steps]
+        renamed = workflow_id != document.workflow.workflow_uuid
+        steps = [step_row(workflow_id, step, renamed=renamed) for step in document.steps]
         for begin in range(0, len(steps), _AT_ONCE):
             await transaction.execute_batch(self._queries["steps_import"], steps[begin : begin + _AT_ONCE])
         entries = [stream_row(workflow_id, entry) for entry in document.streams]

@@ -2,4 +2,5 @@
 -- deadlines that are found when they pass.
 ALTER TABLE @workflow_status ADD COLUMN retries INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE @workflow_status ADD COLUMN change_key VARCHAR(320);
+ALTER TABLE @workflow_status ADD COLUMN cancel_key VARCHAR(320);
 CREATE INDEX idx_workflow_status_deadline ON @workflow_status (status, workflow_deadline_epoch_ms);

@@ -2,5 +2,6 @@
 -- deadlines that are found when they pass.
 ALTER TABLE @workflow_status ADD COLUMN retries INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE @workflow_status ADD COLUMN change_key TEXT;
+ALTER TABLE @workflow_status ADD COLUMN cancel_key TEXT;
 CREATE INDEX idx_workflow_status_deadline ON @workflow_status (workflow_deadline_epoch_ms)
     WHERE workflow_deadline_epoch_ms IS NOT NULL AND status IN ('PENDING', 'ENQUEUED', 'DELAYED');

@@ -8,10 +8,13 @@
 --
 -- change_key is the key of the last change that somebody asked for: after a commit whose reply was lost it tells whether
 -- it is there.
+--
+-- cancel_key is what runs have in common that were cancelled together, so that they can go on together: the key of the
+-- change, or, of those whose time was over, the deadline that children have from their parents.
 
 -- name: runs_hold
 -- rows: id text
-SELECT w.workflow_uuid, w.status, w.executions, w.parent_workflow_id, w.creation_key, w.change_key, w.attributes
+SELECT w.workflow_uuid, w.status, w.executions, w.parent_workflow_id, w.creation_key, w.change_key, w.cancel_key, w.attributes
 FROM {rows} AS r JOIN @workflow_status AS w ON w.workflow_uuid = r.id
 {hold_runs};
 
@@ -31,7 +34,8 @@ SELECT w.workflow_uuid FROM {rows} AS r JOIN @workflow_status AS w ON w.parent_w
 -- PENDING, ENQUEUED, DELAYED -> CANCELLED.
 UPDATE @workflow_status AS w
 SET status = 'CANCELLED', owner_xid = NULL, incarnation = NULL, queue_name = NULL, deduplication_id = NULL,
-    completed_at = {now_ms}, updated_at = {now_ms}, change_key = :key, wait_kind = NULL
+    completed_at = {now_ms}, updated_at = {now_ms}, change_key = :key, wait_kind = NULL,
+    cancel_key = COALESCE(CAST(:cancel_key AS text), 'deadline ' || w.workflow_deadline_epoch_ms)
 FROM {rows} AS r
 WHERE w.workflow_uuid = r.id AND w.status || '' IN ('PENDING', 'ENQUEUED', 'DELAYED');
 
@@ -59,7 +63,7 @@ SET status = 'ENQUEUED', owner_xid = NULL, incarnation = NULL, recovery_attempts
     workflow_deadline_epoch_ms = NULL, error = NULL, output_serialization = NULL, completed_at = NULL,
     delay_until_epoch_ms = NULL, deduplication_id = NULL, queue_name = :queue_name,
     queue_partition_key = COALESCE(:partition_key, w.queue_partition_key),
-    updated_at = {now_ms}, change_key = :key, wait_kind = NULL
+    updated_at = {now_ms}, change_key = :key, cancel_key = NULL, wait_kind = NULL
 FROM {rows} AS r
 WHERE w.workflow_uuid = r.id AND w.status || '' IN ('CANCELLED', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED');
 
@@ -73,7 +77,7 @@ SET status = 'ENQUEUED', generation = w.generation + 1, owner_xid = NULL, incarn
     started_at_epoch_ms = NULL, workflow_deadline_epoch_ms = NULL, delay_until_epoch_ms = NULL,
     deduplication_id = NULL, queue_name = :queue_name, queue_partition_key = :partition_key,
     application_version = COALESCE(:application_version, w.application_version),
-    updated_at = {now_ms}, change_key = :key, wait_kind = NULL
+    updated_at = {now_ms}, change_key = :key, cancel_key = NULL, wait_kind = NULL
 FROM {rows} AS r
 WHERE w.workflow_uuid = r.id
   AND w.status || '' IN ('SUCCESS', 'ERROR', 'CANCELLED', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED');
@@ -109,13 +113,14 @@ FROM {rows} AS r JOIN @workflow_status AS w ON w.workflow_uuid = r.id;
 -- name: steps_copy
 -- rows: id text, new_id text
 -- The records below a position: a prefix of every branch, as in steps_cut. The copies have no owner token: nobody's
--- execution of the new run has written them.
+-- execution of the new run has written them. Nor have they a fingerprint: what an operation was given may say which run
+-- it is, and that is another one now.
 INSERT INTO @operation_outputs (
-    workflow_uuid, function_id, function_name, identity, fingerprint, output, error, child_workflow_id,
+    workflow_uuid, function_id, function_name, identity, output, error, child_workflow_id,
     serialization, started_at_epoch_ms, completed_at_epoch_ms
 )
 SELECT
-    r.new_id, o.function_id, o.function_name, o.identity, o.fingerprint, o.output, o.error, o.child_workflow_id,
+    r.new_id, o.function_id, o.function_name, o.identity, o.output, o.error, o.child_workflow_id,
     o.serialization, o.started_at_epoch_ms, o.completed_at_epoch_ms
 FROM {rows} AS r JOIN @operation_outputs AS o ON o.workflow_uuid = r.id
 WHERE o.function_id < :start_step;

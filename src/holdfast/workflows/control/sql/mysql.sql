@@ -4,7 +4,7 @@
 
 -- name: runs_hold
 -- rows: id text
-SELECT w.workflow_uuid, w.status, w.executions, w.parent_workflow_id, w.creation_key, w.change_key, w.attributes
+SELECT w.workflow_uuid, w.status, w.executions, w.parent_workflow_id, w.creation_key, w.change_key, w.cancel_key, w.attributes
 FROM {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY) ON w.workflow_uuid = r.id
 FOR UPDATE;
 
@@ -19,7 +19,8 @@ FOR UPDATE SKIP LOCKED;
 -- rows: id text
 UPDATE {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY) ON w.workflow_uuid = r.id
 SET w.status = 'CANCELLED', w.owner_xid = NULL, w.incarnation = NULL, w.queue_name = NULL, w.deduplication_id = NULL,
-    w.completed_at = {now_ms}, w.updated_at = {now_ms}, w.change_key = :key, w.wait_kind = NULL
+    w.completed_at = {now_ms}, w.updated_at = {now_ms}, w.change_key = :key, w.wait_kind = NULL,
+    w.cancel_key = COALESCE(:cancel_key, CONCAT('deadline ', w.workflow_deadline_epoch_ms))
 WHERE w.status IN ('PENDING', 'ENQUEUED', 'DELAYED');
 
 -- name: runs_resume
@@ -29,7 +30,7 @@ SET w.status = 'ENQUEUED', w.owner_xid = NULL, w.incarnation = NULL, w.recovery_
     w.workflow_deadline_epoch_ms = NULL, w.error = NULL, w.output_serialization = NULL, w.completed_at = NULL,
     w.delay_until_epoch_ms = NULL, w.deduplication_id = NULL, w.queue_name = :queue_name,
     w.queue_partition_key = COALESCE(:partition_key, w.queue_partition_key),
-    w.updated_at = {now_ms}, w.change_key = :key, w.wait_kind = NULL
+    w.updated_at = {now_ms}, w.change_key = :key, w.cancel_key = NULL, w.wait_kind = NULL
 WHERE w.status IN ('CANCELLED', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED');
 
 -- name: runs_rewind
@@ -41,7 +42,7 @@ SET w.status = 'ENQUEUED', w.generation = w.generation + 1, w.owner_xid = NULL, 
     w.delay_until_epoch_ms = NULL, w.deduplication_id = NULL, w.queue_name = :queue_name,
     w.queue_partition_key = :partition_key,
     w.application_version = COALESCE(:application_version, w.application_version),
-    w.updated_at = {now_ms}, w.change_key = :key, w.wait_kind = NULL
+    w.updated_at = {now_ms}, w.change_key = :key, w.cancel_key = NULL, w.wait_kind = NULL
 WHERE w.status IN ('SUCCESS', 'ERROR', 'CANCELLED', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED');
 
 -- name: steps_cut
