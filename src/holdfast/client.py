@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
+from holdfast.core.durations import checked_seconds
 from holdfast.db.portal import Portal
-from holdfast.model.workflow import Duration, WorkflowState, seconds
 from holdfast.model.world import RealWorld, World
 from holdfast.serialize import Serialization
 from holdfast.workflows.configuration import resolve_url
@@ -13,6 +13,7 @@ from holdfast.workflows.management import AsyncManagement, Management
 from holdfast.workflows.messaging.client_methods import AsyncClientMessaging, ClientMessaging
 from holdfast.workflows.remote import DebounceOptions, QueueOptions, Remote, RemoteSettings, RunOptions
 from holdfast.workflows.remote_enqueues import NamedCall
+from holdfast.workflows.run_ids import sought_id
 from holdfast.workflows.streams.reading import (
     AsyncStreamReader,
     Cursor,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from holdfast.model.workflow import Duration, WorkflowState
     from holdfast.workflows.desk import Desk
     from holdfast.workflows.run import Outcome
     from holdfast.workflows.streams.reading import Reading
@@ -74,8 +76,8 @@ def remote_settings(
         serialization=serializer or Serialization(),
         connection={
             "pool_size": pool_size,
-            "pool_timeout": seconds(pool_timeout),
-            "connect_timeout": seconds(connect_timeout),
+            "pool_timeout": checked_seconds(pool_timeout, "pool_timeout"),
+            "connect_timeout": checked_seconds(connect_timeout, "connect_timeout"),
             "pooled": pooled,
             "prepared": prepared,
             "application_name": application_name,
@@ -247,7 +249,7 @@ class Client(Management[ClientHandle], ClientMessaging):
 
     def retrieve_workflow(self, workflow_id: str) -> ClientHandle:
         """Return a handle of a run by its id; its result comes back as plain JSON values."""
-        return ClientHandle(self._remote, self._portal, workflow_id)
+        return ClientHandle(self._remote, self._portal, sought_id(workflow_id))
 
     def _manage(
         self,
@@ -367,7 +369,7 @@ class AsyncClient(AsyncManagement[AsyncClientHandle], AsyncClientMessaging):
 
     def retrieve_workflow(self, workflow_id: str) -> AsyncClientHandle:
         """Return a handle of a run by its id; its result comes back as plain JSON values."""
-        return AsyncClientHandle(self._remote, workflow_id)
+        return AsyncClientHandle(self._remote, sought_id(workflow_id))
 
     async def _manage(
         self,

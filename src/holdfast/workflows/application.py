@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, overload
 
+from holdfast.core.durations import checked_seconds
 from holdfast.errors import MisuseError
 from holdfast.workflows.cancel_token import CancelToken
 from holdfast.workflows.configuration import Settings, engine_settings, read_configuration
@@ -21,8 +22,10 @@ from holdfast.workflows.registry import (
     checked_name,
     class_of,
     is_coroutine_function,
+    refuse_generator,
 )
 from holdfast.workflows.retention import RETENTION_INTERVAL
+from holdfast.workflows.run_ids import sought_id
 from holdfast.workflows.saga import Saga
 from holdfast.workflows.schedules import ScheduleSpec
 from holdfast.workflows.ticket import Ticket
@@ -37,6 +40,8 @@ if TYPE_CHECKING:
     from holdfast.model.workflow import Duration, Retry
     from holdfast.workflows.decorators import StepDecorator
     from holdfast.workflows.retention import Retention
+
+_SHORTEST = 0.001  # seconds
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -170,6 +175,7 @@ class Application(TransactionDecorator, Guarding, ReplayHandlers, ABC):
         """Delete ended runs that fit one of *policies* every *interval*, from the next launch on; off without any."""
         if self._engine.launched:
             raise MisuseError("retention() is said before launch(); to delete old runs once, use prune().")
+        checked_seconds(interval, "interval", least=_SHORTEST)
         self._engine.retention = policies
         self._engine.retention_interval = interval
 
@@ -210,6 +216,8 @@ class Application(TransactionDecorator, Guarding, ReplayHandlers, ABC):
     ) -> StepDefinition:
         binds, plain = binds_to(function)
         named = checked_name(name, plain)
+        if timeout is not None:
+            checked_seconds(timeout, f"The timeout of the step {named!r}")
         definition = StepDefinition(
             name=named,
             protection=step_protection(self._engine, named, guarded),
@@ -227,6 +235,7 @@ class Application(TransactionDecorator, Guarding, ReplayHandlers, ABC):
     def _ad_hoc(self, function: Any, name: str | None, retry: Retry | None, timeout: Duration | None) -> StepDefinition:
         if isinstance(function, Step):
             return function.definition
+        refuse_generator(function)
         return StepDefinition(
             name=checked_name(name, function),
             function=function,
@@ -237,4 +246,4 @@ class Application(TransactionDecorator, Guarding, ReplayHandlers, ABC):
         )
 
     def _ticket(self, workflow_id: str) -> Ticket:
-        return Ticket(workflow_id, self._engine.payloads.plain, None)
+        return Ticket(sought_id(workflow_id), self._engine.payloads.plain, None)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypedDict, TypeVar
 
+from holdfast.core.durations import milliseconds
 from holdfast.errors import ConfigurationError, MisuseError
 from holdfast.model.workflow import (
     ApplicationVersion,
@@ -18,11 +19,11 @@ from holdfast.model.workflow import (
     ExecutorState,
     StepState,
     WorkflowState,
-    seconds,
 )
 from holdfast.serialize import decode_error, encode_error
 from holdfast.workflows.looking import Filters, Page, WorkflowCount
 from holdfast.workflows.retention import Pruned, PruneReport
+from holdfast.workflows.run_ids import sought_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
@@ -282,7 +283,7 @@ def get_run(workflow_id: str, *, load_input: bool, load_output: bool) -> Request
     shown = {"load_input": load_input, "load_output": load_output}
 
     async def call(desk: Desk) -> WorkflowState:
-        return await desk.looking.get(workflow_id, **shown)
+        return await desk.looking.get(sought_id(workflow_id), **shown)
 
     return Request("get_workflow", call, {"workflow_id": workflow_id, **shown}, WorkflowState)
 
@@ -291,7 +292,7 @@ def list_steps(workflow_id: str, *, load_output: bool, limit: int | None, offset
     """Ask what a run has recorded."""
 
     async def call(desk: Desk) -> list[StepState]:
-        return await desk.looking.steps(workflow_id, load_output=load_output, limit=limit, offset=offset)
+        return await desk.looking.steps(sought_id(workflow_id), load_output=load_output, limit=limit, offset=offset)
 
     arguments = {"workflow_id": workflow_id, "load_output": load_output, "limit": limit, "offset": offset}
     return Request("list_steps", call, arguments, list[StepState])
@@ -300,7 +301,7 @@ def list_steps(workflow_id: str, *, load_output: bool, limit: int | None, offset
 def count(filters: Mapping[str, Any], group_by: Sequence[str], bucket: Duration | None) -> Request[list[CountRecord]]:
     """Ask how many runs there are of each kind."""
     wanted = Filters(**filters)
-    bucket_ms = None if bucket is None else _milliseconds(bucket)
+    bucket_ms = None if bucket is None else milliseconds(bucket, "bucket", least=0.001)
 
     async def call(desk: Desk) -> list[CountRecord]:
         found = await desk.looking.count(wanted, group_by=tuple(group_by), bucket_ms=bucket_ms)
@@ -314,7 +315,7 @@ def export_run(workflow_id: str) -> Request[dict[str, Any]]:
     """Ask for a run as a document."""
 
     async def call(desk: Desk) -> dict[str, Any]:
-        return await desk.transfer.export(workflow_id)
+        return await desk.transfer.export(sought_id(workflow_id))
 
     return Request("export_workflow", call, {"workflow_id": workflow_id}, dict[str, Any])
 
@@ -382,19 +383,15 @@ def set_latest_version(version_name: str) -> Request[None]:
 def _ids(ids: Iterable[str]) -> list[str]:
     if isinstance(ids, str):
         raise MisuseError(f"Several ids are wanted, not one text: pass [{ids!r}], or use the method for a single run.")
-    return list(ids)
+    return [sought_id(each) for each in ids]
 
 
 def _moment(delay: Duration | None, delay_until: datetime | None) -> tuple[int | None, int | None]:
     """Return the moment in milliseconds since the epoch, or the delay in milliseconds."""
     if delay is not None and delay_until is None:
-        return None, _milliseconds(delay)
+        return None, milliseconds(delay, "delay")
     if delay is not None or delay_until is None:
         raise MisuseError("Say when: either the delay or delay_until, and not both.")
     if delay_until.tzinfo is None:
         raise ConfigurationError(f"delay_until needs a time zone, which {delay_until.isoformat()} does not have.")
-    return _milliseconds(delay_until - datetime.fromtimestamp(0, delay_until.tzinfo)), None
-
-
-def _milliseconds(duration: Duration) -> int:
-    return duration // timedelta(milliseconds=1) if isinstance(duration, timedelta) else int(seconds(duration) * 1000)
+    return (delay_until - datetime.fromtimestamp(0, delay_until.tzinfo)) // timedelta(milliseconds=1), None

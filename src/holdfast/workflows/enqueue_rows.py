@@ -5,16 +5,18 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from holdfast.core.durations import milliseconds
 from holdfast.errors import Deduplicated
-from holdfast.model.workflow import StartOptions, WorkflowStatus, seconds
+from holdfast.model.workflow import StartOptions, WorkflowStatus
 from holdfast.workflows.facts import STARTED, Duplicate, Existing
-from holdfast.workflows.starts import check_id, class_name, refuse_other_call
+from holdfast.workflows.queue_options import check_key, check_options
+from holdfast.workflows.run_ids import check_id
+from holdfast.workflows.starts import class_name, refuse_other_call
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from holdfast.db.operation import Values
-    from holdfast.model.workflow import Duration
     from holdfast.workflows.payloads import Codec, Payloads
     from holdfast.workflows.remote import DebounceOptions, QueueOptions, RunOptions
     from holdfast.workflows.run import Run
@@ -78,10 +80,14 @@ def named_work(
     options: RunOptions | QueueOptions | DebounceOptions,
     queue_name: str,
 ) -> Work:
-    """Return what a call by name asks for; its result comes back as plain JSON values."""
+    """Return what a call by name asks for; its result comes back as plain JSON values. Refuse what was said wrongly."""
     said: dict[str, Any] = {**options, "queue_name": queue_name}
     names = said.pop("class_name", None), said.pop("config_name", None)
-    return Work(name, *names, tuple(arguments), dict(keywords or {}), StartOptions(**said), payloads.plain)
+    for what, each in zip(("class_name", "config_name"), names, strict=True):
+        check_key(what, each)
+    chosen = StartOptions(**said)
+    check_options(chosen)
+    return Work(name, *names, tuple(arguments), dict(keywords or {}), chosen, payloads.plain)
 
 
 def entry(
@@ -111,7 +117,7 @@ def entry(
         new_id(),
         None if parent is None else parent.id,
         payloads.mark(work.name, arguments, keywords),
-        milliseconds(options.timeout),
+        None if options.timeout is None else milliseconds(options.timeout, "timeout"),
         None if parent is None else parent.deadline_ms,
         None if attributes is None else payloads.dump_open(dict(attributes)),
         options.authenticated_user,
@@ -122,7 +128,7 @@ def entry(
         options.deduplication_id,
         options.priority,
         options.queue_partition_key,
-        milliseconds(options.delay),
+        None if options.delay is None else milliseconds(options.delay, "delay"),
         None if options.delay_until is None else (options.delay_until - _EPOCH) // _MILLISECOND,
     )
     return Entry(row, options.on_conflict, options.on_duplicate)
@@ -164,8 +170,3 @@ def deduplicated(queue_name: str, deduplication_id: str, there: Any) -> Deduplic
         f"{there['workflow_uuid']} ({there['status']}). Wait for it, choose another deduplication_id, or pass "
         'on_duplicate="return_existing" to get that run.'
     )
-
-
-def milliseconds(duration: Duration | None) -> int | None:
-    """Return a duration in whole milliseconds."""
-    return None if duration is None else int(seconds(duration) * 1000)

@@ -6,17 +6,18 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from holdfast import faults
-from holdfast.errors import ConfigurationError, NotInitialized, WentBack, WorkflowConflict
-from holdfast.model.workflow import seconds
+from holdfast.core.durations import milliseconds
+from holdfast.errors import NotInitialized, WentBack, WorkflowConflict
 from holdfast.workflows.facts import STARTED, Existing
 from holdfast.workflows.place import refuse_closed_attempt
-from holdfast.workflows.run import LONGEST_ID, Run
+from holdfast.workflows.run import Run
+from holdfast.workflows.run_ids import check_id
 from holdfast.workflows.ticket import Call, Ticket
 
 if TYPE_CHECKING:
     from holdfast.db.operation import Kind, Values
     from holdfast.db.session import Row
-    from holdfast.model.workflow import Duration, StartOptions
+    from holdfast.model.workflow import StartOptions
     from holdfast.workflows.engine import Engine
     from holdfast.workflows.registry import Definition
     from holdfast.workflows.run import Outcome
@@ -48,7 +49,7 @@ class Starts:
             run.token,
             run.parent_id,
             self._engine.payloads.mark(definition.name, run.arguments, run.keywords),
-            _milliseconds(options.timeout),
+            None if options.timeout is None else milliseconds(options.timeout, "timeout"),
             run.deadline_ms,
             None if options.attributes is None else self._engine.payloads.dump_open(dict(options.attributes)),
             options.authenticated_user,
@@ -84,10 +85,9 @@ class Starts:
         return run, self._row(run, options, inputs, format_)
 
     def _deadline(self, options: StartOptions, inherited: int | None) -> int | None:
-        timeout_ms = _milliseconds(options.timeout)
-        if timeout_ms is None:
+        if options.timeout is None:
             return inherited
-        own = int(self._engine.now() * 1000) + timeout_ms
+        own = int(self._engine.now() * 1000) + milliseconds(options.timeout, "timeout")
         return own if inherited is None else min(own, inherited)
 
     async def start_and_wait(self, call: Call) -> Outcome:
@@ -164,10 +164,6 @@ def refuse_other_call(run_id: str, name: str, config_name: str | None, mark: str
         )
 
 
-def _milliseconds(timeout: Duration | None) -> int | None:
-    return None if timeout is None else int(seconds(timeout) * 1000)
-
-
 def class_name(definition: Definition, instance: Any) -> str | None:
     """Return the class that a recovery has to look for: that of the object, which may inherit the method."""
     match definition.binds:
@@ -178,15 +174,3 @@ def class_name(definition: Definition, instance: Any) -> str | None:
         case _:
             return definition.class_name
     return name
-
-
-def check_id(workflow_id: str) -> None:
-    """Raise unless *workflow_id* fits its column on every database."""
-    if not 0 < len(workflow_id) <= LONGEST_ID or "\0" in workflow_id or not _is_unicode(workflow_id):
-        raise ConfigurationError(
-            f"A workflow_id has 1 to {LONGEST_ID} Unicode characters and no NUL; this one has {len(workflow_id)}."
-        )
-
-
-def _is_unicode(text: str) -> bool:
-    return text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast.errors import ConfigurationError, WorkflowConflict
+from holdfast.errors import ConfigurationError, WorkflowConflict, WorkflowNotFound
 from holdfast.testing.contract.workflows_stage import Stage
 
 if TYPE_CHECKING:
@@ -153,6 +153,24 @@ class IdsContract:
                 for wrong in ("", "x" * 256, "nul\0", "half \ud83d"):
                     with pytest.raises(ConfigurationError, match="255"):
                         await flow.options(workflow_id=wrong).start(1)
+
+        Stage(venue).play(scene)
+
+    @pytest.mark.parametrize("impossible", ["nul \0", "half \ud800", "", "x" * 300])
+    def test_id_that_no_run_can_have_is_not_found_and_troubles_nobody_else(self, venue: Venue, impossible: str) -> None:
+        async def scene(stage: Stage) -> None:
+            app, other = stage.app(), stage.app()
+            flow = app.workflow(double)
+            async with app, other:
+                for verb in ("get_workflow", "cancel_workflow", "list_steps", "export_workflow", "get_all_events"):
+                    with pytest.raises(WorkflowNotFound, match="no run"):
+                        await app.do(verb, impossible)
+                with pytest.raises(WorkflowNotFound, match="no run"):
+                    await app.retrieve(impossible).result()
+                with pytest.raises(WorkflowNotFound, match="no run"):
+                    app.raw.read_stream(impossible, "progress")
+                handle = await flow.start(4)
+                assert await other.retrieve(handle.workflow_id).result() == 8
 
         Stage(venue).play(scene)
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.workflows.desk import Request
 from holdfast.workflows.messaging.message import NotificationInfo
+from holdfast.workflows.run_ids import sought_id
 
 if TYPE_CHECKING:
     from holdfast.workflows.desk import Desk
@@ -15,7 +16,7 @@ def all_events(workflow_id: str) -> Request[dict[str, Any]]:
     """Ask for the events of a run."""
 
     async def call(desk: Desk) -> dict[str, Any]:
-        found = await desk.messages.events(workflow_id)
+        found = await desk.messages.events(sought_id(workflow_id))
         if not found:
             await desk.looking.get(workflow_id, load_input=False, load_output=False)  # raises if there is no such run
         return found
@@ -27,7 +28,7 @@ def all_notifications(workflow_id: str) -> Request[list[NotificationInfo]]:
     """Ask for the messages to a run."""
 
     async def call(desk: Desk) -> list[NotificationInfo]:
-        found = await desk.messages.messages(workflow_id)
+        found = await desk.messages.messages(sought_id(workflow_id))
         if not found:
             await desk.looking.get(workflow_id, load_input=False, load_output=False)  # raises if there is no such run
         return found

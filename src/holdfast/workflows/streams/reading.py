@@ -11,11 +11,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
+from holdfast.core.durations import patience
 from holdfast.errors import ConfigurationError
-from holdfast.model.workflow import Duration, seconds
+from holdfast.workflows.run_ids import sought_id
 from holdfast.workflows.streams.entries import RESET
 
 if TYPE_CHECKING:
+    from holdfast.model.workflow import Duration
     from holdfast.workflows.payloads import Codec
     from holdfast.workflows.streams.feed import Chunk
 
@@ -63,8 +65,7 @@ class Reading(NamedTuple):
         """Return what was asked for; refuse what cannot be read."""
         if offset < 0:
             raise ConfigurationError(f"Offsets of a stream begin with 0; {offset} is none.")
-        patience = None if timeout is None else seconds(timeout)
-        return cls(workflow_id, stream, offset, follow, resets, patience)
+        return cls(sought_id(workflow_id), stream, offset, follow, resets, patience(timeout))
 
 
 class Cursor:

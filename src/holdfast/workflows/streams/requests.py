@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.workflows.desk import Request
 from holdfast.workflows.dispatch_state import DispatchState
+from holdfast.workflows.run_ids import sought_id
 from holdfast.workflows.streams.store import StreamState
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ def all_entries(workflow_id: str) -> Request[dict[str, list[Any]]]:
     """Ask for everything in the streams of a run."""
 
     async def call(desk: Desk) -> dict[str, list[Any]]:
-        return await desk.streams.entries(workflow_id)
+        return await desk.streams.entries(sought_id(workflow_id))
 
     return Request("get_all_stream_entries", call, {"workflow_id": workflow_id}, dict[str, list[Any]])
 
@@ -25,7 +26,7 @@ def list_streams(workflow_id: str) -> Request[list[StreamState]]:
     """Ask which streams a run has."""
 
     async def call(desk: Desk) -> list[StreamState]:
-        return await desk.streams.states(workflow_id)
+        return await desk.streams.states(sought_id(workflow_id))
 
     return Request("list_streams", call, {"workflow_id": workflow_id}, list[StreamState])
 
