@@ -147,3 +147,31 @@ def test_sync_application_refuses_a_blocking_call_on_its_own_loop(fresh_database
     with app:
         for verb in ("call", "start", "sleep", "status"):
             assert "loop" in wrong.start(verb).result(PATIENCE), verb
+
+
+@KINDS
+def test_part_that_hangs_beyond_its_time_keeps_no_thread_from_others(
+    fresh_database: Callable[[str], str], kind: str
+) -> None:
+    app = Holdfast(fresh_database(kind), max_workflow_threads=1)
+    let = threading.Event()
+
+    @app.workflow
+    def impatient() -> str:
+        try:
+            app.timeout(0.05, lambda: let.wait(PATIENCE))
+        except TimeoutError:
+            return "given up"
+        return "in time"
+
+    @app.workflow
+    def quick() -> str:
+        return "quick"
+
+    try:
+        with app:
+            for _ in range(3):
+                assert impatient.start().result(timeout=PATIENCE) == "given up"
+            assert quick.start().result(timeout=PATIENCE) == "quick"
+    finally:
+        let.set()

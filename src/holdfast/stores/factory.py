@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from holdfast.db.manager import ConnectionManager
 from holdfast.db.migrations import SCHEMA, Migrator
-from holdfast.errors import ConfigurationError
+from holdfast.errors import ConfigurationError, WrongLoop
 from holdfast.stores.database import DatabaseStores
 from holdfast.stores.local import LocalStores
 from holdfast.stores.opened import Opened
@@ -44,7 +44,8 @@ class StoreFactory(Opened):
     database stores are files in *folder*, by default ``.holdfast`` in the current folder, and memory.
 
     All stores of a database share one connection manager, made with the *connection* options, and one pipeline. A store
-    is made once: whoever asks again gets the same. Any number of tasks of one event loop may ask at once.
+    is made once: whoever asks again gets the same. Any number of tasks of one event loop may ask at once. It is that
+    loop's until it is closed there: ``WrongLoop`` on another.
     """
 
     _default: ClassVar[StoreFactory | None] = None
@@ -180,6 +181,11 @@ class StoreFactory(Opened):
         """One at a time opens and closes; after a ``close`` perhaps on another loop."""
         loop = asyncio.get_running_loop()
         if self._turns is None or self._turns[0] is not loop:
+            if self._stores is not None or self._queue is not None or self._links:
+                raise WrongLoop(
+                    "The stores of this StoreFactory were opened on another event loop: close() it there, before that "
+                    "loop ends, and it may be used on this one; or make another StoreFactory here."
+                )
             self._turns = (loop, asyncio.Lock())
         return self._turns[1]
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     Send: TypeAlias = "Callable[[Message], Awaitable[None]]"
     Application: TypeAlias = "Callable[[Scope, Receive, Send], Awaitable[None]]"
 
-_STREAM = b"text/event-stream"
-
 
 class IdempotencyMiddleware:
     """Has each request with an ``Idempotency-Key`` carried out once, and answers its retries with the stored answer.
@@ -28,8 +26,9 @@ class IdempotencyMiddleware:
     *store* is an idempotency store, or the URL of a database. *client* tells from an ASGI scope whose request it is (a
     tenant, a user): keys of different clients never meet. The other settings are those of ``Rules``.
 
-    An answer is stored before it is sent. It is therefore held until it is whole, up to ``max_response_bytes``; longer
-    ones, and server-sent events, are sent as they come, and a retry learns that the request was carried out.
+    An answer is stored before it is sent. It is therefore held until it is whole, up to ``max_response_bytes``. Longer
+    ones, and server-sent events, are sent as they come: their status is stored before their first byte is sent, and a
+    retry learns that the request was carried out.
     """
 
     def __init__(
@@ -93,65 +92,64 @@ class IdempotencyMiddleware:
 
 
 class _Answering:
-    """Takes the application's answer, stores it when it is whole, and only then sends it."""
+    """Takes the application's answer, stores it when it is whole, and only then sends it.
+
+    One that cannot be held until then passes: its status is stored before its first byte is sent, for whatever happens
+    to it after that, the request was carried out.
+    """
 
     def __init__(self, granted: Pass, send: Send, most: int) -> None:
         self._granted = granted
         self._send = send
         self._most = most
-        self._start: Message | None = None
+        self._begun: tuple[Message, Answer] | None = None  # how the answer begins, as it came and as it is stored
         self._body = bytearray()
-        self._passes = False  # it is too long to be held, or must not be
+        self._passes = False
 
     async def __call__(self, message: Message) -> None:
         """Take one message of the application."""
         kind = message["type"]
-        if kind == "http.response.start":
-            self._start = message
-            if _is_stream(message):
-                await self._let_pass(message)
-        elif self._start is None:
+        if self._passes:
             await self._send(message)
-        elif kind != "http.response.body":  # a file by its path, for instance: what it holds is not seen here
-            if not self._passes:
-                await self._let_pass(self._start)
-            await self._granted.leave(_answer_of(self._start), keep=False)
+        elif kind == "http.response.start":
+            self._begun = message, _answer_of(message)
+            if self._begun[1].is_stream:
+                await self._let_pass(*self._begun)
+        elif self._begun is None:
             await self._send(message)
-        elif self._passes:
-            await self._pass_on(self._start, message)
-        else:
-            await self._hold(self._start, message)
+        elif kind == "http.response.body":
+            await self._hold(*self._begun, message)
+        else:  # a file by its path, for instance: what it holds is not seen here
+            await self._let_pass(*self._begun)
+            await self._send(message)
 
-    async def _hold(self, start: Message, message: Message) -> None:
-        self._body += message.get("body", b"")
-        if len(self._body) > self._most:
-            await self._let_pass(start)
-            await self._pass_on(start, {**message, "body": bytes(self._body)})
-            self._body.clear()
-        elif not message.get("more_body", False):
+    async def _hold(self, start: Message, answer: Answer, message: Message) -> None:
+        part = message.get("body", b"")
+        if len(self._body) + len(part) > self._most:
+            await self._let_pass(start, answer)
+            await self._send(message)
+            return
+        self._body += part
+        if not message.get("more_body", False):
+            self._passes = True
             body = bytes(self._body)
-            await self._granted.leave(_answer_of(start, body))
+            await self._granted.leave(Answer(answer.status, answer.headers, body))
             await self._send(start)
             await self._send({"type": "http.response.body", "body": body})
 
-    async def _let_pass(self, start: Message) -> None:
+    async def _let_pass(self, start: Message, answer: Answer) -> None:
         self._passes = True
+        await self._granted.leave(answer, keep=False)
         await self._send(start)
-
-    async def _pass_on(self, start: Message, message: Message) -> None:
-        if not message.get("more_body", False):
-            await self._granted.leave(_answer_of(start), keep=False)
-        await self._send(message)
+        if self._body:
+            await self._send({"type": "http.response.body", "body": bytes(self._body), "more_body": True})
+            self._body.clear()
 
 
-def _is_stream(start: Message) -> bool:
-    headers = start.get("headers", ())
-    return any(name.lower() == b"content-type" and value.startswith(_STREAM) for name, value in headers)
-
-
-def _answer_of(start: Message, body: bytes = b"") -> Answer:
+def _answer_of(start: Message) -> Answer:
+    """Return an answer that begins so, without its body."""
     headers = [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in start.get("headers", ())]
-    return Answer(start["status"], headers, body)
+    return Answer(start["status"], headers, b"")
 
 
 async def _whole(receive: Receive, rules: Rules) -> bytes | None:

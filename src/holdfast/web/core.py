@@ -33,6 +33,8 @@ UNSTORED_HEADERS = frozenset(
         "transfer-encoding", "upgrade", "www-authenticate", "x-api-key", "x-auth-token", "x-csrf-token", REPLAYED,
     }
 )  # fmt: skip
+_DIGITS = 18
+_STREAM = "text/event-stream"
 _PASSING = frozenset({408, 425, 429})  # answers that say no more than: not now
 _QUOTED = re.compile(r'"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"(?:[ \t]*;.*)?')
 _BARE = re.compile(r"[\x21\x23-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
@@ -53,6 +55,14 @@ class Answer(NamedTuple):
     status: int
     headers: Headers
     body: bytes
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether these are server-sent events, of which each is to reach the client when it comes."""
+        for name, value in self.headers:
+            if name == "content-type":
+                return value.lower().startswith(_STREAM)
+        return False
 
 
 class Request(NamedTuple):
@@ -168,6 +178,12 @@ class Rules:
         detail = f"A request with the header {self.header} may have {self.max_body_bytes} bytes."
         return self.problem(413, "The request is too large", detail)
 
+    def incomplete(self) -> Answer:
+        """Return the answer to a request whose client has gone before its body was whole."""
+        return self.problem(
+            400, "The request is not whole", "Its body is shorter than its Content-Length says: send it again."
+        )
+
     def unavailable(self) -> Answer:
         """Return the answer while it cannot be told whether a request happened before."""
         return self.problem(
@@ -192,7 +208,8 @@ class Rules:
             return self.problem(
                 409,
                 "The answer is not kept",
-                f"The request was carried out and answered with {status}; its answer was too large to be kept.",
+                f"The request was carried out and answered with {status}; its answer was too large to be kept, or was "
+                "sent as it came.",
             )
         pairs = [
             (name, one) for name, given in headers.items() for one in ([given] if isinstance(given, str) else given)
@@ -213,11 +230,18 @@ class Rules:
         return key
 
 
+def body_length(given: str | None) -> int | None:
+    """Return the number that a Content-Length says; None if it is missing or no number."""
+    if not given or not (given.isascii() and given.isdecimal()):
+        return None
+    return int(given.lstrip("0")[:_DIGITS] or "0")  # a longer number is too large however it ends
+
+
 def store_key(key: str, client: str | None) -> str:
-    """Return the key as it is stored: one client's keys are not another's."""
+    """Return the key as it is stored: one client's keys are not another's, nor those of nobody, whatever they say."""
     if client is None:
-        return f"http:{key}"
-    return f"http:{sha256(client.encode(errors='surrogateescape')).hexdigest()[:32]}:{key}"
+        return f"http:any:{key}"
+    return f"http:of:{sha256(client.encode(errors='surrogatepass')).hexdigest()[:32]}:{key}"
 
 
 def _packed_body(body: bytes) -> dict[str, str]:
@@ -235,4 +259,4 @@ def _matches(routes: Routes, request: Request) -> bool:
     return any(fnmatchcase(request.path, pattern) for pattern in routes)
 
 
-__all__ = ["Answer", "Headers", "Refused", "Request", "RuleSettings", "Rules", "store_key"]
+__all__ = ["Answer", "Headers", "Refused", "Request", "RuleSettings", "Rules", "body_length", "store_key"]

@@ -16,7 +16,7 @@ from django.http import HttpRequest, HttpResponse  # type: ignore[import-untyped
 from django.utils.module_loading import import_string  # type: ignore[import-untyped]
 
 from holdfast.web.blocking import BlockingGate
-from holdfast.web.core import Answer, Refused, Request, Rules
+from holdfast.web.core import Answer, Refused, Request, Rules, body_length
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,6 +60,8 @@ class IdempotencyMiddleware:
             body = request.body
             if len(body) > rules.max_body_bytes:
                 raise Refused(rules.too_large())
+            if len(body) < (body_length(request.META.get("CONTENT_LENGTH")) or 0):
+                raise Refused(rules.incomplete())
         except Refused as refused:
             return _response(refused.answer)
         found = self._gate.enter(key, asked, body)
@@ -67,10 +69,10 @@ class IdempotencyMiddleware:
             return _response(found)
         try:
             response = self.get_response(request)
+            self._store(found, response)
         except BaseException:
             self._gate.abandon(found)
             raise
-        self._store(found, response)
         return response
 
     def close(self) -> None:

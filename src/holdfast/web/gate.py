@@ -4,18 +4,23 @@
 
     enter ──► Answer                 given before, or refused: the application is not called
       │
-     Pass ──► leave(answer)          stored, or the key is free again
-         └──► abandon()              the application failed: the key is free again
+     Pass ──► leave(answer)          stored, or the key is free again; before the first byte of it is sent
+         └──► abandon()              the application ended without an answer: the key is free again
+
+Whoever has the pass ends it once; what happens after that, to the client, to the request or to the application, changes
+nothing about the key. What becomes of it in each case: docs/reference/idempotency.md, "What becomes of a key".
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.backoff import backoff
 from holdfast.db import ConnectionManager
+from holdfast.db.outlast import outlast
 from holdfast.errors import ClaimLost, DatabaseError, PipelineError
 from holdfast.model.world import RealWorld
 from holdfast.stores.idempotency.database import DBIdempotencyStore
@@ -29,6 +34,7 @@ from holdfast.web.fingerprint import RequestFingerprinter
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Callable, Coroutine
 
     from holdfast.stores.idempotency.entry import Claim
 
@@ -44,22 +50,40 @@ class Pass:
         self._rules = rules
         self._store = store
         self._claim = claim
-        self._extending = Extending(store, claim, rules.lease_seconds)
-        self._extending.__enter__()
+        extend = partial(store.extend_claim, claim.key, lease_seconds=rules.lease_seconds, token=claim.token)
+        self._extending = Extending(extend, rules.lease_seconds)
         self._ended = False
 
     async def leave(self, answer: Answer, *, keep: bool = True) -> None:
         """Store the application's answer, or free the key if answers of its status are not stored; never raises.
 
-        The answer is the client's whatever happens to the store: what was done is done. Without *keep* only that it was
-        done is stored, and not its body. A second call changes nothing.
+        The answer is the client's whatever happens to the store: what was done is done. Without *keep* its status
+        is stored, and not its body. A second call changes nothing. If the request is cancelled meanwhile,
+        ``CancelledError`` comes when the answer is stored.
         """
         if self._ended:
             return
-        if not self._rules.saves(answer.status):
+        if not self._saves(answer.status):
             await self.abandon()
             return
         self._end()
+        await _to_the_end(partial(self._stored, answer, keep=keep))
+
+    async def abandon(self) -> None:
+        """Free the key; a second call, or one after ``leave``, changes nothing. Never raises, as ``leave``."""
+        if self._ended:
+            return
+        self._end()
+        await _to_the_end(self._released)
+
+    def _saves(self, status: int) -> bool:
+        try:
+            return self._rules.saves(status)
+        except Exception:
+            logger.exception("The rule that says which answers are stored raised at %s; the answer is stored.", status)
+            return True  # the request was carried out: without its answer a retry would have it done again
+
+    async def _stored(self, answer: Answer, *, keep: bool) -> None:
         data, headers = self._rules.packed(answer)
         data = data if keep else None
         key, ttl = self._claim.key, self._rules.ttl_seconds
@@ -70,11 +94,7 @@ class Pass:
         except _AWAY as error:
             logger.error("The answer of a request could not be stored; a retry will carry it out again: %s", error)  # noqa: TRY400 -- the message says it all
 
-    async def abandon(self) -> None:
-        """Free the key; a second call, or one after ``leave``, changes nothing. Never raises."""
-        if self._ended:
-            return
-        self._end()
+    async def _released(self) -> None:
         try:
             await self._store.release_claim(self._claim.key, token=self._claim.token)
         except _AWAY as error:
@@ -82,7 +102,19 @@ class Pass:
 
     def _end(self) -> None:
         self._ended = True
-        self._extending.__exit__(None, None, None)
+        self._extending.end()
+
+
+async def _to_the_end(write: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Have something written though this task is cancelled meanwhile; the cancellation comes after it.
+
+    A store that was broken off may have written or not. It is asked again, which changes nothing if it has.
+    """
+    try:
+        await write()
+    except asyncio.CancelledError:
+        await outlast(asyncio.ensure_future(write()))  # a task of its own: a store's own time limits cancel theirs
+        raise
 
 
 class Gate:

@@ -7,8 +7,9 @@ from http import HTTPStatus
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Unpack
 
+from holdfast.errors import MisuseError
 from holdfast.web.blocking import BlockingGate
-from holdfast.web.core import Answer, Refused, Request, Rules, RuleSettings
+from holdfast.web.core import Answer, Refused, Request, Rules, RuleSettings, body_length
 
 if TYPE_CHECKING:
     import os
@@ -26,7 +27,8 @@ class WSGIIdempotencyMiddleware:
     """Has each request with an ``Idempotency-Key`` carried out once, and answers its retries with the stored answer.
 
     *store* is a ``SyncIdempotencyStore``, or the URL of a database. *client* tells from the environment whose request
-    it is. The other settings are those of ``Rules``. Answers longer than ``max_response_bytes`` are sent as they come.
+    it is. The other settings are those of ``Rules``. Answers longer than ``max_response_bytes``, and streams of events,
+    are sent as they come: their status is stored before.
     """
 
     def __init__(
@@ -71,15 +73,17 @@ class WSGIIdempotencyMiddleware:
         most = self._gate.rules.max_response_bytes
         started = _Started()
         parts = self.app(environ, started)
-        held, rest = _held(started, parts, most)
-        if rest is None:
-            _end(parts)
-            self._gate.leave(granted, started.answer(held))
+        try:
+            held, rest = _held(started, parts, most)
+            self._gate.leave(granted, started.answer(held), keep=rest is None)
             started.tell(start_response)
-            return [held]
-        self._gate.leave(granted, started.answer(b""), keep=False)
-        started.tell(start_response)
-        return _Closing(chain([held], rest), parts)
+        except BaseException:
+            _end(parts)
+            raise
+        if rest is not None:
+            return _Closing(chain([held], rest), parts)
+        _end(parts)
+        return [held]
 
     def _request(self, environ: Environ) -> Request:
         headers = [
@@ -92,24 +96,33 @@ class WSGIIdempotencyMiddleware:
 
 
 class _Started:
-    """The ``start_response`` that an application is given: it remembers what it was called with."""
+    """The ``start_response`` that an application is given: it remembers what it was called with, until that is told."""
 
     def __init__(self) -> None:
-        self._status = "500 Internal Server Error"
+        self._status: str | None = None
         self._headers: list[tuple[str, str]] = []
+        self._told: StartResponse | None = None
+        self.is_stream = False
         self.written: list[bytes] = []
 
-    def __call__(self, status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Callable[[bytes], None]:  # noqa: ARG002 -- nothing has been sent yet
+    def __call__(self, status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Callable[[bytes], Any]:
+        if self._told is not None:  # too late for another answer: the server raises the application's error
+            write: Callable[[bytes], Any] = self._told(status, headers, exc_info)
+            return write
         self._status, self._headers = status, headers
+        self.is_stream = self.answer(b"").is_stream
         return self.written.append
 
     def answer(self, body: bytes) -> Answer:
+        if self._status is None:
+            raise MisuseError("The application has ended without an answer: it must call start_response() for each.")
         return Answer(
             int(self._status.split(" ", 1)[0]), [(name.lower(), value) for name, value in self._headers], body
         )
 
     def tell(self, start_response: StartResponse) -> None:
         start_response(self._status, self._headers)
+        self._told = start_response
 
 
 class _Closing:
@@ -127,12 +140,12 @@ class _Closing:
 
 
 def _held(started: _Started, parts: Iterable[bytes], most: int) -> tuple[bytes, Iterator[bytes] | None]:
-    """Return the whole body; or its beginning and the rest, if it is longer than may be held."""
+    """Return the whole body; or its beginning and the rest, if it is longer than may be held or must not be."""
     body = bytearray()
     coming = iter(parts)
     for part in coming:
         body += part
-        if len(body) + sum(map(len, started.written)) > most:
+        if started.is_stream or len(body) + sum(map(len, started.written)) > most:
             return b"".join(started.written) + bytes(body), coming
     whole = b"".join(started.written) + bytes(body)
     return whole, None if len(whole) <= most else coming
@@ -145,14 +158,17 @@ def _end(parts: Any) -> None:
 
 
 def _whole(environ: Environ, rules: Rules) -> bytes:
-    source = environ["wsgi.input"]
-    given = environ.get("CONTENT_LENGTH") or ""
-    length = int(given) if given.isdigit() else rules.max_body_bytes + 1 if environ.get("wsgi.input_terminated") else 0
-    if given and length > rules.max_body_bytes:
+    """Return the body of a request; ``Refused`` if it is too large to be held, or its client has gone."""
+    told = body_length(environ.get("CONTENT_LENGTH"))
+    if told is not None and told > rules.max_body_bytes:
         raise Refused(rules.too_large())
-    body: bytes = source.read(length) if length else b""
+    untold = rules.max_body_bytes + 1 if environ.get("wsgi.input_terminated") else 0
+    length = untold if told is None else told
+    body: bytes = environ["wsgi.input"].read(length) if length else b""
     if len(body) > rules.max_body_bytes:
         raise Refused(rules.too_large())
+    if told is not None and len(body) < told:
+        raise Refused(rules.incomplete())
     return body
 
 

@@ -13,7 +13,8 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from holdfast.errors import MisuseError, Superseded
+from holdfast.core.durations import checked_seconds
+from holdfast.errors import InvalidDuration, MisuseError, Superseded
 from holdfast.workflows.parking import Parts, Wait
 from holdfast.workflows.place import WorkflowPlace, here
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from holdfast.core.identity import Branch
+    from holdfast.model.workflow import Duration
     from holdfast.workflows.durable import Durable
     from holdfast.workflows.run import Run
     from holdfast.workflows.threads import WorkflowThreads
@@ -63,16 +65,20 @@ def gather_blocking(
     return _sorted_out(outcomes)
 
 
-async def within(durable: Durable, place: WorkflowPlace | None, seconds: float, part: Awaitable[Any]) -> Any:
+async def within(durable: Durable, place: WorkflowPlace | None, duration: Duration, part: Awaitable[Any]) -> Any:
     """Await *part* for so long; whether it came in time is recorded, and every replay goes the same way."""
+    try:
+        seconds = _checked(duration)
+    except InvalidDuration:
+        _drop(part)
+        raise
     if place is None:
         return await asyncio.wait_for(part, seconds)
     end = await durable.deadline(place, TIMEOUT, seconds)
     branch, verdict = place.branch.open(), WorkflowPlace(place.run, place.branch.open(), place.owner)
     known = durable.recorded(verdict)
     if known == _LATE:
-        if asyncio.iscoroutine(part):
-            part.close()
+        _drop(part)
         raise _time_is_over(seconds)
     together = Parts()
     task = _in_task(place.run, branch, part, together)
@@ -88,14 +94,16 @@ async def within(durable: Durable, place: WorkflowPlace | None, seconds: float, 
         branch.close()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+        _drop(part)  # its task may have been cancelled before it had begun
         raise _time_is_over(seconds)
     return await task
 
 
 def within_blocking(
-    durable: Durable, place: WorkflowPlace | None, seconds: float, part: Callable[[], Any], threads: WorkflowThreads
+    durable: Durable, place: WorkflowPlace | None, duration: Duration, part: Callable[[], Any], threads: WorkflowThreads
 ) -> Any:
     """Run *part* on a thread for so long. A thread whose time is over goes on, but can do nothing durable any more."""
+    seconds = _checked(duration)
     if place is None:
         return _sorted_out([_Side(None, None, part, threads).wait(seconds, threads)])[0]
     end = durable.deadline_blocking(place, TIMEOUT, seconds)
@@ -135,11 +143,24 @@ class _Side:
             self._outcome = context.run(_on_thread, run, branch, part, self.parts)
             self._ended.set()
 
-        threads.submit(job)
+        self._place = threads.submit(job)
 
     def wait(self, seconds: float | None, threads: WorkflowThreads) -> Any:
         with threads.waiting():
-            return self._outcome if self._ended.wait(seconds) else _STILL_RUNS
+            if self._ended.wait(seconds):
+                return self._outcome
+            threads.leave(self._place)  # now, since there may be no other for this thread to go on with
+            return _STILL_RUNS
+
+
+def _checked(duration: Duration) -> float:
+    return checked_seconds(duration, "What timeout() is given", past=True)
+
+
+def _drop(part: Awaitable[Any]) -> None:
+    """Let go of a part that nobody will await."""
+    if asyncio.iscoroutine(part):
+        part.close()
 
 
 def _time_is_over(seconds: float) -> TimeoutError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -286,7 +287,14 @@ def test_keys_of_clients_never_meet() -> None:
         ]
         assert answers == [b'{"order": 1}', b'{"order": 2}', b'{"order": 1}']
 
-    play(Shop(), scene, client=client_of)
+        forged = f"{sha256(b'a').hexdigest()[:32]}:k"
+        for key in (forged, f"of:{forged}", f"http:of:{forged}"):
+            answer = await client.post("/pay", content=b"1", headers={"Idempotency-Key": key})
+            assert "idempotency-replayed" not in answer.headers
+
+    shop = Shop()
+    play(shop, scene, client=client_of)
+    assert len(shop.requests) == 5
 
 
 def test_cookies_reach_the_first_client_and_no_other() -> None:

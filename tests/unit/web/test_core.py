@@ -121,6 +121,14 @@ def test_answer_that_is_too_large_is_remembered_without_its_body() -> None:
 
 
 def test_keys_of_clients_never_meet() -> None:
-    keys = {store_key(key, client) for key in ("a", "b") for client in (None, "", "x", "y")}
-    assert len(keys) == 8
+    clients = (None, "", "x", "y", "\xe9", "\udcc3\udca9", "\ud800")
+    keys = {store_key(key, client) for key in ("a", "b") for client in clients}
+    assert len(keys) == 14
     assert len(store_key("x" * 255, "z" * 1000)) <= 512
+
+
+@pytest.mark.parametrize("cut", range(60))
+def test_nobodys_key_is_no_clients_whatever_it_says(cut: int) -> None:
+    kept = store_key("order-17", "acme")
+    assert store_key(kept[cut:], None) != kept
+    assert store_key(kept[cut:], "other") != kept

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -115,6 +116,9 @@ def test_keys_of_different_scopes_never_meet() -> None:
         cached = await dedup.check_duplicate(*PAY, idempotency_key="k", scope="tenant-a")
         assert cached is not None
         assert cached["data"] == "tenant-a"
+        forged = f"{sha256(b'tenant-a').hexdigest()[:32]}:k"
+        for key in (forged, f"of:{forged}"):
+            assert await dedup.check_duplicate(*PAY, idempotency_key=key) is None
 
     asyncio.run(scene())
 

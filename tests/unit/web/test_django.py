@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import django  # type: ignore[import-untyped]
 import pytest
 from django.conf import settings  # type: ignore[import-untyped]
 from django.core.exceptions import ImproperlyConfigured  # type: ignore[import-untyped]
@@ -12,12 +11,10 @@ from django.http import HttpResponse, JsonResponse, StreamingHttpResponse  # typ
 from django.test import Client  # type: ignore[import-untyped]
 from django.urls import path  # type: ignore[import-untyped]
 
-from holdfast.db.portal import Portal
-from holdfast.stores import InMemoryIdempotencyStore, SyncIdempotencyStore
 from holdfast.web.django import IdempotencyMiddleware
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from holdfast.stores import SyncIdempotencyStore
 
 calls: list[bytes] = []
 KEY = {"Idempotency-Key": '"k"'}
@@ -45,29 +42,13 @@ def tenant(request: Any) -> str | None:
 urlpatterns = [path("pay", pay), path("stream", stream)]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _project() -> None:
-    if not settings.configured:
-        settings.configure(
-            ROOT_URLCONF=__name__,
-            ALLOWED_HOSTS=["*"],
-            SECRET_KEY="not one",
-            MIDDLEWARE=["holdfast.web.django.IdempotencyMiddleware"],
-        )
-        django.setup()
-
-
 @pytest.fixture
-def client(monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
+def client(django_project: None, store: SyncIdempotencyStore, monkeypatch: pytest.MonkeyPatch) -> Client:
     calls.clear()
-    portal = Portal()
-    portal.start()
-    store = SyncIdempotencyStore(InMemoryIdempotencyStore(), portal)
     given = {"store": store, "required": ["/pay"], "client": tenant}
     monkeypatch.setattr(settings, "HOLDFAST_IDEMPOTENCY", given, raising=False)
-    monkeypatch.setattr(settings, "ROOT_URLCONF", __name__)
-    yield Client(raise_request_exception=False)
-    portal.stop()
+    monkeypatch.setattr(settings, "ROOT_URLCONF", __name__, raising=False)
+    return Client(raise_request_exception=False)
 
 
 def post(client: Client, url: str = "/pay", body: str = "1", **headers: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import sys
 import threading
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
@@ -12,21 +13,13 @@ from wsgiref.validate import validator
 
 import pytest
 
-from holdfast.db.portal import Portal
-from holdfast.stores import InMemoryIdempotencyStore, SyncIdempotencyStore
 from holdfast.web import WSGIIdempotencyMiddleware
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
-
-@pytest.fixture
-def store() -> Iterator[SyncIdempotencyStore]:
-    portal = Portal()
-    portal.start()
-    yield SyncIdempotencyStore(InMemoryIdempotencyStore(), portal)
-    portal.stop()
+    from holdfast.stores import SyncIdempotencyStore
 
 
 class Answer:
@@ -45,8 +38,10 @@ class Answer:
             return lambda data: None
 
         parts = validator(app)(environ, start)
-        self.body = b"".join(parts)
-        parts.close()  # type: ignore[attr-defined]
+        try:
+            self.body = b"".join(parts)
+        finally:
+            parts.close()  # type: ignore[attr-defined]
 
 
 def post(app: Any, body: bytes = b"1", key: str | None = "k", path: str = "/pay") -> Answer:
@@ -121,6 +116,78 @@ def test_answer_that_is_too_large_is_sent_and_remembered(store: SyncIdempotencyS
     assert post(app).body == b"order 1\n" * 100
     assert post(app).status == 409
     assert (len(shop.requests), shop.closed) == (1, 1)
+
+
+@pytest.mark.parametrize("parts", [1, 100])
+def test_application_is_told_that_its_answer_is_over_if_it_raises(store: SyncIdempotencyStore, parts: int) -> None:
+    class Body:
+        closed = 0
+
+        def __iter__(self) -> Any:
+            for _ in range(parts):
+                yield b"0123456789"
+            raise ZeroDivisionError
+
+        def close(self) -> None:
+            self.closed += 1
+
+    def failing(environ: Any, start_response: Any) -> Any:
+        environ["wsgi.input"].read(1)
+        start_response("200 OK", [("Content-Type", "text/plain")])
+        return body
+
+    body = Body()
+    with pytest.raises(ZeroDivisionError):
+        post(WSGIIdempotencyMiddleware(failing, store=store, max_response_bytes=50))
+    assert body.closed == 1
+
+
+def test_error_that_comes_too_late_for_another_answer_is_the_servers(store: SyncIdempotencyStore) -> None:
+    def failing(environ: Any, start_response: Any) -> Any:
+        start_response("200 OK", [("Content-Type", "text/plain")])
+        yield b"x" * 100
+        try:
+            raise ZeroDivisionError
+        except ZeroDivisionError:
+            start_response("500 Internal Server Error", [], sys.exc_info())
+
+    told: list[tuple[str, Any]] = []
+
+    def start(status: str, headers: Any, exc_info: Any = None) -> Any:
+        told.append((status, exc_info and exc_info[0]))
+        if exc_info:
+            raise exc_info[1]
+
+    environ = {"REQUEST_METHOD": "POST", "PATH_INFO": "/", "HTTP_IDEMPOTENCY_KEY": "k", "wsgi.input": io.BytesIO()}
+    parts = iter(WSGIIdempotencyMiddleware(failing, store=store, max_response_bytes=50)(environ, start))
+    assert next(parts) == b"x" * 100
+    with pytest.raises(ZeroDivisionError):
+        next(parts)
+    assert told == [("200 OK", None), ("500 Internal Server Error", ZeroDivisionError)]
+
+
+@pytest.mark.parametrize(
+    ("given", "status", "length"),
+    [
+        ("\xb2", 201, 0),
+        ("x", 201, 0),
+        ("-1", 201, 0),
+        ("03", 201, 3),
+        ("5", 400, None),
+        ("6", 413, None),
+        ("9" * 5000, 413, None),
+    ],
+)
+def test_length_of_a_request_may_be_nonsense(
+    store: SyncIdempotencyStore, given: str, status: int, length: int | None
+) -> None:
+    shop = Shop()
+    environ = {"REQUEST_METHOD": "POST", "PATH_INFO": "/", "HTTP_IDEMPOTENCY_KEY": "k", "CONTENT_LENGTH": given}
+    told: list[str] = []
+    app = WSGIIdempotencyMiddleware(shop, store=store, max_body_bytes=5)
+    app(environ | {"wsgi.input": io.BytesIO(b"1234")}, lambda line, headers: told.append(line))
+    assert told[0].startswith(str(status))
+    assert [len(body) for body in shop.requests] == ([] if length is None else [length])
 
 
 def test_concurrent_duplicates_are_409(store: SyncIdempotencyStore) -> None:

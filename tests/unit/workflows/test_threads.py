@@ -90,3 +90,77 @@ def test_thread_from_outside_just_waits() -> None:
     with threads.waiting():
         assert threads.free == 1
     assert threads.free == 1
+
+
+def test_job_that_is_left_keeps_no_place_and_takes_none_when_it_goes_on() -> None:
+    threads, begun, go_on = WorkflowThreads(1), threading.Event(), threading.Event()
+    over, done = threading.Event(), threading.Event()
+
+    def hangs() -> None:
+        begun.set()
+        assert go_on.wait(PATIENCE)
+        with threads.waiting():  # it has nothing to give up
+            pass
+        over.set()
+
+    place = threads.submit(hangs)
+    assert begun.wait(PATIENCE)
+    assert threads.free == 0
+    threads.leave(place)
+    threads.leave(place)
+    assert threads.free == 1
+    threads.submit(done.set)
+    assert done.wait(PATIENCE)
+    go_on.set()
+    assert over.wait(PATIENCE)
+    for _ in range(20):  # one at a time, still
+        done.clear()
+        threads.submit(done.set)
+        assert done.wait(PATIENCE)
+    assert threads.free <= 1
+
+
+def test_job_that_is_left_while_it_waits_comes_back_without_a_place() -> None:
+    threads, waits, go_on, over = WorkflowThreads(1), threading.Event(), threading.Event(), threading.Event()
+
+    def waiter() -> None:
+        with threads.waiting():
+            waits.set()
+            assert go_on.wait(PATIENCE)
+        over.set()
+
+    place = threads.submit(waiter)
+    assert waits.wait(PATIENCE)
+    held, let = threading.Event(), threading.Event()
+
+    def holder() -> None:
+        held.set()
+        assert let.wait(PATIENCE)
+
+    threads.submit(holder)
+    assert held.wait(PATIENCE)
+    threads.leave(place)
+    go_on.set()
+    assert over.wait(PATIENCE)  # though the only place is somebody else's
+    let.set()
+
+
+def test_job_that_is_left_before_it_began_is_done_beside_the_others() -> None:
+    threads, let, done = WorkflowThreads(1), threading.Event(), threading.Event()
+
+    def first() -> None:
+        assert let.wait(PATIENCE)
+
+    def left() -> None:
+        done.set()
+        assert end.wait(PATIENCE)
+
+    threads.submit(first)
+    threads.leave(threads.submit(left))
+    after, end = threading.Event(), threading.Event()
+    threads.submit(after.set)
+    assert not done.is_set()
+    let.set()
+    assert done.wait(PATIENCE)
+    assert after.wait(PATIENCE)  # it keeps nobody waiting
+    end.set()

@@ -35,12 +35,30 @@ T = TypeVar("T")
 
 
 class BlockingBreakers(Blocking, CircuitBreakerStateRepository):
-    """Any async repository, *store*, which lives on the loop of *portal*."""
+    """Any async repository, *store*, which lives on the loop of *portal*; open within a ``with`` block.
+
+    One that was given is its owner's to open and close: then the block has nothing to do.
+    """
 
     def __init__(self, store: AsyncCircuitBreakerStateRepository, portal: Portal) -> None:
         super().__init__(portal)
         self.store = store
         self.portal = portal
+
+    def initialize(self) -> None:
+        """Make the storage ready; a second call changes nothing."""
+
+    def close(self) -> None:
+        """Finish what is being written, and close what was opened here; a second call changes nothing."""
+
+    def __enter__(self) -> Self:
+        self.initialize()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
 
     def get_or_create(self, service_name: str) -> CircuitBreakerStateData:
         return self._call(self.store.get_or_create(service_name))
@@ -250,15 +268,6 @@ class _Standing(BlockingBreakers):
             self._call(self._base.close())
         if self._is_ours:
             self.portal.stop()
-
-    def __enter__(self) -> Self:
-        self.initialize()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 class SQLCircuitBreakerStateRepository(_Standing):

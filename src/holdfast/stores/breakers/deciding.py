@@ -20,6 +20,7 @@ from holdfast.core.breaker_slots import (
 from holdfast.stores import tokens
 from holdfast.stores.breakers.interface import AsyncCircuitBreakerStateRepository
 from holdfast.stores.keys import checked_key
+from holdfast.stores.opened import Opened
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 _NAME = "name of a breaker"
 
 
-class Deciding(AsyncCircuitBreakerStateRepository):
+class Deciding(Opened, AsyncCircuitBreakerStateRepository):
     """A repository whose storage can do one thing: apply an event to a breaker, atomically."""
 
     def __init__(self, world: World, scope: str) -> None:

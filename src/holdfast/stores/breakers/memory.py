@@ -37,12 +37,6 @@ class AsyncInMemoryCircuitBreakerStateRepository(Deciding):
         self._watchers: dict[str, list[Watcher]] = {}
         self._lock = threading.RLock()
 
-    async def initialize(self) -> None:
-        """Do nothing: there is nothing to open."""
-
-    async def close(self) -> None:
-        """Do nothing: there is nothing to close."""
-
     async def apply(self, service_name: str, event: Event) -> Applied:
         """Do what the core decides about *event*."""
         with self._lock:

@@ -72,6 +72,8 @@ class RedisCheckpointBackend(CheckpointBackend):
 
 
 def _address(host: str, port: int, db: int, password: str | None, options: dict[str, Any]) -> str:
+    if "://" in host:
+        raise ConfigurationError("The host of Redis is its name, not a URL: give a URL as url=, or to from_url().")
     scheme = "rediss" if options.pop("ssl", False) else "redis"
     for name, value in options.items():
         if not isinstance(value, str | int | float):
