@@ -4,13 +4,15 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 # More than there are cores: many tests wait, for other processes and for leases to end.
-WORKERS ?= 4
+WORKERS ?= 6
+# What the tests need beforehand takes one core each: mypy has one, the queries and the collection have the other.
+MAKEFLAGS += --jobs=2
 
 # The tests start some thousand processes: what one has compiled the next shall find, whatever the shell has set.
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check soak bench clean
+.PHONY: help demo test servers queries collected check soak bench clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -18,10 +20,18 @@ help: ## list the commands
 demo: $(READY) ## run the demonstration
 	$(BIN)/python examples/demo.py
 
-test: check ## all checks, then all tests over real servers, in parallel
-	$(BIN)/python tools/provision.py servers
-	$(BIN)/python tools/check_queries.py
+test: check queries collected ## all checks, then all tests over real servers, in parallel
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal
+
+servers: $(READY)
+	$(BIN)/python tools/provision.py servers
+
+queries: servers
+	$(BIN)/python tools/check_queries.py
+
+# pytest rewrites the assertions of every test module, and keeps what it wrote: here once, and not in every worker.
+collected: $(READY)
+	$(BIN)/pytest --collect-only -qq > .venv/collected || { cat .venv/collected; exit 1; }
 
 check: $(READY) ## lint, format, types and layers; no server is started
 	$(BIN)/ruff check
@@ -29,12 +39,10 @@ check: $(READY) ## lint, format, types and layers; no server is started
 	$(BIN)/mypy
 	$(BIN)/python tools/check_layers.py
 
-soak: $(READY) ## the long and random runs
-	$(BIN)/python tools/provision.py servers
+soak: servers ## the long and random runs
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m soak --timeout=3600
 
-bench: $(READY) ## every benchmark, one after the other
-	$(BIN)/python tools/provision.py servers
+bench: servers ## every benchmark, one after the other
 	@set -e; for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python "$$file"; done
 
 clean: ## remove the environment and everything that was made
@@ -43,5 +51,5 @@ clean: ## remove the environment and everything that was made
 
 $(READY): pyproject.toml
 	test -x $(BIN)/pip || $(PYTHON) tools/provision.py venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile --editable '.[dev]'
 	touch $@

@@ -156,6 +156,8 @@ async def _fill(manager: ConnectionManager, rows: int) -> None:
     await manager.execute(
         f"{into} {series} {selected}" if manager.dialect is DialectName.MYSQL else f"{series} {into} {selected}"
     )
+    if manager.dialect is DialectName.SQLITE:
+        return  # its triggers have counted
     await manager.execute(
         f"INSERT INTO {table}_counts (domain, failure_type, status, slot, number)"
         f" SELECT domain, failure_type, status, 0, COUNT(*) FROM {table} GROUP BY domain, failure_type, status"
@@ -167,6 +169,7 @@ def _screens(letters: AsyncFailedOperationRepository) -> dict[str, Callable[[], 
         "find, newest 100": letters.find,
         "find, pending of a domain": lambda: letters.find(status="pending", domain="d0"),
         "find, a status nobody has": lambda: letters.find(status="rejected"),
+        "find, a domain": lambda: letters.find(domain="d0"),
         "find, a failure type": lambda: letters.find(failure_type="t7"),
         "find, failure type and status": lambda: letters.find(failure_type="t0", status="pending"),
         "find, failure type of another domain": lambda: letters.find(failure_type="t7", domain="d0", limit=100),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import hypothesis
 import pytest
 
+from holdfast.testing.nursery import Nursery
 from holdfast.testing.servers import KINDS, Fleet, Server, databases_of
 from holdfast.testing.skips import SkipReason, skip
 
@@ -132,6 +133,13 @@ def own_server(pytestconfig: pytest.Config) -> Iterator[OwnServer]:
             return afterwards.enter_context(KINDS[kind](**options))
 
         yield make
+
+
+@pytest.fixture(scope="session")
+def nursery() -> Iterator[Nursery]:
+    """Where programs are born that need no interpreter of their own; a start there costs a tenth."""
+    with Nursery() as nursery:
+        yield nursery
 
 
 def _server_url(config: pytest.Config, kind: str) -> str:

@@ -5,11 +5,13 @@ Both are the same engine. ``AsyncHoldfast`` lives on the caller's event loop; ``
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, overload
 
+from holdfast.core.durations import checked_seconds
 from holdfast.db.portal import Portal
-from holdfast.errors import MisuseError
-from holdfast.model.workflow import DEFAULT_MAX_RECOVERY_ATTEMPTS, Duration, seconds
+from holdfast.errors import MisuseError, NotInitialized
+from holdfast.model.workflow import DEFAULT_MAX_RECOVERY_ATTEMPTS
 from holdfast.workflows import branches
 from holdfast.workflows.app_stores import AppStores, AsyncAppStores
 from holdfast.workflows.application import Application
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from typing import Self
     from uuid import UUID
 
-    from holdfast.model.workflow import Retry
+    from holdfast.model.workflow import Duration, Retry
     from holdfast.workflows.configuration import Settings
     from holdfast.workflows.decorators import AsyncWorkflowDecorator, WorkflowDecorator
     from holdfast.workflows.desk import Desk
@@ -64,10 +66,25 @@ class Holdfast(Application, Management[Handle[Any]], MessagingMethods, AppStores
             raise
 
     def close(self, drain: Duration = 0) -> None:
-        """Let runs end for *drain* seconds, hand over what still runs, and close the database."""
-        if self._portal.is_running:
-            self._portal.call(self._engine.close(seconds(drain)))
+        """Let runs end for *drain* seconds, hand over what still runs, and close the database.
+
+        Ctrl-C ends the drain, and is raised when all is closed; once more, and what is being closed is broken off.
+        """
+        length = checked_seconds(drain, "drain")
+        self._engine.forget_parent()
+        if not self._portal.is_running:
+            return
+        try:
+            self._close(length)
+        except BaseException:
+            self._close(0)
+            raise
+        finally:
             self._portal.stop()
+
+    def _close(self, drain: float) -> None:
+        with suppress(NotInitialized):  # another thread has closed it meanwhile
+            self._portal.call(self._engine.close(drain))
 
     def __enter__(self) -> Self:
         self.launch()
@@ -156,11 +173,12 @@ class Holdfast(Application, Management[Handle[Any]], MessagingMethods, AppStores
 
     def sleep(self, duration: Duration) -> None:
         """Sleep; in a workflow until a recorded moment, whatever happens meanwhile."""
+        length = checked_seconds(duration, "What sleep() is given", past=True)
         place = thread_place(self._engine)
         if place is None:
-            self._engine.ask_blocking(self._engine.settings.world.sleep(seconds(duration)))
+            self._engine.ask_blocking(self._engine.settings.world.sleep(length))
         else:
-            self._running.durable.sleep_blocking(place, seconds(duration))
+            self._running.durable.sleep_blocking(place, length)
 
     def now(self) -> datetime:
         """Return the database's time; in a workflow the same on every replay."""
@@ -184,7 +202,7 @@ class Holdfast(Application, Management[Handle[Any]], MessagingMethods, AppStores
         *part* runs on a thread of its own. When its time is over the thread goes on, but nothing it does is recorded.
         """
         result: R = branches.within_blocking(
-            self._running.durable, thread_place(self._engine), seconds(duration), part, self._engine.threads
+            self._running.durable, thread_place(self._engine), duration, part, self._engine.threads
         )
         return result
 
@@ -230,8 +248,12 @@ class AsyncHoldfast(Application, AsyncManagement[AsyncHandle[Any]], AsyncMessagi
         await self._engine.launch()
 
     async def close(self, drain: Duration = 0) -> None:
-        """Let runs end for *drain* seconds, hand over what still runs, and close the database."""
-        await self._engine.close(seconds(drain))
+        """Let runs end for *drain* seconds, hand over what still runs, and close the database.
+
+        A task that is cancelled here ends the drain, and goes when all is closed; cancelled once more it goes at once,
+        and the rest is closed without it. A second call waits for the end.
+        """
+        await self._engine.close(checked_seconds(drain, "drain"))
 
     async def __aenter__(self) -> Self:
         await self.launch()
@@ -329,11 +351,12 @@ class AsyncHoldfast(Application, AsyncManagement[AsyncHandle[Any]], AsyncMessagi
 
     async def sleep(self, duration: Duration) -> None:
         """Sleep; in a workflow until a recorded moment, whatever happens meanwhile."""
+        length = checked_seconds(duration, "What sleep() is given", past=True)
         place = task_place(self._engine)
         if place is None:
-            await self._engine.settings.world.sleep(seconds(duration))
+            await self._engine.settings.world.sleep(length)
         else:
-            await self._running.durable.sleep(place, seconds(duration))
+            await self._running.durable.sleep(place, length)
 
     async def now(self) -> datetime:
         """Return the database's time; in a workflow the same on every replay."""
@@ -353,7 +376,7 @@ class AsyncHoldfast(Application, AsyncManagement[AsyncHandle[Any]], AsyncMessagi
 
     async def timeout(self, duration: Duration, part: Awaitable[R]) -> R:
         """Await *part* for so long, then raise ``TimeoutError``; in a workflow the same on every replay."""
-        result: R = await branches.within(self._running.durable, task_place(self._engine), seconds(duration), part)
+        result: R = await branches.within(self._running.durable, task_place(self._engine), duration, part)
         return result
 
     async def wait_first(self, handles: Sequence[AsyncHandle[R]]) -> AsyncHandle[R]:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from tests.conftest import OwnServer
 
+    from holdfast.testing.nursery import Nursery
+
 PROGRAM = Path(__file__).parent / "programs" / "breaker_process.py"
 BACKENDS = ("sqlite", "postgres", "mariadb", "redis")
 
@@ -25,9 +27,10 @@ BACKENDS = ("sqlite", "postgres", "mariadb", "redis")
 class Stage:
     """A storage that processes of a fleet share."""
 
-    def __init__(self, url: str, prefix: str) -> None:
+    def __init__(self, url: str, prefix: str, nursery: Nursery) -> None:
         self.url = url
         self.prefix = prefix
+        self._nursery = nursery
 
     def repository(self) -> Any:
         """Return the repository, as this process has it."""
@@ -37,22 +40,24 @@ class Stage:
 
     def process(self, **options: Any) -> Worker:
         """Start one more process."""
-        return Worker(PROGRAM, url=self.url, prefix=self.prefix, **options)
+        return Worker(PROGRAM, self._nursery, url=self.url, prefix=self.prefix, **options)
 
 
 OPTIONS: dict[str, Any] = {"failures": 3, "open_for": 0.5, "successes": 2}
 
 
 @pytest.fixture(params=BACKENDS, scope="module")
-def shared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+def shared(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, nursery: Nursery
+) -> Iterator[Stage]:
     """A storage of each kind."""
     prefix = f"t{secrets.token_hex(6)}"
     if request.param == "sqlite":
-        yield Stage(f"sqlite:///{tmp_path_factory.mktemp('fleet')}/breakers.sqlite", prefix)
+        yield Stage(f"sqlite:///{tmp_path_factory.mktemp('fleet')}/breakers.sqlite", prefix, nursery)
         return
     server = request.getfixturevalue(f"{request.param}_url")
     url = databases_of(server).create(server)
-    yield Stage(url, prefix)
+    yield Stage(url, prefix, nursery)
     databases_of(url).drop(url)
 
 
@@ -123,10 +128,10 @@ def test_trial_of_a_process_that_is_killed_gives_its_slot_up(shared: Stage) -> N
 
 @pytest.mark.parametrize("kind", ["postgres", "redis"])
 def test_storage_that_is_killed_loses_no_count_and_the_fleet_goes_on_by_itself_until_it_is_back(
-    kind: str, own_server: OwnServer
+    kind: str, own_server: OwnServer, nursery: Nursery
 ) -> None:
     server = own_server(kind)
-    stage = Stage(server.url if kind == "redis" else server.create_database(), "killed")
+    stage = Stage(server.url if kind == "redis" else server.create_database(), "killed", nursery)
     options: dict[str, Any] = {"failures": 3, "open_for": 0.5, "successes": 1, "storage_timeout": 1}
     with ExitStack() as stack:
         with stage.repository():

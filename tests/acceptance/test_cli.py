@@ -1,4 +1,4 @@
-"""The command line as processes of its own, beside a shop that runs, against every database."""
+"""The command line as processes, beside a shop that runs, against every database."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from holdfast.model.workflow import StepState
+    from holdfast.testing.nursery import Nursery
 
 SHOP = Path(__file__).with_name("programs") / "shop.py"
 COMMAND = Path(sys.executable).with_name("holdfast")
@@ -30,25 +31,22 @@ GOES_ON = {"PENDING", "DELAYED"}
 class Terminal:
     """The command ``holdfast`` with one database in its environment."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, nursery: Nursery) -> None:
         self.url = url
+        self._nursery = nursery
         self._environment = {**os.environ, "HOLDFAST_DATABASE_URL": url, "COLUMNS": "200"}
 
     def run(self, *words: str, code: int = 0, given: str = "") -> str:
         """Run a command without a terminal; return what it printed."""
-        done = subprocess.run(
-            [COMMAND, *words],
-            input=given,
-            env=self._environment,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            check=False,
-        )
+        done = self.ended(*words, given=given)
         assert done.returncode == code, done.stdout + done.stderr
         password = DatabaseURL.parse(self.url).password
         assert not password or password not in done.stdout + done.stderr
         return done.stdout
+
+    def ended(self, *words: str, given: str = "") -> subprocess.CompletedProcess[str]:
+        """Run a command without a terminal, whatever its exit code."""
+        return self._nursery.run(COMMAND, *words, given=given, environment=self._environment, timeout=PATIENCE)
 
     def json(self, *words: str, code: int = 0) -> Any:
         return json.loads(self.run(*words, "--json", code=code))
@@ -88,14 +86,14 @@ class Terminal:
 
 
 @pytest.fixture(params=["sqlite", "postgres", "mariadb"])
-def terminal(request: pytest.FixtureRequest, fresh_database: Callable[[str], str]) -> Terminal:
-    terminal = Terminal(fresh_database(request.param))
+def terminal(request: pytest.FixtureRequest, fresh_database: Callable[[str], str], nursery: Nursery) -> Terminal:
+    terminal = Terminal(fresh_database(request.param), nursery)
     terminal.run("migrate")
     return terminal
 
 
-def test_run_is_started_watched_stopped_repaired_and_removed(terminal: Terminal) -> None:
-    with Worker(SHOP, url=terminal.url, name="porter", lease=10) as shop:
+def test_run_is_started_watched_stopped_repaired_and_removed(terminal: Terminal, nursery: Nursery) -> None:
+    with Worker(SHOP, nursery, url=terminal.url, name="porter", lease=10) as shop:
         shop.hear("ready")
         assert (
             terminal.run("workflow", "start", "checkout", "--args", "[5]", "--id", "a", "--wait") == "receipt for 5\n"
@@ -125,15 +123,15 @@ def test_run_is_started_watched_stopped_repaired_and_removed(terminal: Terminal)
     assert [each["workflow_id"] for each in terminal.json("workflow", "list")["workflows"]] == ["b"]
 
 
-def test_doctor_finds_the_silent_and_what_nobody_takes(terminal: Terminal) -> None:
-    with Worker(SHOP, url=terminal.url, name="gone", lease=1) as shop:
+def test_doctor_finds_the_silent_and_what_nobody_takes(terminal: Terminal, nursery: Nursery) -> None:
+    with Worker(SHOP, nursery, url=terminal.url, name="gone", lease=1) as shop:
         shop.hear("ready")
     problem: Any = until(lambda: _problems(terminal).get("executor"))
     assert "gone" in problem["found"]
     terminal.run("workflow", "start", "checkout", "--id", "a", "--app-version", "v9")
     _age(terminal.url, "a")
     assert "No executor is alive" in _problems(terminal)["waiting runs"]["remedy"]
-    with Worker(SHOP, url=terminal.url, name="porter", lease=10) as shop:
+    with Worker(SHOP, nursery, url=terminal.url, name="porter", lease=10) as shop:
         shop.hear("ready")
         until(lambda: "gone" not in _executors(terminal.url))
         problems = _problems(terminal)
@@ -141,14 +139,16 @@ def test_doctor_finds_the_silent_and_what_nobody_takes(terminal: Terminal) -> No
         assert "version v9" in problems["waiting runs"]["remedy"]
 
 
-def test_doctor_of_a_database_without_tables_says_migrate(fresh_database: Callable[[str], str]) -> None:
+def test_doctor_of_a_database_without_tables_says_migrate(
+    fresh_database: Callable[[str], str], nursery: Nursery
+) -> None:
     for kind in ("postgres", "mariadb"):
-        problems = _problems(Terminal(fresh_database(kind)))
+        problems = _problems(Terminal(fresh_database(kind), nursery))
         assert "holdfast migrate" in problems["tables"]["remedy"]
 
 
-def test_terminal_is_asked_before_anything_is_lost(fresh_database: Callable[[str], str]) -> None:
-    terminal = Terminal(fresh_database("sqlite"))
+def test_terminal_is_asked_before_anything_is_lost(fresh_database: Callable[[str], str], nursery: Nursery) -> None:
+    terminal = Terminal(fresh_database("sqlite"), nursery)
     terminal.run("migrate")
     ids = [f"run-{number}" for number in range(3)]
     for each in ids:
@@ -169,8 +169,7 @@ def test_terminal_is_asked_before_anything_is_lost(fresh_database: Callable[[str
 
 
 def _problems(terminal: Terminal) -> dict[str, Any]:
-    words = [str(COMMAND), "doctor", "--json", "--url", terminal.url]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    done = terminal.ended("doctor", "--json", "--url", terminal.url)
     assert done.returncode in {0, 1}, done.stderr
     return {each["check"]: each for each in json.loads(done.stdout)["findings"] if each["level"] == "problem"}
 

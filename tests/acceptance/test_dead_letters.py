@@ -26,6 +26,7 @@ from holdfast.testing.workers import Worker
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
 
+    from holdfast.testing.nursery import Nursery
     from holdfast.testing.servers import Server
 
 PROGRAM = Path(__file__).parent / "programs" / "replayer.py"
@@ -34,12 +35,12 @@ PROCESSES, ACQUIRERS, ROUNDS, DUE = 4, 5, 20, 60
 
 
 @pytest.fixture
-def replayer() -> Iterator[Callable[..., Worker]]:
+def replayer(nursery: Nursery) -> Iterator[Callable[..., Worker]]:
     """Call with settings for a process that replays; it is killed afterwards."""
     with ExitStack() as afterwards:
 
         def start(**settings: Any) -> Worker:
-            return afterwards.enter_context(Worker(PROGRAM, **settings))
+            return afterwards.enter_context(Worker(PROGRAM, nursery, **settings))
 
         yield start
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
 
     from holdfast.stores import FailedOperationData
+    from holdfast.testing.nursery import Nursery
 
 PROGRAM = Path(__file__).parent / "programs" / "undertaker.py"
 EVERY_KIND = pytest.mark.parametrize("kind", ["sqlite", "postgres", "mariadb"])
@@ -26,9 +27,9 @@ PROCESSES, LETTERS = 3, 60
 
 
 @pytest.fixture
-def scene(kind: str, fresh_database: Callable[[str], str], tmp_path: Path) -> Iterator[Stage]:
+def scene(kind: str, fresh_database: Callable[[str], str], tmp_path: Path, nursery: Nursery) -> Iterator[Stage]:
     with ExitStack() as afterwards:
-        yield Stage(PROGRAM, fresh_database(kind), tmp_path / "effects", afterwards)
+        yield Stage(PROGRAM, fresh_database(kind), tmp_path / "effects", afterwards, nursery)
 
 
 def with_letters(url: str, work: Callable[[AsyncSQLFailedOperationRepository], Coroutine[Any, Any, Any]]) -> Any:

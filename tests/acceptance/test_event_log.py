@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import signal
-import subprocess
-import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -16,9 +14,12 @@ import pytest
 from holdfast.stores import StoreFactory
 from holdfast.testing.contract.venue import until
 from holdfast.testing.proxy import Cut, Proxy
+from holdfast.testing.workers import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+
+    from holdfast.testing.nursery import Nursery
 
 PROGRAM = Path(__file__).parent / "programs" / "event_writer.py"
 POINTS = ("pipeline.before_commit", "pipeline.after_commit")
@@ -34,15 +35,21 @@ EVERY_KIND = pytest.mark.parametrize("kind", ["sqlite", "postgres", "mariadb"])
 PATIENCE = 120
 
 
-def begin(url: str, name: str, **settings: Any) -> subprocess.Popen[str]:
-    command = [sys.executable, str(PROGRAM), json.dumps({"url": url, "name": name, **settings})]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+@pytest.fixture
+def begin(nursery: Nursery) -> Iterator[Callable[..., Worker]]:
+    """Call with a URL, a name and settings for a process that appends; it is killed afterwards."""
+    with ExitStack() as afterwards:
+
+        def start(url: str, name: str, **settings: Any) -> Worker:
+            return afterwards.enter_context(Worker(PROGRAM, nursery, url=url, name=name, **settings))
+
+        yield start
 
 
-def said(process: subprocess.Popen[str]) -> dict[str, list[int]]:
+def said(process: Worker, code: int = 0) -> dict[str, list[int]]:
     """Return the numbers of each append the process has acknowledged, when it has ended."""
-    output, _ = process.communicate(timeout=PATIENCE)
-    return dict(json.loads(line) for line in output.splitlines())
+    assert process.end(patience=PATIENCE) == code, process.log()
+    return dict(process.heard())
 
 
 async def read(url: str) -> list[dict[str, Any]]:
@@ -66,7 +73,9 @@ def check(events: list[dict[str, Any]], acknowledged: dict[str, list[int]]) -> N
 
 
 @EVERY_KIND
-def test_processes_append_to_one_stream_without_gaps(kind: str, fresh_database: Callable[[str], str]) -> None:
+def test_processes_append_to_one_stream_without_gaps(
+    kind: str, fresh_database: Callable[[str], str], begin: Callable[..., Worker]
+) -> None:
     url = fresh_database(kind)
 
     async def followed() -> list[dict[str, Any]]:
@@ -84,7 +93,6 @@ def test_processes_append_to_one_stream_without_gaps(kind: str, fresh_database: 
     writers = [begin(url, f"w{n}", tasks=5, appends=6) for n in range(3)]
     events = asyncio.run(asyncio.wait_for(followed(), PATIENCE))
     acknowledged = {mark: numbers for writer in writers for mark, numbers in said(writer).items()}
-    assert [writer.returncode for writer in writers] == [0, 0, 0]
     assert len(acknowledged) == 3 * 5 * 6
     assert events == asyncio.run(read(url))
     check(events, acknowledged)
@@ -92,15 +100,15 @@ def test_processes_append_to_one_stream_without_gaps(kind: str, fresh_database: 
 
 @EVERY_KIND
 @pytest.mark.parametrize("point", POINTS)
-def test_killed_process_leaves_whole_appends(kind: str, point: str, fresh_database: Callable[[str], str]) -> None:
+def test_killed_process_leaves_whole_appends(
+    kind: str, point: str, fresh_database: Callable[[str], str], begin: Callable[..., Worker]
+) -> None:
     url = fresh_database(kind)
     doomed = begin(url, "doomed", tasks=3, appends=6, point=point, at=4)
-    acknowledged = said(doomed)
-    assert doomed.returncode == -signal.SIGKILL
+    acknowledged = said(doomed, -signal.SIGKILL)
     check(asyncio.run(read(url)), acknowledged)
     heir = begin(url, "heir", tasks=2, appends=2)
     acknowledged |= said(heir)
-    assert heir.returncode == 0
     check(asyncio.run(read(url)), acknowledged)
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from holdfast.stores import CheckpointBackend
+    from holdfast.testing.nursery import Nursery
 
 PROGRAM = Path(__file__).parent / "programs" / "flow_process.py"
 KINDS = ("file", "sqlite", "postgres", "mariadb", "redis")
@@ -35,12 +36,12 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def start() -> Iterator[Callable[..., Worker]]:
+def start(nursery: Nursery) -> Iterator[Callable[..., Worker]]:
     """Call with settings for a process; it is killed afterwards."""
     with ExitStack() as afterwards:
 
         def make(**settings: Any) -> Worker:
-            return afterwards.enter_context(Worker(PROGRAM, **settings))
+            return afterwards.enter_context(Worker(PROGRAM, nursery, **settings))
 
         yield make
 

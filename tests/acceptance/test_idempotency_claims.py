@@ -16,18 +16,20 @@ from holdfast.testing.workers import Worker, until
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from holdfast.testing.nursery import Nursery
+
 PROGRAM = Path(__file__).parent / "programs" / "claimer.py"
 EVERY_KIND = pytest.mark.parametrize("kind", ["sqlite", "postgres", "mariadb", "redis"])
 PROCESSES, CLAIMERS, ROUNDS = 4, 25, 50
 
 
 @pytest.fixture
-def claimer() -> Iterator[Callable[..., Worker]]:
+def claimer(nursery: Nursery) -> Iterator[Callable[..., Worker]]:
     """Call with settings for a process that claims; it is killed afterwards."""
     with ExitStack() as afterwards:
 
         def start(**settings: Any) -> Worker:
-            return afterwards.enter_context(Worker(PROGRAM, **settings))
+            return afterwards.enter_context(Worker(PROGRAM, nursery, **settings))
 
         yield start
 

@@ -16,6 +16,8 @@ from holdfast.testing.workers import Worker, until
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from holdfast.testing.nursery import Nursery
+
 PROGRAM = Path(__file__).parent / "programs" / "web_shop.py"
 EVERY_KIND = pytest.mark.parametrize("kind", ["sqlite", "postgres", "mariadb", "redis"])
 KEY = {"Idempotency-Key": '"order-17"'}
@@ -24,15 +26,24 @@ KEY = {"Idempotency-Key": '"order-17"'}
 class Shops:
     """Servers that share a database, and the ledger of what they did."""
 
-    def __init__(self, url: str, ledger: Path, afterwards: ExitStack) -> None:
+    def __init__(self, url: str, ledger: Path, afterwards: ExitStack, nursery: Nursery) -> None:
         self._url = url
         self._ledger = ledger
         self._afterwards = afterwards
+        self._nursery = nursery
 
     def serve(self, name: str, *, lease: float = 60, mortal: bool = False) -> tuple[Worker, str]:
         """Start a server; return it and its address."""
         worker = self._afterwards.enter_context(
-            Worker(PROGRAM, url=self._url, ledger=str(self._ledger), name=name, lease=lease, mortal=mortal)
+            Worker(
+                PROGRAM,
+                self._nursery,
+                url=self._url,
+                ledger=str(self._ledger),
+                name=name,
+                lease=lease,
+                mortal=mortal,
+            )
         )
         return worker, f"http://127.0.0.1:{worker.hear('port')[1]}/orders"
 
@@ -42,10 +53,10 @@ class Shops:
 
 
 @pytest.fixture
-def shops(fresh_database: Callable[[str], str], tmp_path: Path) -> Iterator[Callable[[str], Shops]]:
+def shops(fresh_database: Callable[[str], str], tmp_path: Path, nursery: Nursery) -> Iterator[Callable[[str], Shops]]:
     """Call with the kind of a database for servers on it; they are killed afterwards."""
     with ExitStack() as afterwards:
-        yield lambda kind: Shops(fresh_database(kind), tmp_path / "ledger", afterwards)
+        yield lambda kind: Shops(fresh_database(kind), tmp_path / "ledger", afterwards, nursery)
 
 
 @EVERY_KIND

@@ -15,16 +15,18 @@ from holdfast.testing.workers import Worker
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from holdfast.testing.nursery import Nursery
+
 PROGRAM = Path(__file__).parent / "programs" / "once.py"
 
 
 @pytest.fixture
-def worker() -> Iterator[Callable[..., Worker]]:
+def worker(nursery: Nursery) -> Iterator[Callable[..., Worker]]:
     """Call with settings for a process that executes; it is killed afterwards."""
     with ExitStack() as afterwards:
 
         def start(**settings: Any) -> Worker:
-            each = afterwards.enter_context(Worker(PROGRAM, **settings))
+            each = afterwards.enter_context(Worker(PROGRAM, nursery, **settings))
             each.hear("ready")
             return each
 

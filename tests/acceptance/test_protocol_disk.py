@@ -23,6 +23,8 @@ from holdfast.testing.workers import Worker, until
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from holdfast.testing.nursery import Nursery
+
 PROGRAM = Path(__file__).parent / "programs" / "marcher.py"
 LEASE = 1.5
 PACES = 40
@@ -110,9 +112,11 @@ DISKS: dict[str, tuple[str, type[Disk]]] = {
 
 
 @pytest.fixture
-def small_stage(fresh_database: Callable[[str], str], tmp_path: Path) -> Iterator[Callable[[str], Stage]]:
+def small_stage(
+    fresh_database: Callable[[str], str], tmp_path: Path, nursery: Nursery
+) -> Iterator[Callable[[str], Stage]]:
     with ExitStack() as afterwards:
-        yield lambda kind: Stage(PROGRAM, fresh_database(kind), tmp_path / "effects", afterwards)
+        yield lambda kind: Stage(PROGRAM, fresh_database(kind), tmp_path / "effects", afterwards, nursery)
 
 
 @pytest.mark.parametrize(

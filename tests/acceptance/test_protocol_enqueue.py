@@ -19,16 +19,18 @@ from holdfast.testing.workers import until
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from holdfast.testing.nursery import Nursery
+
 KINDS = ["sqlite", "postgres", "mariadb"]
 PROGRAM = Path(__file__).parent / "programs" / "enqueuer.py"
 EVERY_KIND = pytest.mark.parametrize("kind", KINDS)
 
 
 @pytest.fixture
-def stage(fresh_database: Callable[[str], str], tmp_path: Path) -> Iterator[Callable[[str], Stage]]:
+def stage(fresh_database: Callable[[str], str], tmp_path: Path, nursery: Nursery) -> Iterator[Callable[[str], Stage]]:
     """Call with the kind of a database for a stage of processes that enqueue."""
     with ExitStack() as afterwards:
-        yield lambda kind: Stage(PROGRAM, fresh_database(kind), tmp_path / "effects", afterwards)
+        yield lambda kind: Stage(PROGRAM, fresh_database(kind), tmp_path / "effects", afterwards, nursery)
 
 
 @EVERY_KIND

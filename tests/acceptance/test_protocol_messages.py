@@ -28,6 +28,7 @@ from holdfast.workflows.parking import Parker, Wakes, wakes
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from holdfast.testing.nursery import Nursery
     from holdfast.workflows.parking import Wait
 
 PROGRAM = Path(__file__).parent / "programs" / "talker.py"
@@ -47,10 +48,10 @@ FURTHER = [
 
 
 @pytest.fixture
-def stage(fresh_database: Callable[[str], str], tmp_path: Path) -> Iterator[Callable[[str], Stage]]:
+def stage(fresh_database: Callable[[str], str], tmp_path: Path, nursery: Nursery) -> Iterator[Callable[[str], Stage]]:
     """Call with the kind of a database for a stage of processes that talk."""
     with ExitStack() as afterwards:
-        yield lambda kind: Stage(PROGRAM, fresh_database(kind), tmp_path / "effects", afterwards)
+        yield lambda kind: Stage(PROGRAM, fresh_database(kind), tmp_path / "effects", afterwards, nursery)
 
 
 def messages(scene: Stage) -> list[dict[str, Any]]:

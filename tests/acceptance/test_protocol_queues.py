@@ -18,6 +18,7 @@ from holdfast.testing.workers import until
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from holdfast.testing.nursery import Nursery
     from holdfast.testing.workers import Worker
 
 PROGRAM = Path(__file__).parent / "programs" / "queue_worker.py"
@@ -26,10 +27,12 @@ SERVERS = pytest.mark.parametrize("kind", ["postgres", "mariadb"])
 
 
 @pytest.fixture
-def queue_stage(fresh_database: Callable[[str], str], tmp_path: Path) -> Iterator[Callable[[str], Stage]]:
+def queue_stage(
+    fresh_database: Callable[[str], str], tmp_path: Path, nursery: Nursery
+) -> Iterator[Callable[[str], Stage]]:
     """Call with "sqlite", "postgres" or "mariadb" for a stage of queue workers; they are killed afterwards."""
     with ExitStack() as afterwards:
-        yield lambda kind: Stage(PROGRAM, fresh_database(kind), tmp_path / "effects", afterwards)
+        yield lambda kind: Stage(PROGRAM, fresh_database(kind), tmp_path / "effects", afterwards, nursery)
 
 
 def tell(worker: Worker, *command: Any) -> None:

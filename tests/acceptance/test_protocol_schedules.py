@@ -17,6 +17,7 @@ from holdfast.testing.workers import until
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from holdfast.testing.nursery import Nursery
     from holdfast.testing.workers import Worker
 
 PROGRAM = Path(__file__).parent / "programs" / "scheduler.py"
@@ -92,10 +93,12 @@ def run_and_effect(name: str, slot: datetime) -> tuple[str, str]:
 
 
 @pytest.fixture
-def slots(fresh_database: Callable[[str], str], tmp_path: Path) -> Iterator[Callable[[str], Slots]]:
+def slots(fresh_database: Callable[[str], str], tmp_path: Path, nursery: Nursery) -> Iterator[Callable[[str], Slots]]:
     """Call with "sqlite", "postgres" or "mariadb"; the workers are killed afterwards."""
     with ExitStack() as afterwards:
-        yield lambda kind: Slots(Stage(PROGRAM, fresh_database(kind), tmp_path / "effects", afterwards), kind, tmp_path)
+        yield lambda kind: Slots(
+            Stage(PROGRAM, fresh_database(kind), tmp_path / "effects", afterwards, nursery), kind, tmp_path
+        )
 
 
 @EVERY_KIND

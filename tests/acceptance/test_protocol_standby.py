@@ -32,6 +32,7 @@ from holdfast.testing.workers import Worker, until
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from holdfast.testing.nursery import Nursery
     from holdfast.testing.servers import PostgresServer
 
 PROGRAM = Path(__file__).parent / "programs" / "marcher.py"
@@ -63,13 +64,13 @@ class Seen(NamedTuple):
 class Pair:
     """A primary and its standby behind one address, looked at from behind it."""
 
-    def __init__(self, primary: PostgresServer, ledger: Path, afterwards: ExitStack) -> None:
+    def __init__(self, primary: PostgresServer, ledger: Path, afterwards: ExitStack, nursery: Nursery) -> None:
         self.primary = primary
         self.standby = afterwards.enter_context(PostgresStandby(primary))
         self.relay = afterwards.enter_context(Relay(primary.port))
-        self.front = Stage(PROGRAM, self.relay.url(primary.url), ledger, afterwards)
-        self.before = Stage(PROGRAM, primary.url, ledger, afterwards)
-        self.after = Stage(PROGRAM, self.standby.url, ledger, afterwards)
+        self.front = Stage(PROGRAM, self.relay.url(primary.url), ledger, afterwards, nursery)
+        self.before = Stage(PROGRAM, primary.url, ledger, afterwards, nursery)
+        self.after = Stage(PROGRAM, self.standby.url, ledger, afterwards, nursery)
 
     def fail_over(self) -> tuple[Seen, Seen]:
         """Lose the primary; return what it had acknowledged, and what its successor has of it."""
@@ -86,9 +87,9 @@ class Pair:
 
 
 @pytest.fixture
-def pair(own_server: Callable[..., PostgresServer], tmp_path: Path) -> Iterator[Pair]:
+def pair(own_server: Callable[..., PostgresServer], tmp_path: Path, nursery: Nursery) -> Iterator[Pair]:
     with ExitStack() as afterwards:
-        yield Pair(own_server("postgres"), tmp_path / "effects", afterwards)
+        yield Pair(own_server("postgres"), tmp_path / "effects", afterwards, nursery)
 
 
 def march(worker: Worker, *names: str, paces: int = PACES) -> list[str]:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
     from holdfast.db import Transaction
+    from holdfast.testing.nursery import Nursery
 
 PROGRAM = Path(__file__).parent / "programs" / "streamer.py"
 KINDS = ["sqlite", "postgres", "mariadb"]
@@ -46,10 +47,10 @@ POINTS = [
 
 
 @pytest.fixture
-def stage(fresh_database: Callable[[str], str], tmp_path: Path) -> Iterator[Callable[[str], Stage]]:
+def stage(fresh_database: Callable[[str], str], tmp_path: Path, nursery: Nursery) -> Iterator[Callable[[str], Stage]]:
     """Call with the kind of a database for a stage whose workers write streams."""
     with ExitStack() as afterwards:
-        yield lambda kind: Stage(PROGRAM, fresh_database(kind), tmp_path / "effects", afterwards)
+        yield lambda kind: Stage(PROGRAM, fresh_database(kind), tmp_path / "effects", afterwards, nursery)
 
 
 def check_streams(scene: Stage, run_id: str, value: int) -> None:

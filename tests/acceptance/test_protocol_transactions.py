@@ -21,6 +21,8 @@ from holdfast.testing.workers import until
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from holdfast.testing.nursery import Nursery
+
 PROGRAM = Path(__file__).parent / "programs" / "payer.py"
 KINDS = ["sqlite", "postgres", "mariadb"]
 LEASE = {"lease": 0.6}
@@ -65,10 +67,10 @@ class Bank:
 
 
 @pytest.fixture
-def stage(fresh_database: Callable[[str], str], tmp_path: Path) -> Iterator[Callable[[str], Stage]]:
+def stage(fresh_database: Callable[[str], str], tmp_path: Path, nursery: Nursery) -> Iterator[Callable[[str], Stage]]:
     """Call with a kind of database for a stage whose workers pay; they are killed afterwards."""
     with ExitStack() as afterwards:
-        yield lambda kind: Stage(PROGRAM, fresh_database(kind), tmp_path / "effects", afterwards)
+        yield lambda kind: Stage(PROGRAM, fresh_database(kind), tmp_path / "effects", afterwards, nursery)
 
 
 def colours(kind: str, place: int) -> tuple[str, str]:

@@ -22,6 +22,8 @@ from holdfast.testing.workers import PATIENCE, Worker
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
+    from holdfast.testing.nursery import Nursery
+
 PROGRAM = Path(__file__).parent / "programs" / "task_worker.py"
 KINDS = ["sqlite", "postgres", "mariadb", "redis"]
 # The points at which the backends do the same are tried on two of them every time, and on all in a soak.
@@ -31,8 +33,14 @@ PROCESSES, CLAIMERS, ROUNDS = 4, 25, 50
 SHORT, LONG = 1, 3600  # seconds of a lease: of one who dies with it, and of one who must not lose it on a slow machine
 
 
-def worker(url: str, folder: Path, do: str = "work", **given: Any) -> Worker:
-    return Worker(PROGRAM, url=url, folder=str(folder), do=do, **given)
+@pytest.fixture
+def worker(nursery: Nursery, tmp_path: Path) -> Callable[..., Worker]:
+    """Call with a URL for a process that works there, or does what else it is told to."""
+
+    def start(url: str, do: str = "work", **given: Any) -> Worker:
+        return Worker(PROGRAM, nursery, url=url, folder=str(tmp_path), do=do, **given)
+
+    return start
 
 
 def lines(path: Path) -> list[list[Any]]:
@@ -76,13 +84,15 @@ def until_stats(url: str, condition: Callable[[dict[str, int]], bool]) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_killed_worker_loses_no_task(kind: str, fresh_database: Callable[[str], str], tmp_path: Path) -> None:
+def test_killed_worker_loses_no_task(
+    kind: str, fresh_database: Callable[[str], str], worker: Callable[..., Worker], tmp_path: Path
+) -> None:
     url = fresh_database(kind)
     ids = put(url, list(range(TASKS)), max_attempts=9)
     for point, at in (("task.taken", 1), ("task.ended", 2)):
-        with worker(url, tmp_path, point=point, at=at) as victim:
+        with worker(url, point=point, at=at) as victim:
             assert victim.end() == -signal.SIGKILL
-    with worker(url, tmp_path) as heir:
+    with worker(url) as heir:
         until_stats(url, lambda found: found["completed"] == TASKS)
         heir.tell("stop")
         assert heir.end() == 0
@@ -92,12 +102,14 @@ def test_killed_worker_loses_no_task(kind: str, fresh_database: Callable[[str], 
 
 
 @pytest.mark.parametrize("kind", SOME_KINDS)
-def test_killed_worker_owes_its_dead_letters(kind: str, fresh_database: Callable[[str], str], tmp_path: Path) -> None:
+def test_killed_worker_owes_its_dead_letters(
+    kind: str, fresh_database: Callable[[str], str], worker: Callable[..., Worker], tmp_path: Path
+) -> None:
     url = fresh_database(kind)
     ids = put(url, ["fail"] * 3, max_attempts=1)
-    with worker(url, tmp_path, point="task.letter_owed", at=2) as first:
+    with worker(url, point="task.letter_owed", at=2) as first:
         assert first.end() == -signal.SIGKILL
-    with worker(url, tmp_path) as second:
+    with worker(url) as second:
         until_stats(url, lambda found: found["dead_lettered"] == len(ids))
         second.tell("stop")
         assert second.end() == 0
@@ -107,9 +119,11 @@ def test_killed_worker_owes_its_dead_letters(kind: str, fresh_database: Callable
 
 
 @pytest.mark.parametrize("kind", SOME_KINDS)
-def test_killed_producer_has_put_all_it_said(kind: str, fresh_database: Callable[[str], str], tmp_path: Path) -> None:
+def test_killed_producer_has_put_all_it_said(
+    kind: str, fresh_database: Callable[[str], str], worker: Callable[..., Worker]
+) -> None:
     url = fresh_database(kind)
-    with worker(url, tmp_path, "put", count=20, point="task.put", at=7) as producer:
+    with worker(url, "put", count=20, point="task.put", at=7) as producer:
         assert producer.end() == -signal.SIGKILL
         said = [words[1] for words in producer.heard("put")]
     assert said == [f"t{number}" for number in range(6)]
@@ -118,10 +132,12 @@ def test_killed_producer_has_put_all_it_said(kind: str, fresh_database: Callable
 
 
 @pytest.mark.parametrize("kind", SOME_KINDS)
-def test_processes_take_each_task_once(kind: str, fresh_database: Callable[[str], str], tmp_path: Path) -> None:
+def test_processes_take_each_task_once(
+    kind: str, fresh_database: Callable[[str], str], worker: Callable[..., Worker], tmp_path: Path
+) -> None:
     url = fresh_database(kind)
     ids = put(url, list(range(100)))
-    with worker(url, tmp_path) as first, worker(url, tmp_path) as second:
+    with worker(url) as first, worker(url) as second:
         until_stats(url, lambda found: found["completed"] == len(ids))
         for each in (first, second):
             each.tell("stop")
@@ -135,11 +151,11 @@ def test_processes_take_each_task_once(kind: str, fresh_database: Callable[[str]
 
 @pytest.mark.parametrize("kind", ["sqlite"])
 def test_terminated_worker_finishes_what_it_has(
-    kind: str, fresh_database: Callable[[str], str], tmp_path: Path
+    kind: str, fresh_database: Callable[[str], str], worker: Callable[..., Worker]
 ) -> None:
     url = fresh_database(kind)
     put(url, list(range(50)))
-    with worker(url, tmp_path) as only:
+    with worker(url) as only:
         until_stats(url, lambda found: found["completed"] > 5)
         os.kill(only.pid, signal.SIGTERM)
         assert only.end() == 0
@@ -150,13 +166,13 @@ def test_terminated_worker_finishes_what_it_has(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_lock_of_a_killed_holder_is_free_after_its_lease(
-    kind: str, fresh_database: Callable[[str], str], tmp_path: Path
+    kind: str, fresh_database: Callable[[str], str], worker: Callable[..., Worker], tmp_path: Path
 ) -> None:
     url = fresh_database(kind)
-    with worker(url, tmp_path, "lock", rounds=100, ttl=SHORT, point="lock.acquired", at=3) as first:
+    with worker(url, "lock", rounds=100, ttl=SHORT, point="lock.acquired", at=3) as first:
         assert first.end() == -signal.SIGKILL
     with ExitStack() as both:
-        heirs = [both.enter_context(worker(url, tmp_path, "lock", rounds=4, ttl=LONG)) for _ in range(2)]
+        heirs = [both.enter_context(worker(url, "lock", rounds=4, ttl=LONG)) for _ in range(2)]
         for heir in heirs:
             heir.hear("done")
     held = lines(tmp_path / "held")
@@ -171,19 +187,19 @@ def test_lock_of_a_killed_holder_is_free_after_its_lease(
 
 @pytest.mark.parametrize("kind", SOME_KINDS)
 def test_lock_that_a_killed_holder_has_given_back_is_free_at_once(
-    kind: str, fresh_database: Callable[[str], str], tmp_path: Path
+    kind: str, fresh_database: Callable[[str], str], worker: Callable[..., Worker], tmp_path: Path
 ) -> None:
     url = fresh_database(kind)
-    with worker(url, tmp_path, "lock", rounds=100, ttl=LONG, point="lock.released", at=2) as holder:
+    with worker(url, "lock", rounds=100, ttl=LONG, point="lock.released", at=2) as holder:
         assert holder.end() == -signal.SIGKILL
-    with worker(url, tmp_path, "lock", rounds=1, ttl=LONG) as heir:
+    with worker(url, "lock", rounds=1, ttl=LONG) as heir:
         heir.hear("done")
     assert [token for what, token, _ in lines(tmp_path / "held") if what == "in"] == [1, 2, 3]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_hundred_claimers_in_processes_have_one_winner_of_each_task_and_lock(
-    kind: str, fresh_database: Callable[[str], str], tmp_path: Path
+    kind: str, fresh_database: Callable[[str], str], worker: Callable[..., Worker]
 ) -> None:
     url = fresh_database(kind)
 
@@ -193,7 +209,7 @@ def test_hundred_claimers_in_processes_have_one_winner_of_each_task_and_lock(
     with_queue(url, one_each)
     with ExitStack() as all_of_them:
         given = {"rounds": ROUNDS, "claimers": CLAIMERS}
-        racers = [all_of_them.enter_context(worker(url, tmp_path, "race", **given)) for _ in range(PROCESSES)]
+        racers = [all_of_them.enter_context(worker(url, "race", **given)) for _ in range(PROCESSES)]
         for racer in racers:
             racer.hear("ready")
         for racer in racers:
@@ -205,10 +221,12 @@ def test_hundred_claimers_in_processes_have_one_winner_of_each_task_and_lock(
 
 @pytest.mark.soak
 @pytest.mark.parametrize("kind", KINDS)
-def test_processes_race_for_one_lock(kind: str, fresh_database: Callable[[str], str], tmp_path: Path) -> None:
+def test_processes_race_for_one_lock(
+    kind: str, fresh_database: Callable[[str], str], worker: Callable[..., Worker], tmp_path: Path
+) -> None:
     url = fresh_database(kind)
     with ExitStack() as all_of_them:
-        racers = [all_of_them.enter_context(worker(url, tmp_path, "lock", rounds=50, ttl=LONG)) for _ in range(4)]
+        racers = [all_of_them.enter_context(worker(url, "lock", rounds=50, ttl=LONG)) for _ in range(4)]
         for racer in racers:
             racer.hear("done", patience=600)
     held = lines(tmp_path / "held")

@@ -16,6 +16,7 @@ from holdfast.db import ConnectionManager
 from holdfast.testing.workers import Worker, until
 
 if TYPE_CHECKING:
+    from holdfast.testing.nursery import Nursery
     from holdfast.testing.servers import Server
 
 FreshDatabase = Callable[[str], str]
@@ -25,12 +26,12 @@ HINTING = pytest.mark.parametrize("kind", ["postgres", "sqlite"])
 
 
 @pytest.fixture
-def recruit() -> Iterator[Recruit]:
+def recruit(nursery: Nursery) -> Iterator[Recruit]:
     """Call with a URL for a process that is ready; all are killed afterwards."""
     with ExitStack() as afterwards:
 
         def start(url: str, *, enabled: bool = True) -> Worker:
-            worker = afterwards.enter_context(Worker(PROGRAM, url=url, enabled=enabled))
+            worker = afterwards.enter_context(Worker(PROGRAM, nursery, url=url, enabled=enabled))
             worker.hear("ready")
             return worker
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from holdfast.testing.nursery import Nursery
+
 PROGRAMS = Path(__file__).with_name("programs")
 COMMAND = Path(sys.executable).with_name("holdfast")
 
@@ -84,8 +86,8 @@ def hang_up_is_not_ignored() -> Iterator[None]:
 
 
 @pytest.fixture
-def url(fresh_database: Callable[[str], str]) -> str:
-    return _with_queues(fresh_database("sqlite"))
+def url(fresh_database: Callable[[str], str], nursery: Nursery) -> str:
+    return _with_queues(fresh_database("sqlite"), nursery)
 
 
 @pytest.fixture
@@ -94,8 +96,8 @@ def client(url: str) -> Iterator[Client]:
         yield client
 
 
-def _with_queues(url: str) -> str:
-    subprocess.run([COMMAND, "migrate", url], check=True, capture_output=True, timeout=PATIENCE)
+def _with_queues(url: str, nursery: Nursery) -> str:
+    nursery.run(COMMAND, "migrate", url, timeout=PATIENCE).check_returncode()
     with Client(url) as client:
         for name in ("mails", "reports"):
             client.register_queue(name)
@@ -108,8 +110,10 @@ def _at_work(gate: Path) -> bool:
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres", "mariadb"])
-def test_worker_runs_what_is_enqueued_and_stops_when_told(kind: str, fresh_database: Callable[[str], str]) -> None:
-    url = _with_queues(fresh_database(kind))
+def test_worker_runs_what_is_enqueued_and_stops_when_told(
+    kind: str, fresh_database: Callable[[str], str], nursery: Nursery
+) -> None:
+    url = _with_queues(fresh_database(kind), nursery)
     with Served(url, "served:app") as worker, Client(url) as client:
         worker.hear("Ready: executor porter")
         assert client.enqueue("double", [21], queue_name="mails").result(PATIENCE) == 42
@@ -147,9 +151,9 @@ def test_run_that_ends_within_the_drain_is_not_interrupted(url: str, client: Cli
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres", "mariadb"])
 def test_run_that_does_not_end_within_the_drain_is_handed_over(
-    kind: str, fresh_database: Callable[[str], str], tmp_path: Path
+    kind: str, fresh_database: Callable[[str], str], tmp_path: Path, nursery: Nursery
 ) -> None:
-    url = _with_queues(fresh_database(kind))
+    url = _with_queues(fresh_database(kind), nursery)
     with Served(url, "served:app", "--drain", "0.1s") as worker, Client(url) as client:
         run = client.enqueue("held", [str(tmp_path / "gate")], queue_name="mails")
         until(lambda: _at_work(tmp_path / "gate"))

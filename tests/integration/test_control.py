@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -366,10 +366,11 @@ def test_attributes_are_replaced_merged_and_cleared(play: Play) -> None:
 def test_wrong_calls_are_refused_before_anything_is_sent(play: Play) -> None:
     async def scene(rows: RunRows) -> None:
         run = await rows.insert(WorkflowStatus.DELAYED)
-        with pytest.raises(ConfigurationError, match="start_step"):
-            await rows.control.rewind([run], 0)
-        with pytest.raises(ConfigurationError, match="start_step"):
-            await rows.control.fork([run], 0)
+        for position in (0, 1.5, True):
+            with pytest.raises(ConfigurationError, match="start_step"):
+                await rows.control.rewind([run], cast("int", position))
+            with pytest.raises(ConfigurationError, match="start_step"):
+                await rows.control.fork([run], cast("int", position))
         with pytest.raises(ConfigurationError, match="exactly one"):
             await rows.control.set_delay([run], 1, delay_ms=1)
         with pytest.raises(ConfigurationError, match="exactly one"):

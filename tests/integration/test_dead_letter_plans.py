@@ -10,6 +10,7 @@ import pytest
 
 from holdfast.db import ConnectionManager, DialectName
 from holdfast.db.migrations import Migrator
+from holdfast.model.dead_letter import FailedOperationStatus
 from holdfast.stores.dead_letters.queries import dead_letter_queries
 from holdfast.stores.dead_letters.shelf import Wanted
 from holdfast.stores.dead_letters.sql import _query, _values
@@ -24,9 +25,7 @@ NOW = datetime(2030, 1, 1, tzinfo=UTC)
 LISTINGS: dict[str, Wanted] = {
     "created": Wanted(newest=True),
     "status": Wanted(status="pending"),
-    "domain": Wanted(domain="d1", newest=True),
     "domain_status": Wanted(domain="d1", status="pending", newest=True),
-    "type": Wanted(failure_type="t1", newest=True),
     "type_status": Wanted(failure_type="t1", status="pending"),
     "all_three": Wanted(domain="d1", failure_type="t1", status="pending", newest=True),
     "next_retry": Wanted(due=True),
@@ -34,6 +33,12 @@ LISTINGS: dict[str, Wanted] = {
     "expires": Wanted(expires_before=NOW),
     "resolved": Wanted(status="resolved", resolved_for=timedelta(days=30)),
     "archived": Wanted(status="archived", untouched_for=timedelta(days=90)),
+}
+# In any status: the index leads to the first of each status, and only those are put in order.
+MERGED: dict[str, Wanted] = {
+    "domain_status": Wanted(domain="d1", newest=True),
+    "type_status": Wanted(failure_type="t1", newest=True),
+    "all_three": Wanted(domain="d1", failure_type="t1"),
 }
 SIZES = ("empty", "full and never analysed", "full and analysed")
 
@@ -54,7 +59,7 @@ async def _fill(manager: ConnectionManager, table: str) -> None:
     )
 
 
-async def _plans(url: str, size: str) -> dict[str, str]:
+async def _plans(url: str, size: str, listings: dict[str, Wanted]) -> dict[str, str]:
     async with ConnectionManager(url) as manager:
         await Migrator(manager).migrate()
         table = "holdfast.holdfast_dlq" if manager.dialect is DialectName.POSTGRES else "holdfast_dlq"
@@ -63,7 +68,7 @@ async def _plans(url: str, size: str) -> dict[str, str]:
         if size == "full and analysed":
             await manager.execute(f"ANALYZE {'TABLE ' if manager.dialect is DialectName.MYSQL else ''}{table}")
         queries = dead_letter_queries(manager.dialect, "holdfast")
-        return {name: await _explain(manager, queries[_query(wanted)], wanted) for name, wanted in LISTINGS.items()}
+        return {name: await _explain(manager, queries[_query(wanted)], wanted) for name, wanted in listings.items()}
 
 
 async def _explain(manager: ConnectionManager, query: Query, wanted: Wanted) -> str:
@@ -83,7 +88,7 @@ async def _explain(manager: ConnectionManager, query: Query, wanted: Wanted) -> 
 def test_postgres_follows_the_index_that_is_in_the_order_of_the_listing(
     fresh_database: Callable[[str], str], size: str
 ) -> None:
-    for name, plan in asyncio.run(_plans(fresh_database("postgres"), size)).items():
+    for name, plan in asyncio.run(_plans(fresh_database("postgres"), size, LISTINGS)).items():
         assert f"idx_holdfast_dlq_{name} " in plan or size == "empty", plan
         assert not {"Sort", "Seq Scan", "Bitmap"} & set(plan.replace("->", "").split()), plan
 
@@ -92,7 +97,7 @@ def test_postgres_follows_the_index_that_is_in_the_order_of_the_listing(
 def test_sqlite_follows_the_index_that_is_in_the_order_of_the_listing(
     fresh_database: Callable[[str], str], size: str
 ) -> None:
-    for name, plan in asyncio.run(_plans(fresh_database("sqlite"), size)).items():
+    for name, plan in asyncio.run(_plans(fresh_database("sqlite"), size, LISTINGS)).items():
         assert f"idx_holdfast_dlq_{name}" in plan, plan
         assert "TEMP B-TREE" not in plan, plan
 
@@ -101,6 +106,33 @@ def test_sqlite_follows_the_index_that_is_in_the_order_of_the_listing(
 def test_mariadb_follows_the_index_that_is_in_the_order_of_the_listing(
     fresh_database: Callable[[str], str], size: str
 ) -> None:
-    for name, plan in asyncio.run(_plans(fresh_database("mariadb"), size)).items():
+    for name, plan in asyncio.run(_plans(fresh_database("mariadb"), size, LISTINGS)).items():
         assert f"idx_holdfast_dlq_{name}'" in plan, plan
         assert "filesort" not in plan, plan
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_postgres_merges_what_the_index_has_of_each_status(fresh_database: Callable[[str], str], size: str) -> None:
+    for name, plan in asyncio.run(_plans(fresh_database("postgres"), size, MERGED)).items():
+        assert plan.count(f"idx_holdfast_dlq_{name} ") == len(FailedOperationStatus), plan
+        assert plan.count("Index") - plan.count("Index Cond") == len(FailedOperationStatus) + 1, plan
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_sqlite_merges_what_the_index_has_of_each_status(fresh_database: Callable[[str], str], size: str) -> None:
+    for name, plan in asyncio.run(_plans(fresh_database("sqlite"), size, MERGED)).items():
+        assert plan.count(f"COVERING INDEX idx_holdfast_dlq_{name} ") == len(FailedOperationStatus), plan
+        assert plan.count("INDEX") == len(FailedOperationStatus) + 1, plan
+
+
+@pytest.mark.parametrize("size", SIZES[1:])
+def test_mariadb_merges_what_the_index_has_of_each_status(fresh_database: Callable[[str], str], size: str) -> None:
+    for name, plan in asyncio.run(_plans(fresh_database("mariadb"), size, MERGED)).items():
+        assert plan.count(f"'key': 'idx_holdfast_dlq_{name}'") == len(FailedOperationStatus), plan
+        assert plan.count("'key': 'PRIMARY'") == 1, plan
+
+
+@pytest.mark.parametrize("dialect", list(DialectName))
+def test_a_listing_in_any_status_names_every_status(dialect: DialectName) -> None:
+    text = dead_letter_queries(dialect, "holdfast")["dlq_merged"].statements[-1].text
+    assert all(f"d.status = '{status}'" in text for status in FailedOperationStatus)

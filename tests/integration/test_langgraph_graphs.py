@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from langchain_core.runnables import RunnableConfig
 
+    from holdfast.testing.nursery import Nursery
+
 PROGRAM = Path(__file__).parent / "programs" / "graph.py"
 BACKENDS = ("sqlite", "postgres", "mariadb", "redis")
 AT: RunnableConfig = {"configurable": {"thread_id": "t"}}
@@ -27,13 +29,13 @@ LONG = "x" * 2000
 
 @pytest.mark.parametrize(("kind", "colour"), [("postgres", "sync"), ("redis", "async")])
 def test_graph_killed_at_a_question_goes_on_with_the_answer(
-    kind: str, colour: str, fresh_database: Callable[[str], str], tmp_path: Path
+    kind: str, colour: str, fresh_database: Callable[[str], str], tmp_path: Path, nursery: Nursery
 ) -> None:
     told: dict[str, Any] = {"url": fresh_database(kind), "ledger": str(tmp_path / "ledger"), "colour": colour}
-    with Worker(PROGRAM, **told) as first:
+    with Worker(PROGRAM, nursery, **told) as first:
         first.hear("asks", "Which city?")
         first.kill()
-    with Worker(PROGRAM, **told) as second:
+    with Worker(PROGRAM, nursery, **told) as second:
         second.hear("asks", "Which city?")
         second.tell("Rome")
         assert second.hear("done")[1] == {"log": ["plan", "Rome", "flight", "hotel", "book"]}
@@ -42,14 +44,14 @@ def test_graph_killed_at_a_question_goes_on_with_the_answer(
 
 @pytest.mark.parametrize(("kind", "colour"), [("sqlite", "async"), ("mariadb", "sync")])
 def test_graph_killed_in_a_node_goes_on_without_repeating_finished_nodes(
-    kind: str, colour: str, fresh_database: Callable[[str], str], tmp_path: Path
+    kind: str, colour: str, fresh_database: Callable[[str], str], tmp_path: Path, nursery: Nursery
 ) -> None:
     told: dict[str, Any] = {"url": fresh_database(kind), "ledger": str(tmp_path / "ledger"), "colour": colour}
-    with Worker(PROGRAM, **told, die_in="book") as first:
+    with Worker(PROGRAM, nursery, **told, die_in="book") as first:
         first.hear("asks", "Which city?")
         first.tell("Rome")
         assert first.end() == -signal.SIGKILL
-    with Worker(PROGRAM, **told) as second:
+    with Worker(PROGRAM, nursery, **told) as second:
         assert second.hear("done")[1] == {"log": ["plan", "Rome", "flight", "hotel", "book"]}
     begun = sorted((tmp_path / "ledger").read_text().split())
     assert begun == ["book", "book", "flight", "hotel", "plan"]

@@ -106,14 +106,29 @@ def test_a_step_and_the_end_of_the_same_run_are_two_statements_and_both_are_kept
     outcomes, statements, runs = asyncio.run(
         _written(
             fresh_database("postgres"),
-            ("end", _end("one", "token-one")),
             ("step", _step("one", "token-one", 0)),
+            ("end", _end("one", "token-one")),
             ("step", _step("two", "token-two", 0)),
         )
     )
     assert not any(text.startswith("WITH s0 AS (") for text in statements)
     assert outcomes == [True, True, True]
     assert runs == {"one": ("SUCCESS", 1), "two": ("PENDING", 1), "three": ("PENDING", 0)}
+
+
+def test_a_step_that_comes_after_the_end_of_its_run_is_refused_alone(fresh_database: Callable[[str], str]) -> None:
+    outcomes, _, runs = asyncio.run(
+        _written(
+            fresh_database("postgres"),
+            ("end", _end("one", "token-one")),
+            ("step", _step("one", "token-one", 0)),
+            ("step", _step("two", "token-two", 0)),
+        )
+    )
+    assert outcomes[0] is True
+    assert isinstance(outcomes[1], Superseded)
+    assert outcomes[2] is True
+    assert runs == {"one": ("SUCCESS", 0), "two": ("PENDING", 1), "three": ("PENDING", 0)}
 
 
 @pytest.mark.parametrize("others", ["none", "of the kind", "of two kinds"])

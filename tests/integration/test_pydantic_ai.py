@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from pydantic_ai.messages import AgentStreamEvent
 
+    from holdfast.testing.nursery import Nursery
+
 PROGRAM = Path(__file__).parent / "programs" / "agent.py"
 
 
@@ -75,12 +77,18 @@ async def names_of_steps(app: AsyncHoldfast, workflow_id: str) -> list[str]:
     ],
 )
 def test_killed_agent_goes_on_without_repeating_what_is_recorded(
-    backend: str, point: str, at: int, repeated: list[str], fresh_database: Callable[[str], str], tmp_path: Path
+    backend: str,
+    point: str,
+    at: int,
+    repeated: list[str],
+    fresh_database: Callable[[str], str],
+    tmp_path: Path,
+    nursery: Nursery,
 ) -> None:
     told: dict[str, Any] = {"url": fresh_database(backend), "ledger": str(tmp_path / "ledger")}
-    with Worker(PROGRAM, **told, point=point, at=at) as first:
+    with Worker(PROGRAM, nursery, **told, point=point, at=at) as first:
         assert first.end() == -signal.SIGKILL
-    with Worker(PROGRAM, **told) as second:
+    with Worker(PROGRAM, nursery, **told) as second:
         done = second.hear("done")
     assert done[1] == "Oslo: sun, Rome: sun, Lima: sun, booked Rome: sun"
     once = ["book", "request-0", "request-1", "request-2", "weather-Lima", "weather-Oslo", "weather-Rome"]

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import secrets
 import signal
-import subprocess
-import sys
+from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import asyncpg
@@ -19,69 +18,45 @@ from holdfast.db.migration_files import FOLDER
 from holdfast.db.migrations import Migrator
 from holdfast.errors import Unavailable
 from holdfast.testing.servers import databases_of
+from holdfast.testing.workers import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Callable, Iterator
+
+    from holdfast.testing.nursery import Nursery
 
 _POINTS = [name for name in faults.POINTS if name.startswith("migration.")]
 
-# Says when it is ready and waits for a line, so that all begin together; then tells the versions it applied.
-_CHILD = """
-import asyncio, json, sys
-from pathlib import Path
-from holdfast import faults
-from holdfast.db import ConnectionManager, migration_lock
-from holdfast.db.migrations import Migrator
-
-async def main(url, folder, lock, point, at):
-    if not lock:
-        migration_lock.LOOKS = 0
-    manager = ConnectionManager(url)
-    migrator = Migrator(manager, folder=Path(folder) if folder else None)
-    if point:
-        faults.arm(point, at=at)
-    print("ready", flush=True)
-    sys.stdin.readline()
-    applied = await migrator.migrate()
-    version = await migrator.current_version()
-    await manager.close()
-    print(json.dumps([version, [each.version for each in applied]]), flush=True)
-
-asyncio.run(main(*json.loads(sys.argv[1])))
-"""
+_PROGRAM = Path(__file__).parent / "programs" / "migrating.py"
 
 
-def start(
-    url: str, folder: Path | None, *, lock: bool = True, point: str | None = None, at: int = 1
-) -> subprocess.Popen[str]:
-    words = json.dumps([url, folder and str(folder), lock, point, at])
-    return subprocess.Popen(
-        [sys.executable, "-c", _CHILD, words],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+@pytest.fixture
+def start(nursery: Nursery) -> Iterator[Callable[..., Worker]]:
+    """Call with a URL and a folder of migrations for a process that migrates when it is told to."""
+    with ExitStack() as afterwards:
+
+        def begin(url: str, folder: Path | None, *, lock: bool = True, point: str | None = None, at: int = 1) -> Worker:
+            told: dict[str, Any] = {
+                "url": url,
+                "folder": folder and str(folder),
+                "lock": lock,
+                "point": point,
+                "at": at,
+            }
+            return afterwards.enter_context(Worker(_PROGRAM, nursery, **told))
+
+        yield begin
 
 
-def together(children: list[subprocess.Popen[str]]) -> list[tuple[int, list[int]]]:
+def together(children: list[Worker]) -> list[tuple[int, list[int]]]:
     """Let all begin at once; return for each the version it saw in the end and those it applied."""
     for child in children:
-        assert child.stdout is not None
-        ready = child.stdout.readline()
-        assert ready == "ready\n", child.communicate()[1]
-    told = []
+        child.hear("ready")
     for child in children:
-        assert child.stdin is not None
-        child.stdin.write("\n")
-        child.stdin.flush()
+        child.tell("go")
     for child in children:
-        said, complaint = child.communicate()
-        assert child.returncode == 0, complaint
-        version, applied = json.loads(said)
-        told.append((version, applied))
-    return told
+        assert child.end() == 0, child.log()
+    return [(version, applied) for child in children for _, version, applied in child.heard("migrated")]
 
 
 def steps(place: Path) -> Path:
@@ -119,7 +94,7 @@ def database(request: pytest.FixtureRequest, fresh_database: Callable[[str], str
 
 @pytest.mark.parametrize("lock", [True, False])
 def test_processes_that_start_at_once_on_an_empty_database_all_succeed(
-    database: str, tmp_path: Path, lock: bool
+    database: str, tmp_path: Path, start: Callable[..., Worker], lock: bool
 ) -> None:
     folder = steps(tmp_path)
     told = together([start(database, folder, lock=lock) for _ in range(8)])
@@ -129,12 +104,14 @@ def test_processes_that_start_at_once_on_an_empty_database_all_succeed(
 
 
 @pytest.mark.parametrize("point", _POINTS)
-def test_migration_after_a_kill_goes_on_from_what_is_there(database: str, tmp_path: Path, point: str) -> None:
+def test_migration_after_a_kill_goes_on_from_what_is_there(
+    database: str, tmp_path: Path, start: Callable[..., Worker], point: str
+) -> None:
     folder = steps(tmp_path)
     child = start(database, folder, point=point, at=2)
-    said, complaint = child.communicate("\n")
-    assert child.returncode == -signal.SIGKILL, complaint
-    assert said == "ready\n"
+    child.tell("go")
+    assert child.end() == -signal.SIGKILL, child.log()
+    assert child.heard() == [["ready"]]
 
     async def look_and_go_on() -> None:
         async with ConnectionManager(database) as manager:
@@ -151,7 +128,9 @@ def test_kill_points_cover_every_moment_of_a_migration() -> None:
     assert _POINTS == ["migration.before", "migration.before_commit", "migration.after_commit"]
 
 
-def test_missing_database_is_created_by_processes_that_start_at_once(postgres_url: str) -> None:
+def test_missing_database_is_created_by_processes_that_start_at_once(
+    postgres_url: str, start: Callable[..., Worker]
+) -> None:
     url = databases_of(postgres_url).create(postgres_url)
     databases_of(url).drop(url)
     try:

@@ -13,13 +13,15 @@ from holdfast.testing.stage import Stage
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from holdfast.testing.nursery import Nursery
+
 PROGRAM = Path(__file__).parents[1] / "acceptance" / "programs" / "worker.py"
 
 
 @pytest.fixture
-def stage(fresh_database: Callable[[str], str], tmp_path: Path) -> Iterator[Callable[[str], Stage]]:
+def stage(fresh_database: Callable[[str], str], tmp_path: Path, nursery: Nursery) -> Iterator[Callable[[str], Stage]]:
     """Call with "sqlite", "postgres" or "mariadb", or with a URL, for a stage; its workers are killed afterwards."""
     with ExitStack() as afterwards:
         yield lambda kind: Stage(
-            PROGRAM, kind if "://" in kind else fresh_database(kind), tmp_path / "effects", afterwards
+            PROGRAM, kind if "://" in kind else fresh_database(kind), tmp_path / "effects", afterwards, nursery
         )

@@ -19,6 +19,7 @@ from holdfast.testing.stage import Stage
 from holdfast.testing.workers import until
 
 if TYPE_CHECKING:
+    from holdfast.testing.nursery import Nursery
     from holdfast.testing.servers import Server
 
 pytestmark = pytest.mark.soak
@@ -44,13 +45,13 @@ def until_ended(server: Server, scene: Stage) -> None:
 @pytest.mark.parametrize("colour", ["async", "sync"])
 @pytest.mark.parametrize(("kind", "ends"), [("postgres", False), ("postgres", True), ("mariadb", False)])
 def test_a_disk_that_is_really_full_pauses_runs_and_loses_nothing(
-    kind: str, ends: bool, colour: str, tmp_path: Path
+    kind: str, ends: bool, colour: str, tmp_path: Path, nursery: Nursery
 ) -> None:
     with ExitStack() as afterwards:
         disk = afterwards.enter_context(SmallDisk(MEGABYTES[kind]))
         settings = {"restart_after_crash": "off"} if ends else None
         server = afterwards.enter_context(KINDS[kind](base=disk.folder, settings=settings))
-        scene = Stage(PROGRAM, server.url, tmp_path / "effects", afterwards)
+        scene = Stage(PROGRAM, server.url, tmp_path / "effects", afterwards, nursery)
         worker = scene.ready(colour, app={"lease": LEASE})
         runs = [f"run-{number}" for number in range(20)]
         for run_id in runs:

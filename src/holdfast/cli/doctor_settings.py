@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 _POOL = 20
 _BESIDE_THE_POOL = 3  # the beat, the commit pipeline, and somebody who looks
+_FOR_THREADS = 4  # PostgreSQL's, for the transactions of sync functions
 _OLDEST_POSTGRES = 150_000
 _SHORTEST_IDLE_MS = 10_000
 _SMALLEST_PACKET = 16 * 1024 * 1024
@@ -30,7 +31,11 @@ def postgres_findings(settings: Mapping[str, str], executors: int) -> list[Findi
         ),
         *_postgres_durability(settings),
         *_postgres_place(settings),
-        _connections(int(settings["max_connections"]) - int(settings["superuser_reserved_connections"]), executors),
+        _connections(
+            int(settings["max_connections"]) - int(settings["superuser_reserved_connections"]),
+            executors,
+            _POOL + _BESIDE_THE_POOL + _FOR_THREADS,
+        ),
     ]
 
 
@@ -79,8 +84,8 @@ def _postgres_place(settings: Mapping[str, str]) -> list[Finding]:
     ]
 
 
-def _connections(most: int, executors: int) -> Finding:
-    needed = max(1, executors) * (_POOL + _BESIDE_THE_POOL)
+def _connections(most: int, executors: int, of_each: int) -> Finding:
+    needed = max(1, executors) * of_each
     return judged(
         "max_connections",
         f"{most} for {executors} executors",
@@ -127,7 +132,7 @@ def mysql_findings(settings: Mapping[str, str], executors: int) -> list[Finding]
             ok=settings["read_only"] == "OFF",
             remedy="This server takes no writes: point the URL at the primary.",
         ),
-        _connections(int(settings["max_connections"]), executors),
+        _connections(int(settings["max_connections"]), executors, _POOL + _BESIDE_THE_POOL),
     ]
 
 

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import sys
+from contextlib import suppress
 from importlib import import_module
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
+
+from holdfast.cli.failure import Failure
+
+_DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 
 class _Entry(NamedTuple):
@@ -43,6 +51,17 @@ class _LazyGroup(click.Group):
             return None
         command: click.Command = import_module(_COMMANDS[cmd_name].module).command
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Say in one line that the output went nowhere. A pipe whose reader has gone is click's own business."""
+        try:
+            return super().invoke(ctx)
+        except OSError as error:
+            if error.errno not in _DISK_ERRORS:
+                raise
+            with suppress(OSError):  # what is left in the buffer would be tried, and complained of, once more at exit
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise Failure(f"The output could not be written: {error.strerror}.") from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 -- click's signature
         with formatter.section("Commands"):

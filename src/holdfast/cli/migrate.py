@@ -26,10 +26,11 @@ _PENDING = 1
 
 @click.command(name="migrate")
 @click.argument("url", required=False)
+@click.option("--url", "named_url", help="The database, as every command takes it; instead of URL.")
 @click.option("--schema", default=SCHEMA, show_default=True, help="PostgreSQL's schema for the tables.")
 @click.option("--check", is_flag=True, help="Change nothing; exit with 1 if migrations are waiting.")
 @click.option("--print", "show", is_flag=True, help="Change nothing; print the SQL that would run.")
-def command(url: str | None, schema: str, *, check: bool, show: bool) -> None:
+def command(url: str | None, named_url: str | None, schema: str, *, check: bool, show: bool) -> None:
     """Bring the tables in the database URL to what this release needs.
 
     Without URL the database is the one in the environment variable HOLDFAST_DATABASE_URL, or else
@@ -40,8 +41,10 @@ def command(url: str | None, schema: str, *, check: bool, show: bool) -> None:
     """
     if check and show:
         raise click.UsageError("--check and --print exclude each other: give one of them.")
+    if url is not None and named_url is not None:
+        raise click.UsageError("URL and --url name the database twice: give one of them.")
     with failures():
-        place = named_database(url)
+        place = named_database(url or named_url)
         if show:
             click.echo(asyncio.run(_script(place, schema)), nl=False)
         elif check:

@@ -15,17 +15,27 @@ _MOST_DAYS = 36_500  # a hundred years: what is longer is a mistake, and this ev
 LONGEST = _MOST_DAYS * 86_400.0
 
 
-def checked_seconds(duration: Duration, what: str, *, least: float = 0.0) -> float:
-    """Return a duration in seconds. ``InvalidDuration`` unless it is from *least* to a hundred years."""
+def checked_seconds(duration: Duration, what: str, *, least: float = 0.0, past: bool = False) -> float:
+    """Return a duration in seconds. ``InvalidDuration`` unless it is from *least* to a hundred years.
+
+    With *past* it may be below 0, as what is left until a moment may be, and is 0 then.
+    """
     try:
         length = seconds(duration)
     except (TypeError, ValueError, OverflowError):
         length = float("nan")
+    if past and length < 0:
+        return 0.0
     if not least <= length <= LONGEST:  # nor is it if this is no number
         raise InvalidDuration(
             f"{what} is a number of seconds, or a timedelta, from {least:g} s to a hundred years, not {duration!r}."
         )
     return length
+
+
+def patience(timeout: Duration | None) -> float | None:
+    """Return for how many seconds somebody waits; None if for ever. What lies in the past is no time."""
+    return None if timeout is None else checked_seconds(timeout, "timeout", past=True)
 
 
 def milliseconds(duration: Duration, what: str, *, least: float = 0.0) -> int:
@@ -40,4 +50,4 @@ def days(number: float, what: str, *, least: float = 0) -> timedelta:
     return timedelta(days=number)
 
 
-__all__ = ["LONGEST", "checked_seconds", "days", "milliseconds"]
+__all__ = ["LONGEST", "checked_seconds", "days", "milliseconds", "patience"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -12,6 +13,7 @@ from holdfast.db.pool import Pool
 from holdfast.db.session import LentSession, Row, Session, Transaction, commit, run_sync
 from holdfast.db.sqlite_threads import SqliteThreads
 from holdfast.db.sqlite_turns import TaskTurn, ThreadTurn
+from holdfast.db.thread_sessions import ThreadSession, ThreadSessions
 from holdfast.db.url import DialectName
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _READERS = 3
+_FOR_THREADS = 4  # connections: more threads than that are faster if they share a loop
 
 
 class Backend(Protocol):
@@ -43,11 +46,15 @@ class Backend(Protocol):
     async def acquire(self, *, to_thread: bool = False) -> LentSession:
         """Lend a session that nobody else uses until it is released; it must come back with no transaction open.
 
-        *to_thread*, on SQLite alone: to a thread that waits for every statement itself, past the loop.
+        *to_thread*, where ``serves_threads``: to a thread that waits for every statement itself, past the loop.
         """
 
     async def release(self, session: LentSession) -> None:
         """Take a session back."""
+
+    @property
+    def serves_threads(self) -> bool:
+        """Whether a thread may borrow a session past the loop, and need not wait for one of those who do."""
 
     async def run(self, work: Callable[[Transaction], Coroutine[Any, Any, T]], isolation: str | None) -> T:
         """Run *work* in one transaction, once."""
@@ -90,6 +97,12 @@ class PooledBackend:
             timeout=settings.pool_timeout,
             keep=settings.pooled,
         )
+        self._for_threads = ThreadSessions(
+            self.connect,
+            size=min(settings.pool_size, _FOR_THREADS),
+            timeout=settings.pool_timeout,
+            keep=settings.pooled,
+        )
 
     async def connect(self) -> LentSession:
         """Open a session outside the pool, for a service that needs one of its own."""
@@ -104,6 +117,14 @@ class PooledBackend:
 
     async def close(self) -> None:
         await self.pool.close()
+        if self._for_threads.in_use:
+            await asyncio.to_thread(self._for_threads.close)  # some may be under way, and need this loop to go on
+        else:
+            self._for_threads.close()
+
+    @property
+    def serves_threads(self) -> bool:
+        return self._dialect is DialectName.POSTGRES and self._for_threads.has_room  # asyncmy's timeouts need a task
 
     async def execute(self, sql: str, args: Sequence[Any]) -> int:
         session = await self.pool.acquire()
@@ -119,11 +140,14 @@ class PooledBackend:
         finally:
             await self.pool.release(session)
 
-    async def acquire(self, *, to_thread: bool = False) -> LentSession:  # noqa: ARG002 -- only the loop speaks to a server
-        return await self.pool.acquire()
+    async def acquire(self, *, to_thread: bool = False) -> LentSession:
+        return self._for_threads.acquire() if to_thread else await self.pool.acquire()
 
     async def release(self, session: LentSession) -> None:
-        await self.pool.release(session)
+        if isinstance(session, ThreadSession):
+            self._for_threads.release(session)
+        else:
+            await self.pool.release(session)
 
     async def run(self, work: Callable[[Transaction], Coroutine[Any, Any, T]], isolation: str | None) -> T:
         session = await self.pool.acquire()
@@ -147,6 +171,8 @@ def _driver(dialect: DialectName) -> Callable[[Settings], Coroutine[Any, Any, Le
 
 class SqliteBackend:
     """SQLite: one thread that writes and a few that read; in memory, one thread for both."""
+
+    serves_threads = True
 
     def __init__(self, settings: Settings) -> None:
         self._path = settings.url.path

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.core.backoff import backoff
 from holdfast.db.backend import SqliteBackend, backend_for
+from holdfast.db.outlast import outlast
 from holdfast.db.queries import Query
 from holdfast.db.session import Row, Transaction, commit, commit_after, native
 from holdfast.db.settings import Settings
@@ -177,9 +178,14 @@ class ConnectionManager:
         """Open a transaction for an ``async with`` block: committed when it ends, rolled back when it raises."""
         return TransactionBlock(self, isolation)
 
-    def transaction_on_thread(self) -> TransactionBlock:
-        """Return a transaction that any thread may drive with ``run_sync``, past the loop; on SQLite alone."""
-        return TransactionBlock(self, None, on_thread=True)
+    def transaction_on_thread(self, *, isolation: str | None = None) -> TransactionBlock | None:
+        """Return a transaction that any thread may drive with ``run_sync``, past the loop; None if it must ask that."""
+        return TransactionBlock(self, isolation, on_thread=True) if self.serves_threads else None
+
+    @property
+    def serves_threads(self) -> bool:
+        """Whether a thread may speak to the database past the loop now, and need not wait for others that do."""
+        return self._backend is None or self._backend.serves_threads  # if it is not open, any use says so
 
     async def run(self, work: Callable[[Transaction], Coroutine[Any, Any, T]], *, isolation: str | None = None) -> T:
         """Run *work* in one transaction, again from the start if the database asks for that, and return its result.
@@ -226,14 +232,17 @@ class ConnectionManager:
         return backend
 
     def lender(self, *, to_thread: bool = False) -> PooledBackend | SqliteBackend:
-        """Return what lends sessions for whole transactions; to a thread, which no loop serves, only SQLite does."""
+        """Return what lends sessions for whole transactions; refuse use in the wrong place."""
         if not to_thread:
             return self.backend()
         backend = self._backend
         if backend is None:
             raise NotInitialized(f"The connection to {self.url.safe} is not open; await initialize() first.")
-        if not isinstance(backend, SqliteBackend) or os.getpid() != self._pid:
-            raise WrongLoop(f"A thread cannot speak to {self.url.safe} by itself; only its event loop can.")
+        if os.getpid() != self._pid:
+            raise WrongLoop(
+                f"This process was forked from the one that opened the connection to {self.url.safe}; "
+                "make a ConnectionManager here and initialize it."
+            )
         return backend
 
     def refuse_inside_transaction(self, verb: str, besides: TransactionBlock | None = None) -> None:
@@ -296,13 +305,17 @@ class TransactionBlock:
     async def end_after(self, query: Query, **named: Any) -> bool:
         """Run a last statement and commit, in one trip where the driver can; return whether it touched a row.
 
-        If not, all is rolled back; on PostgreSQL the statement must fail instead. The session is given back.
+        If not, all is rolled back; on PostgreSQL the statement must fail instead. The session is given back. Once it
+        is sent, a cancelled task hears what came of it nevertheless, save on MariaDB/MySQL.
         """
         self.is_open = False
         kept = False
         [(text, values)] = query.bind(named)
+        ending: Awaitable[bool] = commit_after(self._session, self._transaction, text, values)
+        if self._manager.dialect is DialectName.POSTGRES and not self._on_thread:
+            ending = outlast(ending)  # asyncpg would break it off
         try:
-            kept = await commit_after(self._session, self._transaction, text, values)
+            kept = await ending
         finally:
             await self._give_back(committed=kept)
         return kept

@@ -119,7 +119,7 @@ class Pipeline:
         try:
             async with asyncio.timeout(timeout):
                 while self._mailbox.unsettled:
-                    await self._change()
+                    await self.change()
         except TimeoutError:
             logger.warning("The pipeline is closed with %s operations not confirmed.", self._mailbox.unsettled)
         await self._committer.stop()
@@ -139,20 +139,27 @@ class Pipeline:
         Once handed over it is carried out even if this task is cancelled. With *to_the_end* the result comes back all
         the same; that there was a cancellation meanwhile is seen by ``Task.cancelling()``.
         """
-        loop = self._loop
-        # asyncio.get_running_loop() asks the system for the process, which takes longer than these two together.
-        if loop is None or threading.get_ident() != self._thread or not loop.is_running():
-            loop = self._own_loop()
-        future: asyncio.Future[R] = loop.create_future()
-        operation = Operation(kind, row, future, weight(row))
-        while not self._hand_over(operation):
-            await self._change()
+        while (operation := self.hand_over(kind, row)) is None:
+            await self.change()
+        future = cast("asyncio.Future[R]", operation.waiter)
         try:
             return await future
         except asyncio.CancelledError:
             if not to_the_end:
                 raise
-            return cast("R", await _outlast(operation, loop))
+            return cast("R", await outlast(operation))
+
+    def hand_over(self, kind: Kind[Any], row: Values) -> Operation | None:
+        """Have *row* written; return the operation, whose waiter is a future of this loop. None if there is no room.
+
+        For whoever writes so often that the frame of ``write`` counts. A cancelled task goes on with ``outlast``.
+        """
+        loop = self._loop
+        # asyncio.get_running_loop() asks the system for the process, which takes longer than these two together.
+        if loop is None or threading.get_ident() != self._thread or not loop.is_running():
+            loop = self._own_loop()
+        operation = Operation(kind, row, loop.create_future(), weight(row))
+        return operation if self._put(operation) else None
 
     def write_blocking(self, kind: Kind[R], row: Values, *, timeout: float | None = None) -> R:
         """Do as ``write`` from a thread that may wait; ``TimeoutError`` leaves the operation under way."""
@@ -164,7 +171,7 @@ class Pipeline:
             return cast("R", waiter.wait(None))
         now = self._manager.world.monotonic
         deadline = None if timeout is None else now() + timeout
-        while not self._hand_over(operation):
+        while not self._put(operation):
             room = threading.Event()
             left = None if deadline is None else max(0.0, deadline - now())
             if self._mailbox.watch(room.set) and not room.wait(left):
@@ -180,7 +187,7 @@ class Pipeline:
             raise WrongLoop("The pipeline belongs to another event loop; use write_blocking() from a thread.")
         return loop
 
-    def _hand_over(self, operation: Operation) -> bool:
+    def _put(self, operation: Operation) -> bool:
         """Put *operation* into the mailbox; False when there is no room."""
         committer = self._ready()
         was_empty = self._mailbox.put(operation)
@@ -197,8 +204,8 @@ class Pipeline:
         self._manager.refuse_inside_transaction("write")
         return self._committer
 
-    async def _change(self) -> None:
-        """Wait until something has been settled."""
+    async def change(self) -> None:
+        """Wait until something has been settled, and there may be room."""
         loop = asyncio.get_running_loop()
         changed: asyncio.Future[None] = loop.create_future()
 
@@ -213,8 +220,9 @@ class Pipeline:
                 self._mailbox.unwatch(tell)
 
 
-async def _outlast(operation: Operation, loop: asyncio.AbstractEventLoop) -> Any:
+async def outlast(operation: Operation) -> Any:
     """Go on waiting for an operation, however often this task is cancelled; return or raise its outcome."""
+    loop = asyncio.get_running_loop()
     while True:
         future = cast("asyncio.Future[Any]", operation.waiter)
         if future.done() and not future.cancelled():

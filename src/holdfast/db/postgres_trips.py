@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import struct
 from collections import OrderedDict
-from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -56,20 +55,24 @@ class Trips:
         if not known:  # preparing looks at tables, and a transaction that has done so cannot choose its isolation level
             await self._answered(self._connection.execute(opening))
         statement = await self._ready(sql)
-        rows = await (self._send(_opened(opening), statement, args) if known else statement.fetch(*args))
+        rows = await (self._send(self._going(opening, ()), statement, args) if known else statement.fetch(*args))
         return rows, statement.get_statusmsg()
 
     async def commit_after(self, sql: str, args: Sequence[str | int | None]) -> str:
         """Send the last statement of a transaction and COMMIT; return the status of the latter."""
         commit = await self._ready(_COMMIT)
+        await self._send(self._going(sql, args), commit, ())
+        status: str = commit.get_statusmsg()
+        return status
+
+    def _going(self, sql: str, args: Sequence[str | int | None]) -> bytes:
+        """Return the messages that carry a statement out; they prepare it, too, if it is new to this connection."""
         name, parsed = self._names.get(sql), b""
         if name is None:
             self._made += 1
             name = self._names[sql] = f"holdfast_{self._made}"
             parsed = _parsed(name, sql)
-        await self._send(parsed + _bound(name, args), commit, ())
-        status: str = commit.get_statusmsg()
-        return status
+        return parsed + _bound(name, args)
 
     async def _ready(self, sql: str) -> Any:
         """Return the driver's prepared statement; a trip of its own the first time."""
@@ -124,12 +127,6 @@ class _Ahead:
     def _write_together(self, data: bytes) -> None:
         messages, self._messages = self._messages, b""
         self._write(messages + data if messages else data)
-
-
-@cache
-def _opened(opening: str) -> bytes:
-    """Return the messages that begin a transaction."""
-    return _parsed("", opening) + _bound("", ())
 
 
 def _parsed(name: str, sql: str) -> bytes:

@@ -9,6 +9,7 @@ class _Process:
     """The running process. A child made by ``os.fork`` is another one."""
 
     def __init__(self) -> None:
+        self.inherited: list[object] = []  # what a parent has open, kept here so that nothing closes it
         self._look()
         os.register_at_fork(after_in_child=self._look)
 

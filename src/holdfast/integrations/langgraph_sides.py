@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import threading
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.db import ConnectionManager, DatabaseURL
+from holdfast.db.session import run_sync
 from holdfast.errors import InvalidURL
 from holdfast.stores.driven import Driven
 from holdfast.stores.redis import RedisLink
@@ -15,7 +17,7 @@ from holdfast.stores.threads import SQLThreads
 from holdfast.stores.threads.redis_threads import RedisThreads
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Sequence
+    from collections.abc import Callable, Coroutine, Iterator, Sequence
 
     from holdfast.stores.threads import Found, LargeValue, Place, Saved, Threads, Walk, Write
     from holdfast.stores.threads.sqlite_reader import SqliteReader
@@ -43,6 +45,7 @@ class SaverSides(Sides["Threads"]):
         super().__init__(
             lambda: _opened(made(), reading=False), one=not in_redis and DatabaseURL.parse(address).in_memory
         )
+        self._writing = threading.Lock()
         self._reads: Driven[Threads] = Driven(lambda: _opened(made(), reading=True))
 
     def find(self, thread_id: str, checkpoint_ns: str, checkpoint_id: str | None) -> Found | None:
@@ -72,7 +75,10 @@ class SaverSides(Sides["Threads"]):
         threads = self.blocking()
         return threads.reader if isinstance(threads, SQLThreads) else None
 
-    def _read(self, work: Callable[[Threads], Awaitable[T]]) -> T:
+    def _read(self, work: Callable[[Threads], Coroutine[Any, Any, T]]) -> T:
+        threads = self.blocking()
+        if isinstance(threads, SQLThreads) and threads.serves_threads:
+            return run_sync(work(threads.on_thread))
         return self.call(work) if self._one else self._reads.call(work, self.call)
 
     def put(self, saved: Saved, values: Sequence[LargeValue]) -> bool:
@@ -95,8 +101,16 @@ class SaverSides(Sides["Threads"]):
     def _may_be_alone(self, threads: SQLThreads) -> bool:
         return not (threads.reader is not None or self._one or threads.pipeline.unsettled)
 
-    def _alone(self, work: Callable[[SQLThreads], Awaitable[bool]]) -> bool:
+    def _alone(self, work: Callable[[SQLThreads], Coroutine[Any, Any, bool]]) -> bool:
         """Write on this thread, if nobody else of this saver writes; False if the pipeline is to do it."""
+        threads = self.blocking()
+        if isinstance(threads, SQLThreads) and threads.serves_threads:
+            if not self._writing.acquire(blocking=False):
+                return False
+            try:
+                return run_sync(work(threads.on_thread))
+            finally:
+                self._writing.release()
 
         async def written(here: Threads) -> bool:
             return isinstance(here, SQLThreads) and await work(here)

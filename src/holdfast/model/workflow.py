@@ -40,6 +40,8 @@ _ENDED = {
 
 Duration = float | int | timedelta
 
+_HUNDRED_YEARS = 36_500 * 86_400
+
 
 def seconds(duration: Duration) -> float:
     """Return a duration, given in seconds or as ``timedelta``, in seconds."""
@@ -70,8 +72,8 @@ class Retry:
             raise ValueError(f"Retry.jitter is a part of the wait, from 0 to 1, not {self.jitter}.")
         if self.backoff < 1:
             raise ValueError(f"Retry.backoff makes waits longer, so it is at least 1, not {self.backoff}.")
-        if seconds(self.interval) < 0 or seconds(self.cap) < 0:
-            raise ValueError("Retry.interval and Retry.cap are durations, so they are at least 0.")
+        if not all(0 <= seconds(each) <= _HUNDRED_YEARS for each in (self.interval, self.cap)):
+            raise ValueError("Retry.interval and Retry.cap are durations from 0 s to a hundred years.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

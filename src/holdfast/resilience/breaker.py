@@ -204,11 +204,7 @@ class CircuitBreaker:
         except BaseException as error:
             self._settle(trial, began, error)
             raise
-        failed = self._failed_result is not None and self._failed_result(result)
-        if trial is None and not failed:
-            self._succeeded(began)
-        else:
-            self._settle(trial, began, None, failed=failed)
+        self._returned(trial, began, result)
         return result
 
     async def _call_async(self, function: Callable[..., Coroutine[Any, Any, R]], args: Any, kwargs: Any) -> R:
@@ -221,12 +217,15 @@ class CircuitBreaker:
         except BaseException as error:
             self._settle(trial, began, error)
             raise
+        self._returned(trial, began, result)
+        return result
+
+    def _returned(self, trial: Trial | None, began: float, result: Any) -> None:
         failed = self._failed_result is not None and self._failed_result(result)
         if trial is None and not failed:
             self._succeeded(began)
         else:
             self._settle(trial, began, None, failed=failed)
-        return result
 
     def _admit(self) -> Trial | None:
         """Let a call through, as a trial if the breaker is not closed; ``CircuitOpen`` if not."""
@@ -306,6 +305,10 @@ class CircuitBreaker:
     def end(self) -> None:
         """Watch the repository no more: for a breaker that is not used any longer, while the repository is."""
         self._standing.end()
+
+    def begin_anew(self) -> None:
+        """Stand alone until the repository is found again: in a forked child, where the one that is known is closed."""
+        self._standing.begin_anew()
 
     def _settle(self, trial: Trial | None, began: float, error: BaseException | None, *, failed: bool = False) -> None:
         """Count what came of a call."""

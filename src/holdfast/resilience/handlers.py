@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextvars
 import inspect
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from holdfast.db.outlast import outlast
 from holdfast.errors import ConfigurationError
+from holdfast.stores.on_thread import on_thread
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -57,22 +57,19 @@ class Handlers:
             return function
 
         async def handle(letter: FailedOperationData) -> Any:
-            return await self.on_thread(function, letter)
+            made = await self.on_thread(function, letter)
+            return await made if inspect.isawaitable(made) else made  # an object whose call is a coroutine
 
         return handle
 
     async def on_thread(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Call *function* on a thread, and wait for it to the end: a thread cannot be interrupted."""
+        """Call *function* on a thread; return or raise what comes of it, though this task is cancelled meanwhile.
+
+        A thread cannot be interrupted, and what it has done is done. ``Task.cancelling()`` tells of the cancellation.
+        """
         if self._threads is None:
             self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="holdfast-replay")
-        context = contextvars.copy_context()
-        work = asyncio.get_running_loop().run_in_executor(self._threads, lambda: context.run(function, *args, **kwargs))
-        try:
-            return await asyncio.shield(work)
-        except asyncio.CancelledError:
-            if not work.done():
-                await asyncio.wait([work])
-            raise
+        return await outlast(on_thread(self._threads, function, *args, **kwargs))
 
     def close(self) -> None:
         """Let the threads go."""

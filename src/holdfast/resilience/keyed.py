@@ -66,6 +66,12 @@ class KeyedBreakers:
     def __contains__(self, key: object) -> bool:
         return key in self._breakers
 
+    def begin_anew(self) -> None:
+        """Have each of them stand alone until the repository is found again: in a forked child."""
+        self._lock = threading.Lock()
+        for breaker in self._breakers.values():
+            breaker.begin_anew()
+
     def _made(self, key: str) -> CircuitBreaker:
         return CircuitBreaker(
             f"{self.name}:{key}",

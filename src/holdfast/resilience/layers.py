@@ -15,6 +15,7 @@ from holdfast.core.retry import wait_before_retry
 from holdfast.errors import CallTimeout, CircuitOpen
 from holdfast.resilience.interrupting import Late
 from holdfast.resilience.spare_threads import SpareThreads
+from holdfast.resilience.time_limit import TimeLimit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 Call: TypeAlias = "Callable[..., Any]"
 Park: TypeAlias = "Callable[[Exception, tuple[Any, ...], dict[str, Any]], Coroutine[Any, Any, None]]"
-Once: TypeAlias = "Callable[[Call, tuple[Any, ...], dict[str, Any]], Coroutine[Any, Any, Any]]"
 Ask: TypeAlias = "Callable[[Coroutine[Any, Any, Any]], Any]"
 
 logger = logging.getLogger("holdfast.protect")
@@ -49,15 +49,14 @@ def interrupted(call: Call, name: str, limit: float, watch: Watch) -> Call:
 def timed(call: Call, name: str, limit: float, *, is_async: bool) -> Call:
     """Give *call* so much time. A sync one runs on a thread, which is left behind when its time is up."""
     if is_async:
+        in_time = TimeLimit(limit)
 
         @functools.wraps(call)
         async def within(*args: Any, **kwargs: Any) -> Any:
             try:
-                async with asyncio.timeout(limit) as scope:
+                with in_time():
                     return await call(*args, **kwargs)
-            except TimeoutError as error:
-                if not scope.expired():
-                    raise
+            except Late as error:
                 raise CallTimeout(f"A call of {name!r} took longer than its timeout of {limit:g} s.") from error
 
         return within
@@ -158,23 +157,6 @@ def _not_parked(error: Exception, second: Exception) -> None:
     error.add_note(f"It could not be kept as a dead letter: {second}")
 
 
-def once(call: Call, keyed: Once, ask: Ask, *, is_async: bool) -> Call:
-    """Make one call for each idempotency key; whoever comes with the same key gets its result."""
-    if is_async:
-
-        @functools.wraps(call)
-        async def one(*args: Any, **kwargs: Any) -> Any:
-            return await ask(keyed(call, args, kwargs))
-
-        return one
-
-    @functools.wraps(call)
-    def one_blocking(*args: Any, **kwargs: Any) -> Any:
-        return ask(keyed(call, args, kwargs))
-
-    return one_blocking
-
-
 def fallen_back(call: Call, fallback: Any, *, is_async: bool) -> Call:
     """Return *fallback*, or what it returns for the same arguments, in place of an error."""
     if is_async:
@@ -201,4 +183,4 @@ def fallen_back(call: Call, fallback: Any, *, is_async: bool) -> Call:
     return rescued_blocking
 
 
-__all__ = ["Ask", "Call", "Once", "Park", "fallen_back", "interrupted", "once", "parked", "pause", "retried", "timed"]
+__all__ = ["Ask", "Call", "Park", "fallen_back", "interrupted", "parked", "pause", "retried", "timed"]

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from holdfast.model.world import World
     from holdfast.resilience.breaker import CircuitBreaker
     from holdfast.resilience.interrupting import Watch
-    from holdfast.resilience.layers import Ask, Call, Once, Park
+    from holdfast.resilience.layers import Ask, Call, Park
+    from holdfast.resilience.once import Keys
 
 NO_FALLBACK: Any = object()
 
@@ -48,7 +49,7 @@ class Protection:
     breaker: CircuitBreaker | None = None
     fallback: Any = NO_FALLBACK
     park: Park | None = None
-    once: Once | None = None
+    keys: Keys | None = None
     asking: Callable[..., Ask] | None = None
     replays: Callable[..., None] | None = None
 
@@ -78,8 +79,10 @@ class Protection:
         """Return *call*, which tries and gives up by itself, with the outer layers."""
         if self.park is not None and self.asking is not None:
             call = layers.parked(call, self.park, self.asking(is_async=is_async), is_async=is_async)
-        if self.once is not None and self.asking is not None:
-            call = layers.once(call, self.once, self.asking(is_async=is_async), is_async=is_async)
+        if self.keys is not None:
+            from holdfast.resilience.once import once, once_blocking  # noqa: PLC0415 -- what is not used is not loaded
+
+            call = once(call, self.keys, self.world) if is_async else once_blocking(call, self.keys)
         if self.fallback is not NO_FALLBACK:
             call = layers.fallen_back(call, self.fallback, is_async=is_async)
         return call

@@ -14,6 +14,8 @@ from holdfast.resilience.letters import Replayed, replayed, traceback_of
 from holdfast.resilience.replay_bulk import Bulk, outcome
 from holdfast.resilience.replay_choice import CONCURRENCY, Manner, Selection
 from holdfast.resilience.replay_report import ReplayOutcome, ReplayResult
+from holdfast.serialize.exact import safe_text
+from holdfast.stores.cancels import cancels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -40,11 +42,15 @@ class _Held:
     token: str
     task: asyncio.Task[Any] | None
     lost: bool = False
+    is_stopped: bool = False  # its task was cancelled because it is lost
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A replay whose handler has returned or raised: what is to be written of it, and what will have come of it."""
+    """A replay whose handler has returned or raised: what is to be written of it, and what will have come of it.
+
+    *is_cancelled* is whether its task is to stop when that is written, however the handler has ended.
+    """
 
     letter: FailedOperationData
     end: ReplayEnd
@@ -75,14 +81,23 @@ class Replayer:
         self.lease = lease
         self._held: dict[str, _Held] = {}
         self._beats: asyncio.Task[None] | None = None
+        self._under_way: set[Bulk] = set()
 
     async def replay(self, selection: Selection, manner: Manner, progress: Progress | None = None) -> ReplayReport:
-        """Replay what is selected and return what became of it. An error of the storage ends it, and is raised."""
+        """Replay what is selected and return what became of it. An error of the storage ends it, and is raised.
+
+        ``NotInitialized`` if this is closed meanwhile.
+        """
         selection.check(force=manner.force)
         manner.check()
         if selection.id is None and not manner.dry_run:
             await self._letters.release_stale_replaying()
-        return await Bulk(self, self._letters, self._world, manner, progress).done(selection)
+        bulk = Bulk(self, self._letters, self._world, manner, progress)
+        self._under_way.add(bulk)
+        try:
+            return await bulk.done(selection)
+        finally:
+            self._under_way.discard(bulk)
 
     def hold(self, letters: Sequence[FailedOperationData]) -> None:
         """Keep letters alive that were taken, until each was attempted or is let go."""
@@ -112,11 +127,12 @@ class Replayer:
     ) -> Ended:
         """Have *handle* replay a letter that is held under its token, in this task; return what is to be written.
 
-        A cancelled replay counts as one that failed, and is returned like any other.
+        A cancelled replay counts as one that failed, and is returned like any other; unless its handler has ended all
+        the same, as one on a thread does, or one that will not be stopped.
         """
         assert letter.replay_token is not None  # noqa: S101 -- whoever acquires gets one
         held = self._held.setdefault(letter.id, _Held(letter.replay_token, None))
-        held.task = asyncio.current_task()
+        held.task, before = asyncio.current_task(), cancels()
         self._keep_beating()
         replay = Replayed(letter.domain)
         mark = replayed.set(replay)
@@ -125,12 +141,14 @@ class Replayer:
             if not held.lost:
                 await handle(letter)
                 error = next(iter(replay.failures), None)
-        except (Exception, asyncio.CancelledError) as raised:  # noqa: BLE001 -- the handler's boundary
+        except (Exception, asyncio.CancelledError, SystemExit) as raised:  # noqa: BLE001 -- the handler's boundary
             error = raised
         finally:
             replayed.reset(mark)
             self._held.pop(letter.id, None)
-        return _ended(letter, held, error, trigger, resolved_by_id)
+        if held.is_stopped and held.task is not None:
+            held.task.uncancel()
+        return _ended(letter, held, error, trigger, resolved_by_id, is_cancelled=cancels() > before)
 
     def _keep_beating(self) -> None:
         if self._beats is None or self._beats.done():
@@ -152,10 +170,11 @@ class Replayer:
             held.lost = True
             logger.warning("The dead letter %s was taken from its replay, which is stopped.", id)
             if held.task is not None:
-                held.task.cancel()
+                held.is_stopped = held.task.cancel()
 
     async def close(self) -> None:
-        """Stop beating; replays under way are their callers'."""
+        """End the replays under way, and then what keeps their letters alive."""
+        await asyncio.gather(*(bulk.stop() for bulk in self._under_way))
         beats, self._beats = self._beats, None
         if beats is not None:
             beats.cancel()
@@ -169,18 +188,18 @@ def _ended(
     error: BaseException | None,
     trigger: ResolutionTrigger,
     resolved_by_id: int | None,
+    *,
+    is_cancelled: bool,
 ) -> Ended:
-    is_cancelled = isinstance(error, asyncio.CancelledError) and not held.lost
-    if held.lost and isinstance(error, asyncio.CancelledError) and held.task is not None:
-        held.task.uncancel()
     if error is None:
         end = ReplayEnd(
             id=letter.id, token=held.token, success=not held.lost, resolution_type=trigger.value,
             resolved_by_id=resolved_by_id,
         )  # fmt: skip
-        return Ended(letter, end)
-    note = "The replay was cancelled." if is_cancelled else f"{type(error).__name__}: {error}"
-    details = {} if is_cancelled else {"last_replay_error": traceback_of(error)}
+        return Ended(letter, end, is_cancelled=is_cancelled)
+    stopped = isinstance(error, asyncio.CancelledError)
+    note = "The replay was cancelled." if stopped else f"{type(error).__name__}: {safe_text(error)}"
+    details = {} if stopped else {"last_replay_error": traceback_of(error)}
     end = ReplayEnd(id=letter.id, token=held.token, success=False, note=note, error_details=details)
     return Ended(letter, end, note, is_cancelled)
 

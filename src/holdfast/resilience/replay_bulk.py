@@ -13,6 +13,8 @@ import asyncio
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, TypeAlias
 
+from holdfast.db.outlast import outlast
+from holdfast.errors import NotInitialized
 from holdfast.model.dead_letter import ResolutionTrigger
 from holdfast.resilience.replay_choice import LotSize, Manner, Pace, Selection
 from holdfast.resilience.replay_report import ReplayOutcome, ReplayReport, ReplayResult
@@ -60,9 +62,22 @@ class Bulk:
         self._open = 0
         self._settled = asyncio.Condition()
         self._error: BaseException | None = None
+        self._over = asyncio.Event()
 
     async def done(self, selection: Selection) -> ReplayReport:
         """Replay what is selected and return what became of it. An error of the storage ends it, and is raised."""
+        try:
+            return await self._done(selection)
+        finally:
+            self._over.set()
+
+    async def stop(self) -> None:
+        """End it early, and wait until all that was taken is ended or given back: ``done`` raises that it was."""
+        await self._fail(NotInitialized("The application was closed during the replay; what was left stays pending."))
+        self._cancel()
+        await self._over.wait()
+
+    async def _done(self, selection: Selection) -> ReplayReport:
         taking = self._begin(self._take_all(selection), None)
         try:
             while self._error is None and (lot := await self._lots.get()) is not None:
@@ -70,12 +85,11 @@ class Bulk:
             if self._error is None:
                 await self._rest(0)
         except BaseException:
-            for task in self._tasks - {self._ending}:
-                task.cancel()
-            await self._cleared()
+            self._cancel()
             raise
-        taking.cancel()
-        await self._cleared()
+        finally:
+            taking.cancel()
+            await outlast(asyncio.ensure_future(self._cleared()))  # a task of its own, which nobody cancels
         if self._error is not None:
             raise self._error
         return self._report
@@ -210,6 +224,10 @@ class Bulk:
         if self._lots.empty():
             self._lots.put_nowait(None)
 
+    def _cancel(self) -> None:
+        for task in self._tasks - {self._ending}:
+            task.cancel()
+
     async def _cleared(self) -> None:
         """Wait until what is under way has ended, and give back what was taken and not begun."""
         while self._tasks:
@@ -227,7 +245,10 @@ class Bulk:
             self._failed.add(result.id)
         self._report.add(result)
         if self._progress is not None:
-            self._progress(self._report.matched, result)
+            try:
+                self._progress(self._report.matched, result)
+            except Exception as error:  # noqa: BLE001 -- raised again when all that was taken is ended
+                self._error = self._error or error
 
 
 def outcome(letter: FailedOperationData, result: ReplayResult, why: str = "") -> ReplayOutcome:

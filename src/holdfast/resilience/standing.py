@@ -101,13 +101,13 @@ class Standing:
         self._asking = 0
         self._ask_again = float("-inf")
         self._permits: deque[Trial] = deque()
-        self._shared_watch = _Watch(self._shared_seen, self._lost, self)
+        self._shared_watch = _Watch(self._shared_seen, self.lost, self)
         self.known: concurrent.futures.Future[None] = concurrent.futures.Future()
         self.ready = self.sharing is None
 
     def watch(self) -> None:
         """Begin to go by the own record; *changed* is called from now on."""
-        self._unwatch = self._own.watch(self.name, _Watch(self._own_seen, self._lost, self))
+        self._unwatch = self._own.watch(self.name, _Watch(self._own_seen, self.lost, self))
 
     def end(self) -> None:
         """Watch no more."""
@@ -257,10 +257,6 @@ class Standing:
         with self._lock:
             self._asking -= 1
 
-    def lost(self, error: Exception) -> None:
-        """Take notice that the repository did not answer: everything is decided here until it does."""
-        self._lost(error)
-
     def succeeded(self, trial: Trial) -> None:
         """Tell that a trial succeeded."""
         self._ended(
@@ -328,7 +324,8 @@ class Standing:
         if not self.known.done():
             self.known.set_result(None)
 
-    def _lost(self, error: Exception) -> None:
+    def lost(self, error: Exception) -> None:
+        """Take notice that the repository does not answer: everything is decided here until it does."""
         if self.away is not None:
             return
         self.away = error

@@ -59,6 +59,14 @@ def safe_repr(value: object) -> str:
     return clean(shown, _MAX_REPR)
 
 
+def safe_text(error: BaseException) -> str:
+    """Return what *error* says of itself, whatever its ``__str__`` does."""
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 -- the __str__ is not ours
+        return f"<{type(error).__name__} whose text cannot be shown>"
+
+
 def clean(text: str, limit: int) -> str:
     """Return *text* cut to *limit* characters and with lone surrogates escaped, so that it can be stored."""
     rest = len(text) - limit
@@ -117,4 +125,4 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "$repr": str,
 }
 
-__all__ = ["clean", "safe_repr", "tag", "untag"]
+__all__ = ["clean", "safe_repr", "safe_text", "tag", "untag"]

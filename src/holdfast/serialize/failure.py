@@ -22,7 +22,7 @@ import msgspec
 from holdfast import errors
 from holdfast.errors import RecordedError
 from holdfast.serialize.annotations import Decoder
-from holdfast.serialize.exact import clean, tag, untag
+from holdfast.serialize.exact import clean, safe_text, tag, untag
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -231,8 +231,7 @@ def _name(error: BaseException) -> str:
 
 
 def _message(error: BaseException) -> str:
-    shown = _attempt(lambda: str(error), f"<{type(error).__name__} whose text cannot be shown>")
-    return clean(shown, MAX_MESSAGE)
+    return clean(safe_text(error), MAX_MESSAGE)
 
 
 def _code(error: BaseException) -> str | int | None:

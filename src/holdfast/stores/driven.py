@@ -7,9 +7,9 @@ import os
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from holdfast.db.driving import DrivenLoop, drive_task, hear
 from holdfast.stores.sides import Closable, Sides
 
 if TYPE_CHECKING:
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 S = TypeVar("S", bound=Closable)
 T = TypeVar("T")
-
-_ROUNDS = 3  # of the loop until the end of a connection has come through: noticed, passed on, told
 
 
 class Driven(Generic[S]):
@@ -44,8 +42,10 @@ class Driven(Generic[S]):
             return otherwise(work)
         try:
             if self._loop is None:
-                self._loop, self._pid = asyncio.new_event_loop(), os.getpid()
-            return _run(self._loop, self._done(work))
+                self._loop, self._pid = DrivenLoop(), os.getpid()
+            if self._store is not None and time.monotonic() - self._last > self._silence:
+                hear(self._loop)
+            return drive_task(self._loop, self._done(work))
         finally:
             if self._store is None:  # it could not be opened, so nobody would think of closing it
                 self._end()
@@ -69,7 +69,7 @@ class Driven(Generic[S]):
         if loop is None or forked:
             return
         if store is not None:
-            _run(loop, store.close())
+            drive_task(loop, store.close())
         loop.close()
 
     def _was_forked(self) -> bool:
@@ -78,9 +78,6 @@ class Driven(Generic[S]):
     async def _done(self, work: Callable[[S], Awaitable[T]]) -> T:
         if self._store is None:
             self._store = await self._open()
-        elif time.monotonic() - self._last > self._silence:
-            for _ in range(_ROUNDS):
-                await asyncio.sleep(0)
         try:
             return await work(self._store)
         finally:
@@ -115,26 +112,3 @@ def _has_loop() -> bool:
     except RuntimeError:
         return False
     return True
-
-
-def _run(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
-    task = loop.create_task(_stopping(loop, work))
-    try:
-        loop.run_forever()
-    finally:
-        if not task.done():  # an interrupt of the waiting thread must not leave the work behind
-            task.cancel()
-            ended = loop.create_task(asyncio.wait([task]))
-            with suppress(RuntimeError):  # says the loop if the work has begun, and so stops it when it ends
-                loop.run_until_complete(ended)
-            loop.run_until_complete(ended)
-            work.close()
-    return task.result()
-
-
-async def _stopping(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
-    """Stop the loop together with *work*: to be told of its end the loop would go round once more."""
-    try:
-        return await work
-    finally:
-        loop.stop()

@@ -30,8 +30,10 @@ def hold_all(claimed: Mapping[Item, str]) -> None:
     if not claimed.keys().isdisjoint(held):
         held = {key: value for key, value in held.items() if key not in claimed}
     known = {**held, **claimed}
-    for old in list(known)[: max(0, len(known) - max(_MOST, len(claimed)))]:
-        del known[old]
+    too_many = len(known) - max(_MOST, len(claimed))
+    if too_many > 0:
+        for old in list(known)[:too_many]:
+            del known[old]
     _held.set(known)
 
 
@@ -42,8 +44,10 @@ def held(item: Item, token: str | None = None) -> str | None:
 
 def let_go(item: Item) -> None:
     """Forget the token of *item*; nothing happens if there is none."""
-    if item in _held.get():
-        _held.set({key: value for key, value in _held.get().items() if key != item})
+    if item in (known := _held.get()):
+        left = {**known}
+        del left[item]
+        _held.set(left)
 
 
 def let_go_all(items: Iterable[Item]) -> None:

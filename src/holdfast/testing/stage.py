@@ -15,20 +15,26 @@ if TYPE_CHECKING:
     from contextlib import ExitStack
     from pathlib import Path
 
+    from holdfast.testing.nursery import Nursery
+
 
 class Stage:
-    """One database, a ledger of effects outside of it, and the workers that share both."""
+    """One database, a ledger of effects outside of it, and the workers that share both, born in the *nursery*."""
 
-    def __init__(self, program: Path, url: str, ledger: Path, afterwards: ExitStack) -> None:
+    def __init__(
+        self, program: Path, url: str, ledger: Path, afterwards: ExitStack, nursery: Nursery | None = None
+    ) -> None:
         self.url = url
         self._program = program
         self.ledger = Effects(ledger)
         self._ledger = ledger
         self._afterwards = afterwards
+        self._nursery = nursery
 
     def worker(self, colour: str = "async", *, url: str | None = None, **settings: Any) -> Worker:
         """Start a worker; it has not launched yet."""
-        worker = Worker(self._program, colour=colour, url=url or self.url, ledger=str(self._ledger), **settings)
+        settings |= {"colour": colour, "url": url or self.url, "ledger": str(self._ledger)}
+        worker = Worker(self._program, self._nursery, **settings)
         return self._afterwards.enter_context(worker)
 
     def ready(self, colour: str = "async", **settings: Any) -> Worker:

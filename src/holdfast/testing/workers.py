@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
     from types import TracebackType
-    from typing import Self
+    from typing import IO, Self
+
+    from holdfast.testing.nursery import Child, Nursery
 
 T = TypeVar("T")
 
@@ -37,19 +39,29 @@ def until(condition: Callable[[], T], *, patience: float = PATIENCE) -> T:
 class Worker:
     """A program that is told what to do on its standard input and answers on its standard output, JSON by the line.
 
-    *environment* is added to that of this process. Leaving the ``with`` block kills it, if it still lives.
+    It is born in the *nursery*, if there is one; with an *environment*, which is added to that of this process, it is
+    a Python of its own, since some variables are read only when Python begins. Leaving the ``with`` block kills it, if
+    it still lives.
     """
 
-    def __init__(self, program: Path, *, environment: Mapping[str, str] | None = None, **settings: Any) -> None:
+    def __init__(
+        self,
+        program: Path,
+        nursery: Nursery | None = None,
+        *,
+        environment: Mapping[str, str] | None = None,
+        **settings: Any,
+    ) -> None:
         self._log = TemporaryFile("a+b")  # noqa: SIM115 -- closed with the worker; reading must not move its writes
-        self._process = subprocess.Popen(
-            [sys.executable, str(program), json.dumps(settings)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            text=True,
-            env={**os.environ, **(environment or {})},
-        )
+        hears, tells = os.pipe()
+        listens, says = os.pipe()
+        self._mouth = os.fdopen(tells, "w")
+        self._ears = os.fdopen(listens)
+        try:
+            self._process = _begin(program, nursery, environment, json.dumps(settings), (hears, says, self._log))
+        finally:
+            os.close(hears)
+            os.close(says)
         self._heard: list[list[Any]] = []
         self._news = threading.Condition()
         self._ended = False
@@ -68,10 +80,9 @@ class Worker:
 
     def tell(self, *command: Any) -> None:
         """Send a command; one that has died meanwhile does not hear it."""
-        assert self._process.stdin is not None
         try:
-            self._process.stdin.write(json.dumps(command) + "\n")
-            self._process.stdin.flush()
+            self._mouth.write(json.dumps(command) + "\n")
+            self._mouth.flush()
         except BrokenPipeError:
             return
 
@@ -130,10 +141,9 @@ class Worker:
     def close(self) -> None:
         """Kill it if it still lives, and leave nothing open."""
         self.kill()
-        for stream in (self._process.stdin, self._process.stdout, self._log):
-            if stream is not None:
-                with suppress(BrokenPipeError):  # it died before it was told all
-                    stream.close()
+        for stream in (self._mouth, self._ears, self._log):
+            with suppress(BrokenPipeError):  # it died before it was told all
+                stream.close()
 
     def __enter__(self) -> Self:
         return self
@@ -144,8 +154,7 @@ class Worker:
         self.close()
 
     def _listen(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
+        for line in self._ears:
             with self._news:
                 self._heard.append(json.loads(line))
                 self._news.notify_all()
@@ -156,3 +165,18 @@ class Worker:
     def _find(self, beginning: tuple[Any, ...]) -> list[Any] | None:
         wanted = list(beginning)
         return next((line for line in self._heard if line[: len(wanted)] == wanted), None)
+
+
+def _begin(
+    program: Path,
+    nursery: Nursery | None,
+    environment: Mapping[str, str] | None,
+    word: str,
+    streams: tuple[int, int, IO[bytes]],
+) -> subprocess.Popen[bytes] | Child:
+    if nursery is not None and not environment:
+        return nursery.start(program, word, streams=streams)
+    stdin, stdout, stderr = streams
+    whole = {**os.environ, **(environment or {})}
+    command = [sys.executable, str(program), word]
+    return subprocess.Popen(command, stdin=stdin, stdout=stdout, stderr=stderr, env=whole)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+from holdfast.core.durations import checked_seconds
 from holdfast.errors import Superseded
-from holdfast.model.workflow import seconds
 from holdfast.workflows.place import StepPlace, refuse_closed_attempt
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class CancelToken:
         if run is not None:
             halted = threading.Event()
             run.on_halt(halted.set)
-            halted.wait(seconds(timeout))
+            halted.wait(checked_seconds(timeout, "timeout", past=True))
             run.off_halt(halted.set)
         return self.is_cancelled
 

@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, get_args
 
+from holdfast.core.durations import checked_seconds
 from holdfast.errors import ConfigurationError
-from holdfast.model.workflow import Duration, seconds
 from holdfast.model.world import RealWorld, World
 from holdfast.resilience.letters import DEFAULT_BYTES
 from holdfast.serialize import Serialization
@@ -17,6 +17,9 @@ from holdfast.workflows.parking import PUT_AWAY_AFTER
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from holdfast.model.workflow import Duration
+
+_SHORTEST = 0.001  # seconds
 _YAML_KEYS = {
     "name": "name",
     "system_database_url": "url",
@@ -87,7 +90,6 @@ def engine_settings(
     clock_offset_ms: str | None = None,
 ) -> EngineSettings:
     """Return the settings of an engine, checked."""
-    _check_durations(lease=lease, put_away_after=put_away_after)
     _check_counts(max_workflow_threads=max_workflow_threads, max_runs=max_runs, max_run_bytes=max_run_bytes)
     if dead_letters not in get_args(DeadLetterPolicy):
         raise ConfigurationError(f'dead_letters is "exhausted" or "errors", not {dead_letters!r}.')
@@ -97,21 +99,21 @@ def engine_settings(
         executor_id=executor_id,
         application_version=application_version,
         compatible_versions=compatible_versions,
-        lease=seconds(lease),
+        lease=checked_seconds(lease, "lease", least=_SHORTEST),
         schema=schema,
         serialization=serializer or Serialization(),
         max_workflow_threads=max_workflow_threads,
         max_runs=max_runs,
         max_run_bytes=max_run_bytes,
-        put_away_after=seconds(put_away_after),
+        put_away_after=checked_seconds(put_away_after, "put_away_after", least=_SHORTEST),
         notify=notify,
         dead_letters=dead_letters,
         mask_fields=_fields(mask_fields),
         dead_letter_bytes=dead_letter_bytes,
         connection={
             "pool_size": pool_size,
-            "pool_timeout": seconds(pool_timeout),
-            "connect_timeout": seconds(connect_timeout),
+            "pool_timeout": checked_seconds(pool_timeout, "pool_timeout"),
+            "connect_timeout": checked_seconds(connect_timeout, "connect_timeout"),
             "pooled": pooled,
             "prepared": prepared,
             "application_name": application_name,
@@ -119,12 +121,6 @@ def engine_settings(
         world=world or RealWorld(),
         clock_offset_ms=clock_offset_ms,
     )
-
-
-def _check_durations(**durations: Duration) -> None:
-    for name, duration in durations.items():
-        if seconds(duration) <= 0:
-            raise ConfigurationError(f"{name} must be more than 0 seconds, not {duration}.")
 
 
 def _check_counts(**counts: int) -> None:

@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec.structs import replace
 
 from holdfast.core.dead_letters import SetStatus, transition
-from holdfast.db.url import DialectName
 from holdfast.model.dead_letter import FailedOperationData
-from holdfast.model.world import RealWorld
 from holdfast.resilience.letters import (
     NOT_KEPT,
     Contents,
@@ -24,6 +22,7 @@ from holdfast.resilience.letters import (
     traceback_of,
 )
 from holdfast.serialize import Compression, PortableJSON
+from holdfast.serialize.exact import safe_text
 from holdfast.serialize.marker import split
 from holdfast.stores.dead_letters import door, rows
 from holdfast.stores.dead_letters.facts import AddLetters, Writing
@@ -41,7 +40,6 @@ MAX_RETRIES = 2
 WayBack = Literal["resume", "rewind"]
 _LONGEST_ID = 64
 _MOST_HISTORY = 20
-_SLOTS = 8
 _ENDED = frozenset({"resolved", "rejected", "archived", "expired", "permanently_failed", "replayed"})
 
 
@@ -67,10 +65,9 @@ class RunLetters:
         delay_of: Callable[[str], float | None],
     ) -> None:
         queries = dead_letter_queries(manager.dialect, schema, clock_offset_ms=clock_offset_ms)
-        slot = 0 if manager.dialect is DialectName.SQLITE else RealWorld().random.randrange(_SLOTS)
         self._read = queries["dlq_read"]
-        self._add = AddLetters(queries, slot)
-        self._writing = Writing(queries, slot)
+        self._add = AddLetters(queries)
+        self._writing = Writing(queries)
         self._world = world
         self._contents = contents
         self._delay_of = delay_of
@@ -202,7 +199,7 @@ def _hidden(run_id: str) -> dict[str, Any]:
 
 def _brief(error: BaseException, kept: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the history and the message say of an error: of a hidden one only its type."""
-    shown = type(error).__name__ if "hidden" in kept else f"{type(error).__name__}: {error}"
+    shown = type(error).__name__ if "hidden" in kept else f"{type(error).__name__}: {safe_text(error)}"
     return {"error": door.text(shown[:1000])}
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from holdfast.core.durations import checked_seconds
 from holdfast.errors import ConfigurationError
-from holdfast.model.workflow import seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,7 +80,7 @@ class ReplayHandlers:
             return
         if self._engine.launched:
             raise ConfigurationError("What is replayed automatically is said before launch().")
-        self._engine.handlers.automatic[domain] = Automatic(seconds(delay))
+        self._engine.handlers.automatic[domain] = Automatic(checked_seconds(delay, "delay"))
 
 
 __all__ = ["DOMAIN", "ReplayHandlers", "letter_domain"]

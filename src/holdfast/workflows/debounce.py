@@ -10,9 +10,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from holdfast.core.durations import milliseconds
 from holdfast.errors import ConfigurationError, Retryable
 from holdfast.model.workflow import seconds
-from holdfast.workflows.enqueue_rows import DEDUPLICATION, KEY, deduplicated, milliseconds, run_meant
+from holdfast.workflows.enqueue_rows import DEDUPLICATION, KEY, deduplicated, run_meant
 from holdfast.workflows.facts import STARTED, Duplicate
 from holdfast.workflows.queue_options import check_debounce_options, check_key
 
@@ -38,8 +39,8 @@ class PutOff:
         self._extend = queries["debounce_extend"]
         self._begin = queries["debounce_begin"]
         self._look = queries["runs_look"]
-        self._period_ms = milliseconds(period)
-        self._timeout_ms = milliseconds(timeout)
+        self._period_ms = milliseconds(period, "period")
+        self._timeout_ms = None if timeout is None else milliseconds(timeout, "debounce_timeout")
         self._touched = ""
 
     async def put(self, transaction: Transaction, wanted: Sequence[Entry]) -> list[str]:

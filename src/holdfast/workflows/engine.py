@@ -7,21 +7,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 from contextlib import suppress
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from holdfast.core.version import DEFAULT_VERSION
 from holdfast.db.manager import ConnectionManager
 from holdfast.db.migrations import Migrator
 from holdfast.db.pipeline import Pipeline
+from holdfast.db.process import this_process
 from holdfast.errors import ConfigurationError, MisuseError, NotInitialized, Superseded
 from holdfast.workflows import wiring
 from holdfast.workflows.beats import Identity
 from holdfast.workflows.deadlines import Deadlines
 from holdfast.workflows.durable import Durable
+from holdfast.workflows.ending import Ending
 from holdfast.workflows.engine_letters import EngineLetters
+from holdfast.workflows.engine_loop import NOT_LAUNCHED, EngineLoop
 from holdfast.workflows.enqueues import Enqueues
 from holdfast.workflows.messaging.communication import Communication
 from holdfast.workflows.parking import Wakes
@@ -45,7 +47,7 @@ from holdfast.workflows.waiting import Waiting
 from holdfast.workflows.wakeups import wakeups_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Awaitable, Callable
 
     from holdfast.model.workflow import Duration
     from holdfast.workflows.engine_settings import EngineSettings
@@ -59,10 +61,8 @@ logger = logging.getLogger("holdfast.workflows")
 
 _SHORTEST_TIMEOUT = 1.0
 
-_NOT_LAUNCHED = "The application is not launched; call launch(), or use it in a with block."
 
-
-class Engine(EngineLetters):
+class Engine(EngineLoop, EngineLetters):
     """Everything that runs for one application in one process."""
 
     def __init__(self, settings: EngineSettings) -> None:
@@ -70,25 +70,29 @@ class Engine(EngineLetters):
         self.settings = settings
         self.registry = Registry()
         self.payloads = Payloads(settings.serialization)
-        self.threads = WorkflowThreads(settings.max_workflow_threads)
-        self.permit = Permit(settings.world)
-        self.attempts = Attempts(settings.world, self.permit)
+        self._begin()
         self.starts = Starts(self)
-        self.enqueues = Enqueues(self)
         self.waiting = Waiting(self)
         self.transactions = Homes(self)
-        self.streams = Streams(self)
         self.stream_reads = StreamReads(self)
         self._launched = False
-        self.closing = False
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread = 0
+        self._ending: Ending | None = None
+        self._pid = this_process.pid
         self._clock_offset = 0.0
         self.listens: frozenset[str] | None = None  # the queues to claim from; None for every one that is registered
         self.retention: tuple[Retention, ...] = ()
         self.retention_interval: Duration = RETENTION_INTERVAL
         self.declared = Declared(self.registry)
         self.hearers: list[Callable[[], None]] = []  # called for every hint from another process
+
+    def _begin(self) -> None:
+        """Make what is a process's own even before it is launched: it has locks, and counts threads."""
+        settings = self.settings
+        self.threads = WorkflowThreads(settings.max_workflow_threads)
+        self.permit = Permit(settings.world)
+        self.attempts = Attempts(settings.world, self.permit, self.threads)
+        self.enqueues = Enqueues(self)
+        self.streams = Streams(self)
 
     @cached_property
     def guards(self) -> Guards:
@@ -100,20 +104,29 @@ class Engine(EngineLetters):
     @property
     def launched(self) -> bool:
         """Whether runs can go on here: from launch until what still ran has been handed over."""
-        return self._launched
+        return self._launched and self._pid == this_process.pid
 
-    def check_launched(self) -> None:
+    @property
+    def closing(self) -> bool:
+        """Whether what runs has its last time here."""
+        return self._launched and self._ending is not None
+
+    def check_launched(self, otherwise: str = NOT_LAUNCHED) -> None:
         """Raise unless runs can be started or looked at here."""
         if not self._launched:
-            raise NotInitialized(_NOT_LAUNCHED)
+            raise NotInitialized(otherwise)
+        if self._pid != this_process.pid:
+            raise MisuseError("The application was launched before a fork, by the parent: launch() it in this process.")
 
     async def launch(self) -> None:
         """Open the database, bring its tables up to date, register, and begin to look for work."""
+        self.forget_parent()
+        if self._ending is not None:
+            await self._ending.over()
         if self._launched:
             return
         settings = self.settings
-        self._loop = asyncio.get_running_loop()
-        self._thread = threading.get_ident()
+        self.live_here()
         # Client timeouts are shorter than the lease, so that a conversation that hangs is given up while the executor
         # still owns its runs; and no pause of this process holds rows that its successor needs.
         self.manager = ConnectionManager(
@@ -219,38 +232,79 @@ class Engine(EngineLetters):
         return version or DEFAULT_VERSION
 
     async def close(self, drain: float = 0.0) -> None:
-        """Stop claiming, let runs end for *drain* seconds, hand the rest over, sign off, close the database."""
-        if not self._launched or self.closing:
-            return
-        self.closing = True
-        await self.wakeups.stop()
-        await self.stop_replays()
-        await self.ticker.stop()
-        await self.dispatch.stop()
-        await self._keeper.stop()
-        await self.runner.drained(drain)
-        await self.deadlines.stop()
-        await self.parker.stop()
-        await self.wakes.stop()
+        """Stop claiming, let runs end for *drain* seconds, hand the rest over, sign off, close the database.
+
+        A caller that is cancelled ends the drain, not the closing; a second call waits for the end of the first.
+        """
+        self.forget_parent()
+        if self._launched and self._ending is None:
+            self._ending = Ending(self._parts)
+        if self._ending is not None:
+            await self._ending.within(drain)
+
+    def _parts(self, no_more_time: asyncio.Future[None]) -> list[Callable[[], Awaitable[object]]]:
+        """Return how the parts end, in the order in which they do."""
+        return [
+            self.wakeups.stop,
+            self.stop_replays,
+            self.ticker.stop,
+            self.dispatch.stop,
+            self._keeper.stop,
+            partial(self.runner.drained, no_more_time),
+            self.deadlines.stop,
+            self.parker.stop,
+            self.wakes.stop,
+            self._give_back_all,
+            self.results.stop,
+            self.communication.bells.stop,
+            self.feed.stop,
+            partial(asyncio.to_thread, self._beats.stop),
+            self.transactions.close,
+            self._stop_guards,
+            self.stores.close,
+            self.pipeline.close,
+            self.manager.close,
+            self._forget,
+        ]
+
+    async def _give_back_all(self) -> None:
         for run in list(self.runner.running.values()):
             self.runner.stop(run, Closing("this executor is stopping"))  # before its code learns that it has no engine
-        self._launched = self.closing = False
+        self._launched = False
         with suppress(TimeoutError):  # the database is away: what is not handed over is released when it is back
             async with asyncio.timeout(self.settings.lease):
                 await asyncio.gather(*(self._give_back(run) for run in list(self.runner.running.values())))
-        await self.results.stop()
-        await self.communication.bells.stop()
-        self.streams.stop()
-        await self.feed.stop()
-        await asyncio.to_thread(self._beats.stop)
-        await self.transactions.close()
-        self.hearers.clear()
+
+    async def _stop_guards(self) -> None:
         if "guards" in self.__dict__:
             await self.guards.close()
+
+    async def _forget(self) -> None:
+        """Let go of what stood on the connections."""
+        self.streams.stop()
+        self.hearers.clear()
         self.forget_letters()
-        await self.stores.close()
-        await self.pipeline.close()
-        await self.manager.close()
+        self._ending = None
+
+    def forget_parent(self) -> None:
+        """Be as before the first launch in a process that was forked: what its parent has open is not used here.
+
+        Nor is it freed, which would close it: the two share every descriptor, and what their loops wait for. Locks that
+        a thread of the parent held are held for ever.
+        """
+        if self._pid == this_process.pid:
+            return
+        this_process.inherited.append(dict(self.__dict__))
+        self._pid = this_process.pid
+        self._launched, self._ending = False, None
+        self.live_nowhere()
+        self._begin()
+        self.hearers.clear()
+        self.transactions.forget()
+        if "guards" in self.__dict__:
+            self.guards.forget()
+        self.forget_letters()
+        self.settings.world.random.seed()
 
     async def _give_back(self, run: Run) -> None:
         try:
@@ -347,50 +401,9 @@ class Engine(EngineLetters):
     def ping(self, answer: Callable[[], None]) -> None:
         self.on_loop(answer)
 
-    def loop_thread(self) -> int:
-        return self._thread
-
     def database_time(self, now_ms: int) -> None:
         self._clock_offset = now_ms / 1000 - self.settings.world.now()
 
     def now(self) -> float:
         """Return the database's time in seconds since the epoch, as of the last beat: timers follow it."""
         return self.settings.world.now() + self._clock_offset
-
-    def is_loop_thread(self) -> bool:
-        """Whether the calling code runs on the engine's own event loop."""
-        return threading.get_ident() == self._thread
-
-    def loop_here(self) -> asyncio.AbstractEventLoop | None:
-        """Return the loop the engine lives on if the calling code runs on it, else None."""
-        loop = self._loop
-        return loop if threading.get_ident() == self._thread and loop is not None and loop.is_running() else None
-
-    def loop(self) -> asyncio.AbstractEventLoop:
-        """Return the loop the engine lives on."""
-        if self._loop is None:
-            raise NotInitialized(_NOT_LAUNCHED)
-        return self._loop
-
-    def ask_blocking(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run *work* on the loop and wait for it on this thread."""
-        if self.is_loop_thread():
-            work.close()
-            raise MisuseError("A blocking call was made on the event loop, where it would wait for itself.")
-        try:
-            reply = asyncio.run_coroutine_threadsafe(work, self.loop())
-        except RuntimeError:
-            work.close()
-            raise NotInitialized(_NOT_LAUNCHED) from None
-        return reply.result()
-
-    def on_loop(self, call: Callable[[], None]) -> bool:
-        """Run *call* on the loop, now if this is its thread; False if the loop has ended, and with it all who wait."""
-        if threading.get_ident() == self._thread:
-            call()
-            return True
-        try:
-            self.loop().call_soon_threadsafe(call)
-        except RuntimeError:
-            return False
-        return True

@@ -36,6 +36,7 @@ class EngineLetters(ABC):
     stores: DatabaseStores
 
     def __init__(self) -> None:
+        self._letters: AsyncDeadLetters | None = None
         self._run_letters: RunLetters | None = None
         self._step_letters: StepLetters | None = None
         self._replays: ReplayService | None = None
@@ -63,12 +64,13 @@ class EngineLetters(ABC):
         """The dead letters, from launch to close."""
         from holdfast.workflows.dead_letters_face import AsyncDeadLetters  # noqa: PLC0415 -- as above
 
-        return self.stores.of_class(
+        self._letters = self.stores.of_class(
             AsyncDeadLetters,
             contents=self._contents(),
             find=self.run_replays.handler_of,
             made=self.letter_made,
         )
+        return self._letters
 
     @property
     def run_letters(self) -> RunLetters:
@@ -121,12 +123,14 @@ class EngineLetters(ABC):
         cast("Engine", self).hearers.append(self._replays.hinted)
 
     async def stop_replays(self) -> None:
-        """Replay nothing more by itself, after what is under way."""
+        """End the replays under way: what each has done is noted, and what was not begun given back."""
         if self._replays is not None:
             await self._replays.stop()
+        if self._letters is not None:
+            await self._letters.replayer.close()
 
     def forget_letters(self) -> None:
         """Let go of what stands on the connections that are about to end."""
-        self._run_letters = self._step_letters = self._replays = None
+        self._letters = self._run_letters = self._step_letters = self._replays = None
         if "handlers" in self.__dict__:
             self.handlers.close()

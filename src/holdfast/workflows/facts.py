@@ -186,7 +186,7 @@ def _verdict(found: Row, token: str) -> Any:
     """Tell by the token in the record whose it is; if there is none of this token, why it was refused."""
     if found["recorded_by"] == token:
         return True
-    if found["owner_xid"] != token or found["recorded_by"] is None:  # it is another's, or has ended
+    if found["owner_xid"] != token or found["status"] != WorkflowStatus.PENDING:
         return Superseded(found["status"])
     return Conflict(
         f"Operation {found['identity']} of run {found['workflow_uuid']} is recorded already, "

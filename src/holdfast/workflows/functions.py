@@ -8,7 +8,7 @@ from dataclasses import replace
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypedDict, TypeVar, Unpack, cast, overload
 
-from holdfast.errors import ConfigurationError, MisuseError, NotInitialized
+from holdfast.errors import ConfigurationError, MisuseError
 from holdfast.model.workflow import Duration, StartOptions
 from holdfast.workflows.enqueue_rows import work_of
 from holdfast.workflows.handles import AsyncHandle, Handle
@@ -16,7 +16,7 @@ from holdfast.workflows.outbox import put_in, put_in_blocking
 from holdfast.workflows.place import task_place, thread_place
 from holdfast.workflows.queue_options import (
     NONE_SAID,
-    check_policy,
+    check_options,
     check_queue_options,
     merged,
     refuse_queue_options,
@@ -133,8 +133,7 @@ class _Workflow(Generic[P, R, C]):
             chosen = replace(self._options, **options)
         except TypeError as error:
             raise ConfigurationError(f"{error}: the options are {', '.join(StartOptions.__slots__)}.") from None
-        check_policy("on_conflict", chosen.on_conflict)
-        check_policy("on_duplicate", chosen.on_duplicate)
+        check_options(chosen)
         return self._copy(chosen, self._instance)
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -186,7 +185,7 @@ class _Workflow(Generic[P, R, C]):
 
     def _check_launched(self) -> None:
         if not self._engine.launched:
-            raise NotInitialized(
+            self._engine.check_launched(
                 f"The workflow {self.definition.name!r} was called before launch(); use the app in a with block."
             )
 

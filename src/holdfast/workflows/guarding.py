@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from holdfast.resilience.keyed import KeyedBreakers
     from holdfast.resilience.policy import BreakerOptions
     from holdfast.resilience.protect import Protection
+    from holdfast.stores.idempotency.memory import InMemoryIdempotencyStore
     from holdfast.workflows.engine import Engine
 
 P = ParamSpec("P")
@@ -28,6 +29,7 @@ class Guarded(TypedDict, total=False):
     fallback: Any
     dead_letter: bool | str
     idempotency_key: str | Callable[..., str] | None
+    idempotency_store: InMemoryIdempotencyStore | None
 
 
 class Guarding:
@@ -69,8 +71,9 @@ class Guarding:
         """Guard every call of a function, sync or async; as ``@app.protect("stripe", retry=Retry(), timeout=10)``.
 
         From the outside in: *fallback*, a value or a function of the same arguments, stands in for an error. With an
-        *idempotency_key*, a text or a function of the arguments, there is one call for each key. With *dead_letter*
-        what failed for good is kept with its arguments, under *name* or the domain that is given. *retry* tries again.
+        *idempotency_key*, a text or a function of the arguments, there is one call for each key, of all processes; with
+        an *idempotency_store* in memory as well, of this one. With *dead_letter* what failed for good is kept with its
+        arguments, under *name* or the domain that is given. *retry* tries again.
         The *breaker* is the one called *name*; another by name or object, or False for none. *timeout* is for each try.
 
         A sync function with a *timeout* runs on a thread of its own, which is left behind when its time is up. With
@@ -109,6 +112,7 @@ def protection_of(
         fallback=guarded.get("fallback", NO_FALLBACK),
         dead_letter=guarded.get("dead_letter", False),
         idempotency_key=guarded.get("idempotency_key"),
+        idempotency_store=guarded.get("idempotency_store"),
         replay_on_close=replay_on_close,
     )
 

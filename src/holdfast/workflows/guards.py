@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import threading
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Unpack
 
-from holdfast.errors import ConfigurationError, MisuseError
+from holdfast.errors import ConfigurationError
 from holdfast.resilience.breaker import CircuitBreaker
 from holdfast.resilience.keyed import KeyedBreakers
 from holdfast.resilience.letters import make_letter
@@ -21,12 +20,18 @@ if TYPE_CHECKING:
 
     from holdfast.resilience.events import Listener
     from holdfast.resilience.interrupting import Watch
-    from holdfast.resilience.layers import Ask, Call, Once, Park
+    from holdfast.resilience.layers import Ask, Call, Park
+    from holdfast.resilience.once import KeyClaims, Keys
     from holdfast.resilience.policy import BreakerOptions
     from holdfast.stores.breakers.sql_store import AsyncSQLCircuitBreakerStateRepository
-    from holdfast.stores.idempotency.executor import IdempotentExecutor
+    from holdfast.stores.idempotency.claims import Claims
+    from holdfast.stores.idempotency.database import DBIdempotencyStore
+    from holdfast.stores.idempotency.memory import InMemoryIdempotencyStore
     from holdfast.workflows.dead_letters_face import AsyncDeadLetters
     from holdfast.workflows.engine import Engine
+
+_LEASE = 30.0  # seconds until the idempotency key of a worker that died is free
+_LONGEST_WAIT = 60.0  # seconds for a key that another is at
 
 
 class Guards:
@@ -38,7 +43,7 @@ class Guards:
         self._lock = threading.Lock()
         self._heard: AsyncSQLCircuitBreakerStateRepository | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._executor: tuple[Any, IdempotentExecutor] | None = None
+        self._claims: tuple[DBIdempotencyStore, Claims] | None = None
 
     @cached_property
     def _watch(self) -> Watch:
@@ -46,14 +51,20 @@ class Guards:
 
         return Watch()
 
+    def forget(self) -> None:
+        """Forget, in a forked child, what the parent has open: breakers stand alone until the next launch."""
+        self._lock, self._tasks, self._claims = threading.Lock(), set(), None
+        for breaker, _ in self._breakers.values():
+            breaker.begin_anew()
+
     async def close(self) -> None:
         """End what was opened; breakers stand alone until the next launch."""
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        executor, self._executor = self._executor, None
-        if executor is not None:
-            await executor[1].close()
+        claims, self._claims = self._claims, None
+        if claims is not None:
+            await claims[1].close()
 
     def breaker(
         self, name: str, listeners: Iterable[Listener] = (), **options: Unpack[BreakerOptions]
@@ -115,6 +126,7 @@ class Guards:
         breaker: bool | str | CircuitBreaker | None,
         dead_letter: bool | str,
         idempotency_key: str | Callable[..., str] | None,
+        idempotency_store: InMemoryIdempotencyStore | None,
         interrupt: bool,
         replay_on_close: bool,
         **layers: Any,
@@ -129,7 +141,7 @@ class Guards:
             watch=self._watch if interrupt else None,
             replays=self._replays(name, domain, guard) if replay_on_close else None,
             park=self._park(name, domain) if domain else None,
-            once=self._once(name, idempotency_key) if idempotency_key is not None else None,
+            keys=self._keys(name, idempotency_key, idempotency_store) if idempotency_key is not None else None,
             asking=self.asking,
             **layers,
         )
@@ -185,6 +197,9 @@ class Guards:
         if not self._engine.launched:
             question.close()
             self._engine.check_launched()
+        return self._reach(question)
+
+    def _reach(self, question: Coroutine[Any, Any, Any]) -> Awaitable[Any]:
         if self._engine.is_loop_thread():
             return question
         return asyncio.wrap_future(asyncio.run_coroutine_threadsafe(question, self._engine.loop()))
@@ -200,49 +215,34 @@ class Guards:
     def _dead_letters(self) -> AsyncDeadLetters:
         return self._engine.dead_letters
 
-    def _once(self, name: str, key: str | Callable[..., str]) -> Once:
-        async def once(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            chosen = key(*args, **kwargs) if callable(key) else key
-            if not isinstance(chosen, str):
-                raise MisuseError(f"The idempotency key of {name!r} is text, not {type(chosen).__name__}.")
-            parameters = {"positionalArgs": list(args), "namedArgs": kwargs}
-            runtime = _AsyncRuntime(call) if inspect.iscoroutinefunction(call) else _Runtime(call)
-            result, _ = await self._keys().execute(runtime, name, parameters, chosen)
-            return result
+    def _keys(self, name: str, key: str | Callable[..., str], store: InMemoryIdempotencyStore | None) -> Keys:
+        from holdfast.resilience.once import AwaitedClaims, Keys  # noqa: PLC0415 -- what is not used is not loaded
 
-        return once
+        if store is None:
+            return Keys(name, key, self._claims_in_the_database)
+        if not store.at_once:
+            raise ConfigurationError(
+                f"idempotency_store of {name!r} is an InMemoryIdempotencyStore, or left out: keys that outlive the "
+                "process, or that several share, are in the application's database."
+            )
+        here = store.memory_claims(wait_seconds=_LONGEST_WAIT)
+        awaited = AwaitedClaims(here)
+        return Keys(name, key, lambda is_async: awaited if is_async else here)
 
-    def _keys(self) -> IdempotentExecutor:
-        from holdfast.stores.idempotency.executor import IdempotentExecutor  # noqa: PLC0415 -- as above
+    def _claims_in_the_database(self, is_async: bool) -> KeyClaims:
+        from holdfast.resilience.once import AskedClaims  # noqa: PLC0415 -- as above
+        from holdfast.stores.idempotency.store import claims_of  # noqa: PLC0415 -- as above
 
+        self._engine.check_launched()
         store = self._engine.stores.idempotency
-        if self._executor is None or self._executor[0] is not store:
-            self._executor = store, IdempotentExecutor(store, in_progress="wait", world=self._engine.settings.world)
-        return self._executor[1]
-
-
-class _Runtime:
-    """Makes the call that an idempotency key is for."""
-
-    def __init__(self, call: Call) -> None:
-        self._call = call
-
-    def execute(self, _: Any, parameters: Mapping[str, Any] | None = None) -> tuple[Any, None]:
-        """Make it."""
-        said = parameters or {}
-        return self._call(*said["positionalArgs"], **said["namedArgs"]), None
-
-
-class _AsyncRuntime:
-    """Makes the async call that an idempotency key is for."""
-
-    def __init__(self, call: Call) -> None:
-        self._call = call
-
-    async def execute(self, _: Any, parameters: Mapping[str, Any] | None = None) -> tuple[Any, None]:
-        """Make it."""
-        said = parameters or {}
-        return await self._call(*said["positionalArgs"], **said["namedArgs"]), None
+        with self._lock:
+            if self._claims is None or self._claims[0] is not store:
+                world = self._engine.settings.world
+                self._claims = store, claims_of(store, world, lease_seconds=_LEASE, wait_seconds=_LONGEST_WAIT)
+            claims = self._claims[1]
+        # Not by way of ``asking``: what was begun is also ended while the application closes.
+        ask = self._reach if is_async else self._engine.ask_blocking
+        return AskedClaims(claims, ask, by_thread=not is_async)
 
 
 __all__ = ["Guards"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from holdfast.model.workflow import Duration, seconds
+from holdfast.core.durations import patience
 from holdfast.workflows import branches
 from holdfast.workflows.place import task_place, thread_place
 from holdfast.workflows.ticket import not_ended
@@ -13,7 +13,7 @@ from holdfast.workflows.ticket import not_ended
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
-    from holdfast.model.workflow import WorkflowState
+    from holdfast.model.workflow import Duration, WorkflowState
     from holdfast.workflows.engine import Engine
     from holdfast.workflows.run import Outcome
     from holdfast.workflows.ticket import Ticket
@@ -38,7 +38,7 @@ class Handle(Generic[R]):
 
         In a workflow this is a recorded operation, and whether it came in time is recorded too.
         """
-        engine, place, limit = self._engine, thread_place(self._engine), None if timeout is None else seconds(timeout)
+        engine, place, limit = self._engine, thread_place(self._engine), patience(timeout)
         if place is not None:
             if limit is None:
                 return cast("R", engine.durable.result_blocking(place, self._ticket))
@@ -70,7 +70,7 @@ class AsyncHandle(Generic[R]):
 
         In a workflow this is a recorded operation, and whether it came in time is recorded too.
         """
-        engine, place, limit = self._engine, task_place(self._engine), None if timeout is None else seconds(timeout)
+        engine, place, limit = self._engine, task_place(self._engine), patience(timeout)
         if place is not None:
             if limit is None:
                 return cast("R", await engine.durable.result(place, self._ticket))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -92,7 +92,8 @@ def task_place(engine: Engine) -> WorkflowPlace | None:
     place = here.get()
     if not isinstance(place, WorkflowPlace) or place.run.engine is not engine:
         return None
-    task = _current_task(engine)
+    # On the engine's own loop asyncio need not ask the system which loop it is.
+    task = asyncio.current_task(engine.loop_here())
     if place.owner is not task:
         place = WorkflowPlace(place.run, place.branch.open(), task)
         here.set(place)
@@ -101,11 +102,6 @@ def task_place(engine: Engine) -> WorkflowPlace | None:
             run.waits().opened()
             task.add_done_callback(lambda _: run.engine.parker.branch_ended(run))
     return place
-
-
-def _current_task(engine: Engine) -> asyncio.Task[Any] | None:
-    """Return the task that runs here. On the engine's own loop asyncio need not ask the system which loop it is."""
-    return asyncio.current_task(engine.loop_here())
 
 
 def thread_place(engine: Engine) -> WorkflowPlace | None:

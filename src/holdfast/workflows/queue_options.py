@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from holdfast.core.durations import checked_seconds
 from holdfast.errors import ConfigurationError, MisuseError
-from holdfast.model.workflow import StartOptions, seconds
+from holdfast.model.workflow import StartOptions
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from holdfast.model.workflow import Duration
 
 RESERVED = "_holdfast_"
@@ -29,6 +27,7 @@ _QUEUE_ALONE = (
     "on_duplicate",
     "debounce_timeout",
 )
+_TEXTS = ("authenticated_user", "assumed_role", "application_version")
 _DEFAULTS: dict[str, Any] = {each.name: each.default for each in fields(StartOptions)}
 # A debounced call has these from its key and its period, or is answered by a run that is there.
 _NOT_DEBOUNCED = ("workflow_id", "deduplication_id", "delay", "delay_until", "on_conflict", "on_duplicate")
@@ -45,6 +44,19 @@ def merged(own: StartOptions, common: StartOptions) -> StartOptions:
     return StartOptions(
         **{name: getattr(common, name) for name in names} | {n: getattr(own, n) for n in said(own, names)}
     )
+
+
+def check_options(options: StartOptions) -> None:
+    """Raise for what no run can have, however it begins."""
+    check_policy("on_conflict", options.on_conflict)
+    check_policy("on_duplicate", options.on_duplicate)
+    if options.timeout is not None:
+        checked_seconds(options.timeout, "The timeout of a run")
+    for name in _TEXTS:
+        check_key(name, getattr(options, name))
+    roles: Any = options.authenticated_roles
+    if isinstance(roles, str) or not all(isinstance(each, str) for each in roles or ()):
+        raise ConfigurationError(f"authenticated_roles are several texts, as in ('admin',), not {roles!r}.")
 
 
 def refuse_queue_options(options: StartOptions, verb: str) -> None:
@@ -73,8 +85,6 @@ def check_queue_options(options: StartOptions, verb: str) -> None:
         raise ConfigurationError(
             f"A priority is a whole number from 0, which goes first, to {_HIGHEST_PRIORITY}, not {priority!r}."
         )
-    check_policy("on_duplicate", options.on_duplicate)
-    check_policy("on_conflict", options.on_conflict)
     _check_delay(options)
     if options.debounce_timeout is not None and verb != "debounce()":
         raise MisuseError(f"debounce_timeout says how long calls of debounce() may put a run off; {verb} is none.")
@@ -89,14 +99,14 @@ def check_debounce_options(options: StartOptions, period: Duration) -> None:
             f"debounce() replaces a run that waits, or makes one that waits for the period, so {', '.join(found)} "
             f"cannot be said besides."
         )
-    check_duration("The period of debounce()", period)
+    checked_seconds(period, "The period of debounce()")
     if options.debounce_timeout is not None:
-        check_duration("debounce_timeout", options.debounce_timeout)
+        checked_seconds(options.debounce_timeout, "debounce_timeout")
 
 
 def _check_delay(options: StartOptions) -> None:
     if options.delay is not None:
-        check_duration("A delay", options.delay)
+        checked_seconds(options.delay, "A delay")
     if options.delay_until is not None:
         if options.delay is not None:
             raise ConfigurationError("Both delay and delay_until were said: a run is delayed by one of them.")
@@ -106,23 +116,18 @@ def _check_delay(options: StartOptions) -> None:
             )
 
 
-def check_duration(what: str, duration: Duration) -> None:
-    """Raise unless *duration* is one that a clock can count."""
-    length = seconds(duration)
-    if not math.isfinite(length) or not 0 <= length < 2**53 / 1000:
-        raise ConfigurationError(f"{what} is a duration of at least 0 seconds, not {duration!r}.")
-
-
 def check_policy(name: str, policy: str) -> None:
     """Raise unless *policy* is one of the two."""
     if policy not in POLICIES:
         raise ConfigurationError(f"{name} may be {' or '.join(POLICIES)}, not {policy!r}.")
 
 
-def check_key(what: str, key: str | None) -> None:
-    """Raise unless *key*, if there is one, fits its column on every database."""
+def check_key(what: str, key: object) -> None:
+    """Raise unless *key*, if there is one, is a text that fits its column on every database."""
     if key is None:
         return
+    if not isinstance(key, str):
+        raise ConfigurationError(f"A {what} is a text, not a {type(key).__name__}.")
     if not 0 < len(key) <= _LONGEST or "\0" in key or any("\ud800" <= letter <= "\udfff" for letter in key):
         raise ConfigurationError(
             f"A {what} has 1 to {_LONGEST} Unicode characters and no NUL; this one has {len(key)}."

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from holdfast import faults
+from holdfast.db.pipeline import outlast
 from holdfast.errors import DeterminismError, Superseded, WentBack, WorkflowError
 from holdfast.workflows.facts import RecordSteps, StartChildren
 from holdfast.workflows.voice import RecordWrites, tell_written
@@ -309,18 +310,21 @@ class Recorder:
         run, place = operation.run, operation.place
         if run.stopped is not None or place.branch.is_closed:
             operation.check()
-        task = place.owner
-        before = task.cancelling() if isinstance(task, asyncio.Task) else 0
-        # A cancelled awaiter first waits for the operation it has handed over: what is recorded must be delivered.
+        while (handed := self._pipeline.hand_over(kind, row)) is None:
+            await self._pipeline.change()
+        waiter: Any = handed.waiter
         try:
-            outcome = await self._pipeline.write(kind, row, to_the_end=True)
+            try:
+                outcome = await waiter
+            except asyncio.CancelledError:
+                # What is recorded must be delivered: a cancelled awaiter first waits for what it has handed over.
+                outcome = await outlast(handed)
+                place.interrupted = True
         except Superseded as lost:
-            operation.run.stop(lost)
+            run.stop(lost)
             raise
         except WentBack as lost:
             raise _stands_on_nothing(operation) from lost
-        if isinstance(task, asyncio.Task) and task.cancelling() > before:
-            place.interrupted = True
         run.suspect = False
         faults.point(point)
         return outcome

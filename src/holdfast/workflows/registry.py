@@ -149,8 +149,9 @@ def binds_to(function: Any) -> tuple[Binds, Callable[..., Any]]:
     """Return what a decorated function is bound to when it is called, and the plain function.
 
     ``@staticmethod`` and ``@classmethod`` may stand above or below. Below, they say so themselves; above, they are not
-    seen, and the first parameter tells: ``self``, ``cls``, or something else.
+    seen, and the first parameter tells: ``self``, ``cls``, or something else. A generator is refused.
     """
+    refuse_generator(getattr(function, "__func__", function))
     if isinstance(function, classmethod):
         return "class", function.__func__
     if isinstance(function, staticmethod):
@@ -170,6 +171,16 @@ def class_of(function: Callable[..., Any]) -> str | None:
 def is_coroutine_function(function: Callable[..., Any]) -> bool:
     """Whether calling *function* gives a coroutine."""
     return inspect.iscoroutinefunction(inspect.unwrap(function))
+
+
+def refuse_generator(function: Callable[..., Any]) -> None:
+    """Raise for a function whose call gives a generator: there is no value in it that could be recorded."""
+    plain = inspect.unwrap(function)
+    if inspect.isgeneratorfunction(plain) or inspect.isasyncgenfunction(plain):
+        raise ConfigurationError(
+            f"{_name_of(function)!r} yields, so a call of it has no outcome to record: have it return its values, as a "
+            "list for instance, or write them to a stream with write_stream()."
+        )
 
 
 def _refuse_second(what: str, known: Any, new: Any) -> None:

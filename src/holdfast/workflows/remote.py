@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 from urllib.parse import quote
 
+from holdfast.core.durations import patience
 from holdfast.db.manager import ConnectionManager
 from holdfast.db.migrations import Migrator
 from holdfast.db.queries import Queries
@@ -23,7 +24,7 @@ from holdfast.errors import (
     NotOurDatabase,
     SerializationError,
 )
-from holdfast.model.workflow import INTERNAL_QUEUE, Duration, WorkflowState, seconds
+from holdfast.model.workflow import INTERNAL_QUEUE, Duration, WorkflowState
 from holdfast.workflows.facts import EnqueueRuns
 from holdfast.workflows.messaging import messaging_queries
 from holdfast.workflows.messaging.outside import Outside
@@ -245,10 +246,10 @@ class Remote:
         """Return where a run stands, without its payloads."""
         return await self.desk.looking.get(workflow_id, load_input=False, load_output=False)
 
-    async def outcome(self, workflow_id: str, patience: Duration | None = None) -> Outcome:
-        """Wait until a run has ended, wherever it runs; ``TimeoutError`` when *patience* is over."""
+    async def outcome(self, workflow_id: str, timeout: Duration | None = None) -> Outcome:  # noqa: ASYNC109 -- of users
+        """Wait until a run has ended, wherever it runs; ``TimeoutError`` when *timeout* is over."""
         self.desk  # noqa: B018 -- refuses to wait where nobody looks
-        limit = None if patience is None else seconds(patience)
+        limit = patience(timeout)
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
 
         def tell(outcome: Outcome) -> None:

@@ -190,8 +190,8 @@ class Runner:
         await self._pipeline.write(self._hand_over, (run.id, run.token))
         faults.point("run.handed_over")
 
-    async def drained(self, limit: float) -> None:
-        """Let what runs here end for *limit* seconds, or until all of it has."""
+    async def drained(self, no_more_time: asyncio.Future[None]) -> None:
+        """Let what runs here end until all of it has, or until *no_more_time* is done."""
         done = asyncio.get_running_loop().create_future()
         left = list(self.running.values())
         count = len(left)
@@ -204,8 +204,8 @@ class Runner:
 
         for run in left:
             run.watch(tell)
-        if left and limit > 0:
-            await asyncio.wait([done], timeout=limit)
+        if left:
+            await asyncio.wait([done, no_more_time], return_when=asyncio.FIRST_COMPLETED)
 
     def stop(self, run: Run, reason: BaseException) -> None:
         """Have a run go no further: at once if it is a task, at its next operation if it is a thread.

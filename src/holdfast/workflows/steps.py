@@ -6,7 +6,6 @@ import asyncio
 import contextvars
 import inspect
 import threading
-import time
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from holdfast.core.retry import wait_before_retry
 from holdfast.errors import CircuitOpen, StepTimeout
 from holdfast.model.workflow import seconds
+from holdfast.serialize.exact import safe_text
 from holdfast.stores.on_thread import on_thread
 from holdfast.workflows.place import StepPlace, here
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from holdfast.workflows.place import WorkflowPlace
     from holdfast.workflows.recorder import Operation
     from holdfast.workflows.registry import StepDefinition
+    from holdfast.workflows.run import Run
+    from holdfast.workflows.threads import WorkflowThreads
 
 T = TypeVar("T")
 
@@ -36,9 +38,10 @@ _LONGEST_MESSAGE = 1000
 class Attempts:
     """Runs the function of a step until it succeeds or its policy says that it failed for good."""
 
-    def __init__(self, world: World, permit: Permit) -> None:
+    def __init__(self, world: World, permit: Permit, threads: WorkflowThreads) -> None:
         self._world = world
         self._permit = permit
+        self._threads = threads
 
     async def run(self, step: StepDefinition, call: Callable[[], Any], operation: Operation) -> Any:
         """Run an async step."""
@@ -88,9 +91,18 @@ class Attempts:
                 if place.voice is not None:
                     operation.writes_if_failed += place.voice.said_if_failed()
                 here.reset(mark)
-            time.sleep(wait)
+            self._pause(operation.run, wait)
             self._permit.wait_blocking()
             operation.run.check()
+
+    def _pause(self, run: Run, wait: float) -> None:
+        """Wait on this thread, which gives up its place, until the next attempt or until the run goes no further."""
+        halted = threading.Event()
+        run.on_halt(halted.set)
+        with self._threads.waiting():
+            halted.wait(wait)
+        run.off_halt(halted.set)
+        run.check()
 
     async def _guarded(self, step: StepDefinition, call: Callable[[], Any]) -> Any:
         """Make one attempt within its time, if its breaker lets it; a timeout counts against the dependency."""
@@ -110,7 +122,7 @@ class Attempts:
     def _wait(self, step: StepDefinition, operation: Operation, attempt: int, error: Exception) -> float | None:
         """Return how long to wait before the next attempt; None if there is none. A dead letter tells of each."""
         if step.dead_letter is not None:
-            failed = (attempt, self._world.now(), type(error).__name__, str(error)[:_LONGEST_MESSAGE])
+            failed = (attempt, self._world.now(), type(error).__name__, safe_text(error)[:_LONGEST_MESSAGE])
             operation.failures = (*operation.failures, failed)[-_MOST_FAILURES:]
         if step.retry is None:
             return None

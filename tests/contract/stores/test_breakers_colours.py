@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
+from typing import TYPE_CHECKING
 
 import pytest
 
+from holdfast.db import ConnectionManager
 from holdfast.stores import (
     AsyncCircuitBreakerStateRepository,
+    AsyncInMemoryCircuitBreakerStateRepository,
+    AsyncSQLCircuitBreakerStateRepository,
     CircuitBreakerStateRepository,
     InMemoryCircuitBreakerStateRepository,
     RedisCircuitBreakerStateRepository,
     SQLCircuitBreakerStateRepository,
 )
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SYNC = (
     CircuitBreakerStateRepository,
@@ -59,6 +67,23 @@ def test_documented_parameters_come_first_and_in_order(name: str, parameters: st
         if each.kind is each.POSITIONAL_OR_KEYWORD and each.name != "self"
     ]
     assert ", ".join(positional) == parameters
+
+
+def test_repositories_are_open_within_a_block(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/breakers.db"
+    for made in (InMemoryCircuitBreakerStateRepository(), SQLCircuitBreakerStateRepository(url)):
+        with made as breakers:
+            assert breakers is made
+            assert breakers.get_or_create("mail").is_closed
+
+    async def scene() -> None:
+        async with ConnectionManager(url) as manager:
+            for made in (AsyncInMemoryCircuitBreakerStateRepository(), AsyncSQLCircuitBreakerStateRepository(manager)):
+                async with made as breakers:
+                    assert breakers is made
+                    assert (await breakers.get_or_create("mail")).is_closed
+
+    asyncio.run(scene())
 
 
 def test_repository_of_ones_own_must_have_every_method() -> None:

@@ -14,7 +14,7 @@ import pytest
 from holdfast import AsyncHoldfast, Holdfast
 from holdfast.db import ConnectionManager
 from holdfast.db.migrations import Migrator
-from holdfast.errors import ConfigurationError, InvalidURL, NotInitialized, SchemaTooNew, Unavailable
+from holdfast.errors import ConfigurationError, InvalidURL, NotInitialized, SchemaTooNew, Unavailable, WrongLoop
 from holdfast.stores import (
     DBCheckpointStore,
     DBDeadLetterQueue,
@@ -188,6 +188,28 @@ def test_closed_factory_opens_again_on_another_loop(kind: str | None, fresh_data
         return store
 
     assert asyncio.run(scene(1)) is not asyncio.run(scene(2))
+
+
+@pytest.mark.parametrize("kind", [None, "sqlite", "postgres", "mariadb"])
+def test_factory_that_is_open_is_refused_on_another_loop(
+    kind: str | None, fresh_database: Callable[[str], str]
+) -> None:
+    factory = StoreFactory(None if kind is None else fresh_database(kind))
+
+    async def elsewhere() -> None:
+        for use in (factory.initialize, factory.create_event_store, factory.create_task_queue, factory.close):
+            with pytest.raises(WrongLoop, match=r"StoreFactory.*close\(\) it there"):
+                await use()
+
+    async def scene() -> None:
+        store = await factory.create_event_store()
+        await asyncio.to_thread(asyncio.run, elsewhere())
+        assert await factory.create_event_store() is store
+        assert await store.count("s") == 0
+        await factory.close()
+
+    asyncio.run(scene())
+    asyncio.run(scene())
 
 
 @EVERY_KIND

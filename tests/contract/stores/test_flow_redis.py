@@ -139,6 +139,9 @@ def test_options_that_cannot_be_are_refused() -> None:
         RedisCheckpointBackend(default_ttl=0)
     with pytest.raises(ConfigurationError, match="retry"):
         RedisCheckpointBackend(retry=object())
+    with pytest.raises(ConfigurationError, match="url=") as refused:
+        RedisCheckpointBackend("redis://:secret@localhost:6379/0")
+    assert "secret" not in str(refused.value)
 
 
 def test_server_that_is_not_there_is_a_storage_error() -> None:

@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,7 +21,6 @@ from holdfast.testing.servers.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 
 @pytest.fixture(autouse=True)
@@ -189,3 +189,37 @@ def test_help_lists_the_commands_and_loads_none_of_them() -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert re.search(r"migrate +Bring a database's tables", done.stdout)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_migrate_takes_its_url_as_other_commands_do(tmp_path: Path) -> None:
+    path = tmp_path / "app.db"
+    done = holdfast("migrate", "--url", str(path))
+    assert done.exit_code == 0
+    assert versions(path) == [latest()]
+    assert holdfast("migrate", str(path), "--check").exit_code == 0
+
+
+def test_migrate_that_is_given_two_urls_is_refused(tmp_path: Path) -> None:
+    done = holdfast("migrate", str(tmp_path / "one.db"), "--url", str(tmp_path / "two.db"))
+    assert done.exit_code == 2
+    assert "give one of them" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("words", [["migrate"], ["workflow", "list"], ["workflow", "list", "--json"]])
+def test_output_that_cannot_be_written_is_one_line_and_an_exit_code(tmp_path: Path, words: list[str]) -> None:
+    path = tmp_path / "app.db"
+    holdfast("migrate", str(path))
+    program = "from holdfast.cli import main; main()"
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", program, *words, "--url", f"sqlite:///{path}"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == "Error: The output could not be written: No space left on device."
+    assert "Traceback" not in done.stderr

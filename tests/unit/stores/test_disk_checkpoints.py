@@ -19,6 +19,7 @@ from holdfast.stores import DiskStorage
 from holdfast.stores.checkpoints.disk import FOLDER, SUFFIX
 from holdfast.stores.checkpoints.store import after
 from holdfast.stores.files import file_name
+from holdfast.testing.skips import SkipReason, skip
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -168,8 +169,9 @@ def test_damaged_file_leaves_the_other_keys_in_the_list(tmp_path: Path, caplog: 
     assert "left out of the list" in caplog.text
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_file_of_another_user_is_read(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        skip(SkipReason.NOT_ROOT)
     folder = tmp_path / "shared"
     asyncio.run(DiskStorage(folder).save("k", b"value"))
     for path in (folder, *folder.iterdir()):

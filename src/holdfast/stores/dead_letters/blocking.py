@@ -9,9 +9,10 @@ from holdfast.stores.dead_letters.interface import FailedOperationRepository
 from holdfast.stores.dead_letters.repository import AsyncFailedOperationRepository
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Coroutine, Sequence
     from datetime import datetime, timedelta
 
+    from holdfast.db.portal import Portal
     from holdfast.model.dead_letter import DLQCompressedEntry, FailedOperationData, ReplayEnd
     from holdfast.model.workflow import Duration
     from holdfast.stores.dead_letters.page import FailedOperationPage
@@ -22,9 +23,13 @@ T = TypeVar("T")
 class BlockingFailedOperations(BlockingStore[AsyncFailedOperationRepository], FailedOperationRepository):
     """Any async repository, called from threads; its loop is *portal*'s."""
 
-    def _change(self, work: Callable[[AsyncFailedOperationRepository], Coroutine[Any, Any, T]]) -> T:
-        """Make or change a single operation."""
-        return self._call(work(self._store))
+    def __init__(self, store: AsyncFailedOperationRepository, portal: Portal) -> None:
+        super().__init__(store, portal)
+        self._near = store  # where single operations are made and changed
+
+    def _change(self, work: Coroutine[Any, Any, T]) -> T:
+        """Make or change a single operation, as ``_near`` does it."""
+        return self._call(work)
 
     def create(  # noqa: PLR0917 -- the documented order
         self,
@@ -59,7 +64,7 @@ class BlockingFailedOperations(BlockingStore[AsyncFailedOperationRepository], Fa
         of more than 255 characters, ``ValueError`` any other value that cannot be kept; nothing is stored then.
         """
         return self._change(
-            lambda store: store.create(
+            self._near.create(
                 domain,
                 failure_type,
                 error_message,
@@ -97,9 +102,7 @@ class BlockingFailedOperations(BlockingStore[AsyncFailedOperationRepository], Fa
         recommended_action: str = "",
     ) -> bool:
         return self._change(
-            lambda store: store.update_status(
-                id, status, resolution_type, resolution_note, resolved_by_id, recommended_action
-            )
+            self._near.update_status(id, status, resolution_type, resolution_note, resolved_by_id, recommended_action)
         )
 
     def increment_retry_count(self, id: str) -> bool:  # noqa: A002 -- the documented word
@@ -226,7 +229,7 @@ class BlockingFailedOperations(BlockingStore[AsyncFailedOperationRepository], Fa
         held by the calling task or thread. *lease* is for how many seconds an operation with a ``retry_delay`` is kept
         from ``acquire_due``; another is kept until ``release_stale_replaying``.
         """
-        return self._change(lambda store: store.try_acquire_for_replay(id, max_retries, force, lease=lease))
+        return self._change(self._near.try_acquire_for_replay(id, max_retries, force, lease=lease))
 
     def acquire_many(
         self,
@@ -252,7 +255,7 @@ class BlockingFailedOperations(BlockingStore[AsyncFailedOperationRepository], Fa
 
         False, and nothing is changed, if it is not, or no longer, held by the caller.
         """
-        return self._change(lambda store: store.return_replay_attempt(id, token=token))
+        return self._change(self._near.return_replay_attempt(id, token=token))
 
     def acquire_due(
         self, limit: int = 10, *, domain: str | None = None, lease: Duration | None = None
@@ -275,7 +278,7 @@ class BlockingFailedOperations(BlockingStore[AsyncFailedOperationRepository], Fa
 
         A long replay says so now and then: ``release_stale_replaying`` and ``acquire_due`` reckon from here.
         """
-        return self._change(lambda store: store.extend_replay(id, lease=lease, token=token))
+        return self._change(self._near.extend_replay(id, lease=lease, token=token))
 
     def complete_replay(
         self,
@@ -296,9 +299,7 @@ class BlockingFailedOperations(BlockingStore[AsyncFailedOperationRepository], Fa
         ``metadata``. What is empty or None keeps its value.
         """
         return self._change(
-            lambda store: store.complete_replay(
-                id, success, resolution_type, note, resolved_by_id, error_details, token=token
-            )
+            self._near.complete_replay(id, success, resolution_type, note, resolved_by_id, error_details, token=token)
         )
 
     def complete_many(self, ends: Sequence[ReplayEnd]) -> list[bool]:

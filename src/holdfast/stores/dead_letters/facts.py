@@ -16,23 +16,22 @@ if TYPE_CHECKING:
     from holdfast.db.session import Transaction
     from holdfast.model.dead_letter import FailedOperationData
 
-_ID, _KEY = 0, -1
+_ID = 0
 
 
 class AddLetters:
-    """none -> pending. Rows as in the query ``dlq_add``; the result is ``created_at``, as text."""
+    """none -> pending. Rows as in the query ``dlq_add``, each of a new id; the result is ``created_at``, as text."""
 
     name = "dead letter made"
 
-    def __init__(self, queries: Queries, slot: int) -> None:
+    def __init__(self, queries: Queries) -> None:
         self._add = queries["dlq_add"]
         self._look = queries["dlq_added"]
-        self._slot = slot
         self.one_statement = len(self._add.statements) == 1
 
     async def apply(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[str | Exception]:
         try:
-            added = await transaction.fetch_batch(self._add, rows, slot=self._slot)
+            added = await transaction.fetch_batch(self._add, rows)
         except Conflict as error:
             if len(rows) > 1:
                 raise
@@ -42,8 +41,9 @@ class AddLetters:
         return [made[row[_ID]] for row in rows]
 
     async def recall(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[str | None]:
-        keys = [(row[_ID], row[_KEY]) for row in rows]
-        made = {row["id"]: row["created_at"] for row in await transaction.fetch_batch(self._look, keys)}
+        # The id was made for this letter alone; what it was changed by since has left another key.
+        ids = [(row[_ID],) for row in rows]
+        made = {row["id"]: row["created_at"] for row in await transaction.fetch_batch(self._look, ids)}
         return [made.get(row[_ID]) for row in rows]
 
 
@@ -57,10 +57,10 @@ class ChangeLetters:
     name = "dead letter changed"
     one_statement = False
 
-    def __init__(self, queries: Queries, slot: int) -> None:
+    def __init__(self, queries: Queries) -> None:
         self._read = queries["dlq_read"]
         self._look = queries["dlq_look"]
-        self._write = Writing(queries, slot)
+        self._write = Writing(queries)
 
     async def apply(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[Any]:
         ids = [(each,) for each in dict.fromkeys(row[_ID] for row in rows)]
@@ -93,15 +93,14 @@ class ChangeLetters:
 class Writing:
     """How decided changes are written: each record if its version is the one that was read."""
 
-    def __init__(self, queries: Queries, slot: int) -> None:
+    def __init__(self, queries: Queries) -> None:
         self._put = queries["dlq_put"]
         self._delete = queries["dlq_delete"]
-        self._slot = slot
 
     async def all(self, transaction: Transaction, changes: Changes) -> None:
         """Write all of *changes*; ``Retryable`` if one of the records is not as it was read."""
         for query, rows in ((self._put, changes.puts()), (self._delete, changes.deletions())):
-            if rows and await transaction.execute_batch(query, rows, slot=self._slot) != len(rows):
+            if rows and await transaction.execute_batch(query, rows) != len(rows):
                 raise Retryable("A dead letter was changed between its being read and written.")
 
 

@@ -162,7 +162,7 @@ class MemoryShelf:
             if after is None:
                 del self._records[before.id]
         if after is not None:
-            insort(self._places.setdefault(after.status, []), _place(after))
+            _insert(self._places.setdefault(after.status, []), _place(after))
             self._count(after, 1)
             self._records[after.id] = after
 
@@ -192,6 +192,13 @@ class MemoryShelf:
         statuses = {"pending", "replaying"} if wanted.due else self._places
         walks = (_walk(places, wanted) for status, places in self._places.items() if status in statuses)
         return sorted(chain.from_iterable(walks), reverse=wanted.newest)
+
+
+def _insert(places: list[_Place], place: _Place) -> None:
+    if places and place < places[-1]:
+        insort(places, place)
+    else:  # as a new record is
+        places.append(place)
 
 
 def _walk(places: list[_Place], wanted: Wanted) -> Iterable[_Place]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from holdfast.core.dead_letters import Event, transition
 from holdfast.db.outlast import outlast
 from holdfast.model.world import RealWorld, World
+from holdfast.stores.cancels import cancels
 from holdfast.stores.dead_letters.making import Making
 from holdfast.stores.opened import Opened
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from holdfast.stores.dead_letters.shelf import Decide, Shelf, Wanted
 
 T = TypeVar("T")
-_running = asyncio._get_running_loop  # noqa: SLF001 -- asks without raising, which would take longer than the call
 
 AT_ONCE = 500
 """How many records one step of a long change takes."""
@@ -60,9 +60,9 @@ class Room(Opened, Making):
 
         If this task was cancelled meanwhile, *undo* happens to it, if it is given, and then the cancellation goes on.
         """
-        before = _cancellings()
+        before = cancels()
         changed = await self._shelf.change(id, decide, whole=whole)
-        if _cancellings() > before:
+        if cancels() > before:
             if undo is not None:
                 await self._shelf.change(id, happening(undo), whole=False)
             raise asyncio.CancelledError
@@ -72,10 +72,10 @@ class Room(Opened, Making):
         self, ids: Sequence[str], decide: Decide, undo: Decide | None = None, *, whole: bool = True
     ) -> list[FailedOperationData]:
         """Change several records in one step, to the end; *undo* is as for ``_change``."""
-        before = _cancellings()
+        before = cancels()
         changing = self._shelf.change_all(ids, decide, whole=whole)
         changed = await (changing if self.at_once else to_the_end(changing))
-        if _cancellings() > before:
+        if cancels() > before:
             if undo is not None and changed:
                 await to_the_end(self._shelf.change_all([record.id for record in changed], undo, whole=False))
             raise asyncio.CancelledError
@@ -105,12 +105,6 @@ def happening(event: Event) -> Decide:
 async def to_the_end(work: Coroutine[Any, Any, T]) -> T:
     """Wait for *work* until it is done, even if this task is cancelled meanwhile: it may have been carried out."""
     return await outlast(asyncio.ensure_future(work))
-
-
-def _cancellings() -> int:
-    """Return how often the running task has been cancelled; a store in memory is also driven without any."""
-    task = None if _running() is None else asyncio.current_task()
-    return 0 if task is None else task.cancelling()
 
 
 __all__ = ["ALL", "AT_ONCE", "Room", "happening", "to_the_end"]

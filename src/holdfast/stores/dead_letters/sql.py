@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace as replaced
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,6 @@ from msgspec.structs import replace
 
 from holdfast import faults
 from holdfast.db.migrations import SCHEMA, Migrator
-from holdfast.db.url import DialectName
 from holdfast.errors import UnknownCommit
 from holdfast.model.world import RealWorld, World
 from holdfast.stores.commits import Commits, ThreadCommits
@@ -32,7 +30,6 @@ if TYPE_CHECKING:
     from holdfast.model.workflow import Duration
     from holdfast.stores.dead_letters.shelf import Decide, Summarise, Tally
 
-_SLOTS = 8  # of counts on a server: as many processes count without waiting for each other
 _LONGEST_ID = 640
 
 
@@ -54,8 +51,6 @@ class SqlShelf:
         self._world = world or RealWorld()
         self._commits: Commits | ThreadCommits = Commits(manager, pipeline)
         self._queries = dead_letter_queries(manager.dialect, schema, clock_offset_ms=clock_offset_ms)
-        one_writer = manager.dialect is DialectName.SQLITE
-        self._slot = 0 if one_writer else RealWorld().random.randrange(_SLOTS)
 
     async def initialize(self) -> None:
         """Open the database and bring its tables up to date; a second call changes nothing."""
@@ -67,27 +62,27 @@ class SqlShelf:
 
     @cached_property
     def _additions(self) -> AddLetters:
-        return AddLetters(self._queries, self._slot)
+        return AddLetters(self._queries)
 
     @cached_property
     def _changes(self) -> ChangeLetters:
-        return ChangeLetters(self._queries, self._slot)
+        return ChangeLetters(self._queries)
 
     @cached_property
     def _writing(self) -> Writing:
-        return Writing(self._queries, self._slot)
+        return Writing(self._queries)
 
     async def for_threads(self) -> SqlShelf:
         """Return the same tables for threads that drive coroutines: its ``add``, ``get`` and ``change`` block."""
         return _OnThreads(self, await self._commits.for_threads())
 
     async def add(self, fresh: FailedOperationData) -> FailedOperationData:
-        made = await self._commits.write(self._additions, rows.fresh_row(fresh, self._world.new_id()))
+        made = await self._commits.write(self._additions, rows.fresh_row(fresh, fresh.id))
         return _made(fresh, made)
 
     async def add_in(self, transaction: Transaction, fresh: FailedOperationData) -> FailedOperationData:
         """Do as ``add`` in a transaction of somebody else's: the record is there if that is committed."""
-        [made] = await self._additions.apply(transaction, [rows.fresh_row(fresh, self._world.new_id())])
+        [made] = await self._additions.apply(transaction, [rows.fresh_row(fresh, fresh.id)])
         if isinstance(made, Exception):
             raise made
         return _made(fresh, made)
@@ -124,7 +119,7 @@ class SqlShelf:
     async def sweep(
         self, wanted: Wanted, decide: Decide, summarise: Summarise | None = None
     ) -> list[FailedOperationData]:
-        query, values = self._queries[_query(wanted)], _values(wanted) | {"lock": True}
+        query, values = self._queries[_query(wanted)], _values(wanted, lock=True)
 
         async def found(transaction: Transaction) -> list[Row]:
             return await transaction.fetch(query, **values)
@@ -134,20 +129,8 @@ class SqlShelf:
     async def find(self, wanted: Wanted) -> list[FailedOperationData]:
         if not _can_match(wanted):
             return []
-        if wanted.status is None and wanted.domain is not None and wanted.failure_type is not None:
-            return await self._merged(wanted)
         found = await self._manager.fetch(self._queries[_query(wanted)], **_values(wanted))
         return [rows.record(row) for row in found]
-
-    async def _merged(self, wanted: Wanted) -> list[FailedOperationData]:
-        """Find what has a domain and a failure type, status by status: only then does an index lead to nothing else."""
-        pair = (wanted.domain, wanted.failure_type)
-        statuses = [status for *of, status in await self.tally() if tuple(of) == pair]
-        reach = wanted.offset + wanted.limit
-        lots = [await self.find(replaced(wanted, status=each, offset=0, limit=reach)) for each in statuses]
-        every = [record for lot in lots for record in lot]
-        every.sort(key=lambda record: (record.created_at, record.id), reverse=wanted.newest)
-        return every[wanted.offset : reach]
 
     async def count(self, wanted: Wanted) -> int:
         unwanted = {*_PAGING, _index(wanted)}
@@ -293,15 +276,23 @@ class _Step:
         return not there
 
 
-_PAGING = {"whole", "limit", "offset"}
+_LISTED, _MERGED = "dlq_listed", "dlq_merged"
+_BOTH_WAYS = {_LISTED, _MERGED}
+_PAGING = {"whole", "limit", "offset", "newest", "oldest"}
 _TIMES = ("created_before", "created_from", "created_to")
 _AGES = ("resolved_for", "untouched_for", "unheard_for")
 _LIKE_IT_IS = ("status", "domain", "failure_type", "retry_below", "evictable", "whole", "limit", "offset")
 
 
-def _values(wanted: Wanted) -> dict[str, Any]:
-    """Return the parameters and switches of the query that ``_query`` names."""
+def _values(wanted: Wanted, *, lock: bool = False) -> dict[str, Any]:
+    """Return the parameters and switches of the query that ``_query`` names; with *lock* of one that is to lock."""
     values: dict[str, Any] = {name: getattr(wanted, name) for name in _LIKE_IT_IS}
+    query = _query(wanted)
+    if query in _BOTH_WAYS:
+        values["newest" if wanted.newest else "oldest"] = True
+    if query == _MERGED:
+        reach = wanted.offset + wanted.limit
+        values |= {"reach": reach, "nearest": None if lock else reach}
     values |= {name: rows.iso(getattr(wanted, name)) for name in _TIMES}
     for name in _AGES:
         age: timedelta | None = getattr(wanted, name)
@@ -311,7 +302,7 @@ def _values(wanted: Wanted) -> dict[str, Any]:
         values["expires_before"] = rows.iso(wanted.expires_before)
     if wanted.beyond is not None:
         values |= {"beyond": rows.iso(wanted.beyond[0]), "beyond_id": wanted.beyond[1]}
-    return values | {_index(wanted): True}
+    return values | {_index(wanted): True, **({"lock": True} if lock else {})}
 
 
 def _index(wanted: Wanted) -> str:
@@ -324,20 +315,12 @@ def _index(wanted: Wanted) -> str:
         return "by_resolved"
     if wanted.untouched_for is not None:
         return "by_archived"
-    given = wanted.domain is not None, wanted.failure_type is not None, wanted.status is not None
-    return _INDEXES[given]
+    if wanted.domain is None and wanted.failure_type is None:
+        return "by_created" if wanted.status is None else "by_status"
+    return _WITH_STATUS[wanted.domain is not None, wanted.failure_type is not None]
 
 
-_INDEXES = {
-    (False, False, False): "by_created",
-    (False, False, True): "by_status",
-    (False, True, False): "by_type",
-    (False, True, True): "by_type_status",
-    (True, False, False): "by_domain",
-    (True, False, True): "by_domain_status",
-    (True, True, False): "by_domain",
-    (True, True, True): "by_all_three",
-}
+_WITH_STATUS = {(True, True): "by_all_three", (True, False): "by_domain_status", (False, True): "by_type_status"}
 
 
 def _query(wanted: Wanted) -> str:
@@ -346,9 +329,10 @@ def _query(wanted: Wanted) -> str:
         return "dlq_due"
     if wanted.expires_before is not None:
         return "dlq_expired"
-    if wanted.newest:
-        return "dlq_newest"
-    return "dlq_oldest" if all(getattr(wanted, name) is None for name in _AGES) else "dlq_old"
+    if any(getattr(wanted, name) is not None for name in _AGES):
+        return "dlq_old"
+    in_any_status = wanted.status is None and (wanted.domain is not None or wanted.failure_type is not None)
+    return _MERGED if in_any_status else _LISTED
 
 
 def _can_match(wanted: Wanted) -> bool:

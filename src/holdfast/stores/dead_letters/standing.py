@@ -17,7 +17,7 @@ from holdfast.stores.redis_blocking import BlockingRedisLink
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Coroutine
 
     from holdfast.stores.dead_letters.repository import AsyncFailedOperationRepository
 
@@ -106,18 +106,17 @@ class SQLFailedOperationRepository(_Standing):
             store = AsyncSQLFailedOperationRepository(manager, **options)
         super().__init__(store, manager, portal)
         self._sql = store
-        self._here: AsyncFailedOperationRepository | None = None
 
     def initialize(self) -> None:
         super().initialize()
-        self._here = self._call(self._sql.for_threads())
+        self._near = self._call(self._sql.for_threads())
 
     def close(self) -> None:
-        self._here = None
+        self._near = self._store
         super().close()
 
-    def _change(self, work: Callable[[AsyncFailedOperationRepository], Coroutine[Any, Any, T]]) -> T:
-        return super()._change(work) if self._here is None else run_sync(work(self._here))
+    def _change(self, work: Coroutine[Any, Any, T]) -> T:
+        return super()._change(work) if self._near is self._store else run_sync(work)
 
 
 class RedisDLQRepository(_Standing):

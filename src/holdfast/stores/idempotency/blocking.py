@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from holdfast.db.session import run_sync
 from holdfast.stores.blocking import BlockingStore
 from holdfast.stores.idempotency.store import IdempotencyStore
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Coroutine, Mapping
     from datetime import datetime
 
     from holdfast.db.portal import Portal
     from holdfast.model.workflow import Duration
     from holdfast.stores.idempotency.entry import Claim, IdempotencyEntry
 
+T = TypeVar("T")
+
 
 class SyncIdempotencyStore(BlockingStore[IdempotencyStore]):
-    """Any idempotency store, called from threads; its loop is *portal*'s."""
+    """Any idempotency store, called from threads; its loop is *portal*'s, and one in memory needs none."""
 
     @property
     def store(self) -> IdempotencyStore:
@@ -28,6 +31,9 @@ class SyncIdempotencyStore(BlockingStore[IdempotencyStore]):
     def portal(self) -> Portal:
         """Where the loop of the store runs."""
         return self._portal
+
+    def _call(self, work: Coroutine[Any, Any, T]) -> T:
+        return run_sync(work) if self._store.at_once else super()._call(work)
 
     def get(self, key: str) -> IdempotencyEntry | None:
         """Return what is known of *key*; None if nothing is, or it has expired. A claim has the ``status_code`` 0."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.db.migrations import SCHEMA, Migrator
 from holdfast.errors import UnknownCommit
+from holdfast.stores.cancels import cancels
 from holdfast.stores.commits import Commits
 from holdfast.stores.idempotency.entry import IN_PROGRESS, Kept, Result
 from holdfast.stores.idempotency.facts import (
@@ -25,8 +26,6 @@ from holdfast.stores.idempotency.store import (
     DEFAULT_LEASE,
     DEFAULT_TTL,
     IdempotencyStore,
-    cancelled_since,
-    cancellings,
 )
 
 if TYPE_CHECKING:
@@ -98,11 +97,11 @@ class DBIdempotencyStore(IdempotencyStore):
         return kept(row) if row is not None and row["is_live"] else None
 
     async def _claim(self, key: str, fingerprint: str, token: str, lease_ms: int, note: str, *, fleeting: bool) -> Kept:
-        before = cancellings()
+        before = cancels()
         row = (key, fingerprint, token, lease_ms, note)
         kind = self._fleeting_claims if fleeting else self._claims
         found = await self._commits.write(kind, row, to_the_end=True)
-        if cancelled_since(before):
+        if cancels() > before:
             if found.token == token and found.status_code == IN_PROGRESS:
                 await self._release(key, token)
             raise asyncio.CancelledError

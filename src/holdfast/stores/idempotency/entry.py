@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypedDict
 
 IN_PROGRESS = 0  # the status code of a claim whose worker has no result yet
 
@@ -59,8 +59,29 @@ class Claim:
         return self.entry if self.entry is not None and self.entry["status_code"] != IN_PROGRESS else None
 
 
-class Kept(NamedTuple):
-    """A row of a backend: data and headers are JSON text, *token* is whose the claim is or was."""
+class Kept(Protocol):
+    """What a backend has under a key: data and headers are JSON text, *token* is whose the claim is or was."""
+
+    @property
+    def key(self) -> str: ...
+    @property
+    def fingerprint(self) -> str: ...
+    @property
+    def response_data(self) -> str: ...
+    @property
+    def status_code(self) -> int: ...
+    @property
+    def headers(self) -> str: ...
+    @property
+    def created_at(self) -> str: ...
+    @property
+    def expires_at(self) -> str: ...
+    @property
+    def token(self) -> str: ...
+
+
+class KeptRow(NamedTuple):
+    """A key as a database has it."""
 
     key: str
     fingerprint: str
@@ -72,13 +93,7 @@ class Kept(NamedTuple):
     token: str
 
 
-class Result(NamedTuple):
-    """What is to be stored under a key: data and headers are JSON text; it lives for *ttl_ms*."""
+Result: TypeAlias = "tuple[str, int, str, int]"
+"""What is to be stored under a key: data as JSON text, status code, headers as JSON text, milliseconds it lives."""
 
-    response_data: str
-    status_code: int
-    headers: str
-    ttl_ms: int
-
-
-__all__ = ["IN_PROGRESS", "Claim", "ClaimState", "IdempotencyEntry", "Kept", "Result"]
+__all__ = ["IN_PROGRESS", "Claim", "ClaimState", "IdempotencyEntry", "Kept", "KeptRow", "Result"]

@@ -30,25 +30,22 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_che
 
 import msgspec
 
-from holdfast.core.backoff import backoff
-from holdfast.errors import KeyConflict, KeyInUse, MisuseError
-from holdfast.model.workflow import Duration, seconds
+from holdfast.errors import KeyConflict, MisuseError
 from holdfast.model.world import RealWorld
 from holdfast.serialize import PortableJSON
 from holdfast.stores.blocking import Blocking
-from holdfast.stores.idempotency.entry import ClaimState
-from holdfast.stores.idempotency.extending import Extending
-from holdfast.stores.idempotency.store import DEFAULT_TTL, milliseconds
+from holdfast.stores.idempotency.store import DEFAULT_TTL, claims_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from holdfast.db.portal import Portal
+    from holdfast.model.workflow import Duration
     from holdfast.model.world import World
-    from holdfast.stores.idempotency.entry import Claim, IdempotencyEntry
+    from holdfast.stores.idempotency.claims import Held, OnConflict
+    from holdfast.stores.idempotency.entry import Kept
     from holdfast.stores.idempotency.store import IdempotencyStore
 
-OnConflict: TypeAlias = Literal["reject", "return_stored"]
 InProgress: TypeAlias = Literal["raise", "wait"]
 Fingerprint: TypeAlias = "Callable[[Any, Mapping[str, Any] | None], str]"
 
@@ -102,14 +99,16 @@ class IdempotentExecutor:
     ) -> None:
         _check("on_conflict", on_conflict, ("reject", "return_stored"))
         _check("in_progress", in_progress, ("raise", "wait"))
-        milliseconds(ttl_seconds, "ttl_seconds")
-        self._store = idempotency_store
-        self._ttl = ttl_seconds
-        self._lease = milliseconds(lease_seconds, "lease_seconds") / 1000
-        self._on_conflict = on_conflict
-        self._waits = seconds(wait_seconds) if in_progress == "wait" else 0.0
-        self._fingerprint = fingerprint or call_fingerprint
         self._world: World = world or RealWorld()
+        self._claims = claims_of(
+            idempotency_store,
+            self._world,
+            lease_seconds=lease_seconds,
+            ttl_seconds=ttl_seconds,
+            wait_seconds=wait_seconds if in_progress == "wait" else 0,
+            on_conflict=on_conflict,
+        )
+        self._fingerprint = fingerprint or call_fingerprint
         self._pool: ThreadPoolExecutor | None = None
         self._left: set[asyncio.Task[Any]] = set()
 
@@ -132,12 +131,15 @@ class IdempotentExecutor:
             return pair
         mark = self._fingerprint(workflow, parameters)
         is_durable = isinstance(workflow, Durable)
-        claim = await self._claimed(idempotency_key, mark, names_run=is_durable)
-        if claim.result is not None:
-            return _stored(claim.result)
+        note = f"{hashed(idempotency_key)}-{self._world.new_id()}" if is_durable else None
+        held = self._claims.hold(idempotency_key, mark, _json.serialize(note))
+        kept = await self._taken(held, names_run=is_durable)
+        if not held.is_ours:
+            return _stored(kept)
         if is_durable:
-            workflow = workflow.options(workflow_id=claim.note or "", on_conflict="return_existing")
-        work = self._owned(claim, runtime, workflow, parameters)
+            run_id = _json.deserialize(kept.response_data) or ""
+            workflow = workflow.options(workflow_id=run_id, on_conflict="return_existing")
+        work = self._owned(held, runtime, workflow, parameters)
         return await (work if _is_async(runtime) else self._to_its_end(work))
 
     async def close(self) -> None:
@@ -148,49 +150,32 @@ class IdempotentExecutor:
             pool, self._pool = self._pool, None
             await asyncio.to_thread(pool.shutdown)
 
-    async def _claimed(self, key: str, mark: str, *, names_run: bool) -> Claim:
-        """Return a claim that was won or has a result.
+    async def _taken(self, held: Held, *, names_run: bool) -> Kept:
+        """Return a claim that was won, or a result.
 
         The run that a claim names outlives the machine, and so must the claim; of other work nothing is left to go on.
         """
-        deadline = self._world.monotonic() + self._waits
-        tries = 0
-        while True:
-            note = f"{hashed(key)}-{self._world.new_id()}" if names_run else None
-            claim = await self._store.claim(key, mark, lease_seconds=self._lease, note=note, fleeting=not names_run)
-            if claim.state is ClaimState.CONFLICT and self._on_conflict == "reject":
-                raise KeyConflict(
-                    f"The idempotency key {key!r} was used for another workflow or with other parameters. "
-                    "Use a key of its own for each call."
-                )
-            if claim.won or claim.result is not None:
-                return claim
-            left = deadline - self._world.monotonic()
-            if left <= 0:
-                raise KeyInUse(
-                    f"The idempotency key {key!r} is claimed by another worker, which has no result yet. "
-                    "Try again after a while."
-                )
-            tries += 1
-            await self._world.sleep(min(left, backoff(tries, base=0.01, cap=0.5, draw=self._world.random.random())))
+        while (kept := await self._claims.take(held, fleeting=not names_run)) is None:
+            await self._world.sleep(self._claims.patience(held))
+        return kept
 
     async def _owned(
-        self, claim: Claim, runtime: Runtime, workflow: Any, parameters: Mapping[str, Any] | None
+        self, held: Held, runtime: Runtime, workflow: Any, parameters: Mapping[str, Any] | None
     ) -> tuple[Any, Any]:
         """Execute and store under a claim; release it if anything goes wrong."""
         try:
-            with Extending(self._store, claim, self._lease):
-                found = await self._run(runtime, workflow, parameters)
+            found = await self._run(runtime, workflow, parameters)
             if not isinstance(found, tuple) or len(found) != 2:
                 raise MisuseError(
                     f"{type(runtime).__name__}.execute() returned {type(found).__name__}, not a pair of results and "
                     "run id; the key was released."
                 )
-            record = _json.deserialize(_json.serialize({"results": found[0], "run_id": found[1]}))
-            await self._store.store_result(claim.key, record, ttl_seconds=self._ttl, token=claim.token)
+            data = _json.serialize({"results": found[0], "run_id": found[1]})
+            await self._claims.keep(held, data)
         except BaseException:
-            await self._store.release_claim(claim.key, token=claim.token)
+            await self._claims.drop(held)
             raise
+        record = _json.deserialize(data)
         return record["results"], record["run_id"]
 
     async def _run(self, runtime: Runtime, workflow: Any, parameters: Mapping[str, Any] | None) -> Any:
@@ -251,8 +236,12 @@ def call_fingerprint(workflow: Any, parameters: Mapping[str, Any] | None) -> str
 
     A parameter that has no JSON form counts by the name of its class.
     """
-    text = _encode([_name(workflow), dict(parameters or {})])
-    return hashlib.sha256(text).hexdigest()
+    return digest(_name(workflow), dict(parameters or {}))
+
+
+def digest(name: str, parameters: dict[str, Any]) -> str:
+    """Return the digits of a call of *name*; see ``call_fingerprint``."""
+    return hashlib.sha256(_encode((name, parameters))).hexdigest()
 
 
 def hashed(key: str) -> str:
@@ -282,10 +271,10 @@ def _is_async(runtime: Runtime) -> bool:
     return inspect.iscoroutinefunction(runtime.execute)
 
 
-def _stored(entry: IdempotencyEntry) -> tuple[Any, Any]:
-    record = entry["response_data"]
+def _stored(kept: Kept) -> tuple[Any, Any]:
+    record = _json.deserialize(kept.response_data)
     if not isinstance(record, dict) or record.keys() != {"results", "run_id"}:
-        raise KeyConflict(f"The idempotency key {entry['idempotency_key']!r} has a result that no executor has stored.")
+        raise KeyConflict(f"The idempotency key {kept.key!r} has a result that no executor has stored.")
     return record["results"], record["run_id"]
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.db.operation import Fleeting
 from holdfast.errors import Retryable
-from holdfast.stores.idempotency.entry import IN_PROGRESS, Kept
+from holdfast.stores.idempotency.entry import IN_PROGRESS, Kept, KeptRow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -25,7 +25,7 @@ _FINISH = ("idempotency_key", "token", "mark", "response_data", "status_code", "
 
 def kept(row: Row) -> Kept:
     """Return what a row of the table says."""
-    return Kept(
+    return KeptRow(
         row["idempotency_key"],
         row["fingerprint"],
         row["response_data"],

@@ -2,26 +2,192 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections import OrderedDict
+from datetime import datetime
 from itertools import count
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
-from holdfast.stores.idempotency.entry import IN_PROGRESS, Kept, Result
+import msgspec
+
+from holdfast.model.workflow import Duration, seconds
+from holdfast.stores.idempotency.entry import IN_PROGRESS
+from holdfast.stores.idempotency.memory_claims import MemoryClaims
 from holdfast.stores.idempotency.store import ABANDONED_MS, DEFAULT_LEASE, DEFAULT_TTL, IdempotencyStore
 from holdfast.stores.moments import utc_text_of
 
 if TYPE_CHECKING:
-    from holdfast.model.workflow import Duration
+    from collections.abc import Callable
+
     from holdfast.model.world import World
+    from holdfast.stores.idempotency.entry import Result
 
 _numbers = count(1)
 
 
+class Remembered(msgspec.Struct, frozen=True, gc=False):
+    """A key and what is known of it; times are seconds since the epoch, and become text when somebody reads them."""
+
+    key: str
+    fingerprint: str
+    response_data: str
+    status_code: int
+    headers: str
+    created: float
+    expires: float
+    token: str
+
+    @property
+    def created_at(self) -> str:
+        """When it was claimed, or put."""
+        return utc_text_of(self.created)
+
+    @property
+    def expires_at(self) -> str:
+        """When it will be over."""
+        return utc_text_of(self.expires)
+
+
+class Memory:
+    """The seven verbs of a backend on dictionaries, for any number of threads; see ``IdempotencyStore``."""
+
+    def __init__(self, most: int, now: Callable[[], float]) -> None:
+        self._most = most
+        self._now = now
+        self._turn = threading.Lock()  # nobody waits while holding it
+        self._claims: dict[str, Remembered] = {}
+        self._results: OrderedDict[str, Remembered] = OrderedDict()  # the one that was asked for last stands last
+        _memories.add(self)
+
+    def forget_claims(self) -> None:
+        """Forget who is at work: in a forked child, where nobody of them is."""
+        self._turn = threading.Lock()
+        self._claims = {}
+
+    def __len__(self) -> int:
+        return len(self._claims) + len(self._results)
+
+    def new_token(self) -> str:
+        """Return a token that no other claim of this process has."""
+        return f"memory-{next(_numbers)}"
+
+    def read(self, key: str) -> Remembered | None:
+        """Return what is kept under *key* and has not expired."""
+        with self._turn:
+            return self._live(key, self._now())
+
+    def claim(self, key: str, fingerprint: str, token: str, lease_ms: int, note: str) -> Remembered:
+        """Keep a claim if what is kept has expired or is this token's claim; return what is kept then."""
+        now = self._now()
+        with self._turn:
+            before = self._claims.get(key) or self._results.get(key)
+            if before is not None:
+                live = self._live(key, now)
+                if live is not None and not (live.status_code == IN_PROGRESS and live.token == token):
+                    return live
+                if before.status_code == IN_PROGRESS and before.fingerprint == fingerprint:
+                    note = before.response_data
+                self._results.pop(key, None)
+            claim = Remembered(key, fingerprint, note, IN_PROGRESS, "{}", now, now + lease_ms / 1000, token)
+            self._claims[key] = claim
+            return claim
+
+    def finish(self, key: str, token: str | None, mark: str, result: Result) -> bool:
+        """Make a result of a claim; True as well if this very result is there already."""
+        now = self._now()
+        with self._turn:
+            claim = self._held(key, token, now)
+            if claim is not None:
+                del self._claims[key]
+                self._keep(key, claim.fingerprint, claim.created, now, mark, result)
+                return True
+            there = self._results.get(key)
+            return there is not None and _result_of(there) == (mark, *result[:3])
+
+    def release(self, key: str, token: str | None) -> bool:
+        """Remove a claim."""
+        with self._turn:
+            return self._held(key, token, self._now()) is not None and self._claims.pop(key) is not None
+
+    def extend(self, key: str, token: str, lease_ms: int) -> bool:
+        """Have a claim expire so much later than now."""
+        now = self._now()
+        with self._turn:
+            claim = self._held(key, token, now)
+            if claim is not None:
+                self._claims[key] = msgspec.structs.replace(claim, expires=now + lease_ms / 1000)
+            return claim is not None
+
+    def put(self, key: str, fingerprint: str, mark: str, result: Result) -> bool:
+        """Keep a result if nothing is kept or what is has expired."""
+        now = self._now()
+        with self._turn:
+            if self._live(key, now) is not None:
+                return False
+            self._forget(key)
+            self._keep(key, fingerprint, now, now, mark, result)
+            return True
+
+    def sweep(self, before: str | None, most: int) -> int:
+        """Remove up to *most* entries that have expired; return how many."""
+        now = self._now()
+        until = now if before is None else min(datetime.fromisoformat(before).timestamp(), now)
+        abandoned = min(until, now - ABANDONED_MS / 1000)
+        with self._turn:
+            over = [kept.key for kept in self._claims.values() if kept.expires <= abandoned]
+            over += [kept.key for kept in self._results.values() if kept.expires <= until]
+            over = over[:most]
+            for key in over:
+                self._forget(key)
+        return len(over)
+
+    def _live(self, key: str, now: float) -> Remembered | None:
+        found = self._claims.get(key)
+        if found is None:
+            found = self._results.get(key)
+            if found is not None and found.expires > now:
+                self._results.move_to_end(key)
+        return found if found is not None and found.expires > now else None
+
+    def _held(self, key: str, token: str | None, now: float) -> Remembered | None:
+        claim = self._claims.get(key)
+        if claim is None:
+            return None
+        is_mine = claim.expires <= now if token is None else claim.token == token
+        return claim if is_mine else None
+
+    def _keep(self, key: str, fingerprint: str, created: float, now: float, mark: str, result: Result) -> None:
+        data, status_code, headers, ttl_ms = result
+        while len(self._results) >= self._most:
+            self._results.popitem(last=False)
+        expires = now + ttl_ms / 1000
+        self._results[key] = Remembered(key, fingerprint, data, status_code, headers, created, expires, mark)
+
+    def _forget(self, key: str) -> None:
+        self._claims.pop(key, None)
+        self._results.pop(key, None)
+
+
+_memories: WeakSet[Memory] = WeakSet()
+
+
+def _forked() -> None:
+    for memory in _memories:
+        memory.forget_claims()
+
+
+os.register_at_fork(after_in_child=_forked)
+
+
 class InMemoryIdempotencyStore(IdempotencyStore):
-    """Idempotency keys of one process, on one event loop; they are gone with it.
+    """Idempotency keys of one process, for any number of threads and event loops; they are gone with it.
 
     At most *max_entries* results are kept: the one that was not asked for longest makes room. A claim never does.
     """
+
+    at_once = True
 
     def __init__(
         self,
@@ -35,15 +201,20 @@ class InMemoryIdempotencyStore(IdempotencyStore):
             raise ValueError(f"max_entries is at least 1, not {max_entries}.")
         place = f"memory {next(_numbers)}"
         super().__init__(place, ttl_seconds=ttl_seconds, lease_seconds=lease_seconds, world=world)
-        self._most = max_entries
-        self._claims: dict[str, Kept] = {}
-        self._results: OrderedDict[str, Kept] = OrderedDict()  # the one that was asked for last stands last
+        self._memory = Memory(max_entries, self._world.now)
 
     def __len__(self) -> int:
-        return len(self._claims) + len(self._results)
+        return len(self._memory)
 
-    async def _read(self, key: str) -> Kept | None:
-        return self._live(key)
+    def memory_claims(self, *, wait_seconds: Duration) -> MemoryClaims:
+        """Return how work is done once for each key, by plain calls; another is waited for during *wait_seconds*."""
+        return MemoryClaims(self._memory, self._world, ttl_ms=self._ttl, waits=seconds(wait_seconds))
+
+    def _new_token(self) -> str:
+        return self._memory.new_token()
+
+    async def _read(self, key: str) -> Remembered | None:
+        return self._memory.read(key)
 
     async def _claim(
         self,
@@ -54,83 +225,27 @@ class InMemoryIdempotencyStore(IdempotencyStore):
         note: str,
         *,
         fleeting: bool,  # noqa: ARG002 -- all of it is
-    ) -> Kept:
-        live = self._live(key)
-        if live is not None and not (live.status_code == IN_PROGRESS and live.token == token):
-            return live
-        before = self._claims.get(key)
-        if before is not None and before.fingerprint == fingerprint:
-            note = before.response_data
-        self._forget(key)
-        claim = Kept(key, fingerprint, note, IN_PROGRESS, "{}", self._later(0), self._later(lease_ms), token)
-        self._claims[key] = claim
-        return claim
+    ) -> Remembered:
+        return self._memory.claim(key, fingerprint, token, lease_ms, note)
 
     async def _finish(self, key: str, token: str | None, mark: str, result: Result) -> bool:
-        there = self._results.get(key)
-        if there is not None:
-            return (there.token, there.response_data, there.status_code, there.headers) == (mark, *result[:3])
-        claim = self._held(key, token)
-        if claim is None:
-            return False
-        del self._claims[key]
-        self._keep(key, claim.fingerprint, claim.created_at, mark, result)
-        return True
+        return self._memory.finish(key, token, mark, result)
 
     async def _release(self, key: str, token: str | None) -> bool:
-        return self._held(key, token) is not None and self._claims.pop(key) is not None
+        return self._memory.release(key, token)
 
     async def _extend(self, key: str, token: str, lease_ms: int) -> bool:
-        claim = self._held(key, token)
-        if claim is not None:
-            self._claims[key] = claim._replace(expires_at=self._later(lease_ms))
-        return claim is not None
+        return self._memory.extend(key, token, lease_ms)
 
     async def _put(self, key: str, fingerprint: str, mark: str, result: Result) -> bool:
-        if self._live(key) is not None:
-            return False
-        self._forget(key)
-        self._keep(key, fingerprint, self._later(0), mark, result)
-        return True
+        return self._memory.put(key, fingerprint, mark, result)
 
     async def _sweep(self, before: str | None, most: int) -> int:
-        now = self._later(0)
-        until = now if before is None else min(before, now)
-        abandoned = min(until, self._later(-ABANDONED_MS))
-        over = [kept.key for kept in self._claims.values() if kept.expires_at <= abandoned]
-        over += [kept.key for kept in self._results.values() if kept.expires_at <= until]
-        over = over[:most]
-        for key in over:
-            self._forget(key)
-        return len(over)
-
-    def _live(self, key: str) -> Kept | None:
-        found = self._claims.get(key) or self._results.get(key)
-        if found is None or found.expires_at <= self._later(0):
-            return None
-        if key in self._results:
-            self._results.move_to_end(key)
-        return found
-
-    def _held(self, key: str, token: str | None) -> Kept | None:
-        claim = self._claims.get(key)
-        if claim is None:
-            return None
-        is_mine = claim.expires_at <= self._later(0) if token is None else claim.token == token
-        return claim if is_mine else None
-
-    def _keep(self, key: str, fingerprint: str, created_at: str, mark: str, result: Result) -> None:
-        data, status_code, headers, ttl_ms = result
-        while len(self._results) >= self._most:
-            self._results.popitem(last=False)
-        self._results[key] = Kept(key, fingerprint, data, status_code, headers, created_at, self._later(ttl_ms), mark)
-
-    def _forget(self, key: str) -> None:
-        self._claims.pop(key, None)
-        self._results.pop(key, None)
-
-    def _later(self, milliseconds: int) -> str:
-        return utc_text_of(self._world.now() + milliseconds / 1000)
+        return self._memory.sweep(before, most)
 
 
-__all__ = ["InMemoryIdempotencyStore"]
+def _result_of(there: Remembered) -> tuple[str, str, int, str]:
+    return there.token, there.response_data, there.status_code, there.headers
+
+
+__all__ = ["InMemoryIdempotencyStore", "Memory", "Remembered"]

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.stores.idempotency.entry import Kept, Result
+from holdfast.stores.idempotency.entry import Kept, KeptRow, Result
 from holdfast.stores.idempotency.store import ABANDONED_MS, DEFAULT_LEASE, DEFAULT_TTL, IdempotencyStore
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class RedisIdempotencyStore(IdempotencyStore):
 
 def _kept(key: str, row: list[Any]) -> Kept:
     fingerprint, data, status_code, headers, created, expires, token = (each.decode() for each in row)
-    return Kept(key, fingerprint, data, int(status_code), headers, _text(created), _text(expires), token)
+    return KeptRow(key, fingerprint, data, int(status_code), headers, _text(created), _text(expires), token)
 
 
 def _text(milliseconds: str) -> str:

@@ -6,16 +6,15 @@ of them atomic: they begin with an underscore and are described at the end.
 
 from __future__ import annotations
 
-import asyncio
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from holdfast import faults
-from holdfast.errors import ClaimLost
 from holdfast.model.workflow import Duration, seconds
 from holdfast.model.world import RealWorld
 from holdfast.serialize import PortableJSON
 from holdfast.stores import tokens
+from holdfast.stores.idempotency.claims import NO_NOTE, Claims, OnConflict, Verbs, claim_lost
 from holdfast.stores.idempotency.entry import IN_PROGRESS, Claim, ClaimState, IdempotencyEntry, Kept, Result
 from holdfast.stores.keys import checked_key
 from holdfast.stores.moments import utc_text
@@ -33,7 +32,6 @@ _LONGEST = 100 * 365 * 86400.0  # seconds; the year of what expires keeps its fo
 ABANDONED_MS = 86_400_000  # for so long a claim that has expired is left for its owner, or for who takes it over
 _AT_ONCE = 1000  # entries that one statement of a cleanup removes
 _json = PortableJSON()
-_NO_NOTE = "null"
 
 
 class IdempotencyStore(Opened, ABC):
@@ -41,7 +39,11 @@ class IdempotencyStore(Opened, ABC):
 
     *ttl_seconds* is how long a result lives, *lease_seconds* how long a claim, unless a call says otherwise. *place*
     tells this store's keys from another's among the tokens that a task holds.
+
+    A store that is *at_once* never waits for anything, so that any thread may run its coroutines without a loop.
     """
+
+    at_once = False
 
     def __init__(
         self, place: str, *, ttl_seconds: Duration, lease_seconds: Duration, world: World | None = None
@@ -97,13 +99,13 @@ class IdempotencyStore(Opened, ABC):
         """
         checked_key(key, "idempotency key")
         lease = self._lease if lease_seconds is None else milliseconds(lease_seconds, "lease_seconds")
-        mine = _checked_token(token) if token is not None else self._world.new_id()
-        mark, data = _checked_fingerprint(fingerprint), _NO_NOTE if note is None else _json.serialize(note)
+        mine = _checked_token(token) if token is not None else self._new_token()
+        mark, data = _checked_fingerprint(fingerprint), NO_NOTE if note is None else _json.serialize(note)
         kept = await self._claim(key, mark, mine, lease, data, fleeting=fleeting)
         faults.point("key.claimed")
         if kept.token == mine and kept.status_code == IN_PROGRESS:
             tokens.hold(self._item(key), mine)
-            inherited = None if kept.response_data == _NO_NOTE else _json.deserialize(kept.response_data)
+            inherited = None if kept.response_data == NO_NOTE else _json.deserialize(kept.response_data)
             return Claim(key=key, state=ClaimState.WON, token=mine, note=inherited)
         return Claim(key=key, state=_lost_to(kept, fingerprint), entry=_entry(kept))
 
@@ -136,10 +138,7 @@ class IdempotencyStore(Opened, ABC):
         stored = await self._finish(key, holder, holder or self._world.new_id(), result)
         faults.point("key.result_stored")
         if not stored:
-            raise ClaimLost(
-                f"The result of the key {key!r} was not stored: its claim is not, or no longer, this worker's. "
-                "Extend a claim whose work takes long, or give it a longer lease."
-            )
+            raise claim_lost(key)
         tokens.let_go(self._item(key))
 
     async def release_claim(self, key: str, *, token: str | None = None) -> bool:
@@ -170,6 +169,21 @@ class IdempotencyStore(Opened, ABC):
             if some < _AT_ONCE:
                 return removed
 
+    @property
+    def verbs(self) -> Verbs:
+        """What ``Claims`` of this store are made of."""
+        return Verbs(
+            new_token=self._new_token,
+            claim=self._claim,
+            finish=self._finish,
+            release=self._release,
+            extend=self._extend,
+        )
+
+    def _new_token(self) -> str:
+        """Return a text that no other claim has, of any process that shares the keys."""
+        return self._world.new_id()
+
     def _item(self, key: str) -> tokens.Item:
         return ("idempotency", self._place, key)
 
@@ -177,7 +191,7 @@ class IdempotencyStore(Opened, ABC):
         if status_code == IN_PROGRESS:
             raise ValueError("A result cannot have the status code 0: that is the mark of a claim in progress.")
         ttl_ms = self._ttl if ttl is None else milliseconds(ttl, "ttl_seconds")
-        return Result(_json.serialize(data), status_code, _json.serialize(dict(headers or {})), ttl_ms)
+        return _json.serialize(data), status_code, _json.serialize(dict(headers or {})), ttl_ms
 
     @abstractmethod
     async def _read(self, key: str) -> Kept | None:
@@ -216,16 +230,24 @@ class IdempotencyStore(Opened, ABC):
         """Remove up to *most* entries that have expired, by *before* if it is given; return how many."""
 
 
-def cancelled_since(before: int) -> bool:
-    """Whether the running task was cancelled since its ``cancelling()`` was *before*."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > before
-
-
-def cancellings() -> int:
-    """Return how often the running task was told to end."""
-    task = asyncio.current_task()
-    return 0 if task is None else task.cancelling()
+def claims_of(
+    store: IdempotencyStore,
+    world: World,
+    *,
+    lease_seconds: Duration,
+    ttl_seconds: Duration = DEFAULT_TTL,
+    wait_seconds: Duration = 0,
+    on_conflict: OnConflict = "reject",
+) -> Claims:
+    """Return how work is done once for each key of *store*; the settings are those of ``Claims``."""
+    return Claims(
+        store.verbs,
+        world,
+        ttl_ms=milliseconds(ttl_seconds, "ttl_seconds"),
+        lease_ms=milliseconds(lease_seconds, "lease_seconds"),
+        waits=seconds(wait_seconds),
+        on_conflict=on_conflict,
+    )
 
 
 def milliseconds(duration: Duration, what: str) -> int:
@@ -267,7 +289,6 @@ __all__ = [
     "DEFAULT_LEASE",
     "DEFAULT_TTL",
     "IdempotencyStore",
-    "cancelled_since",
-    "cancellings",
+    "claims_of",
     "milliseconds",
 ]

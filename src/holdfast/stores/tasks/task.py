@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.core.durations import checked_seconds
 from holdfast.errors import TooLong
 from holdfast.serialize import PortableJSON
+from holdfast.serialize.exact import safe_text
 from holdfast.stores.keys import checked_key
 
 if TYPE_CHECKING:
@@ -162,7 +163,7 @@ def whole_seconds(duration: Duration, what: str) -> int:
 
 def error_text(error: str | BaseException) -> str:
     """Return what is stored of an error: text that every database takes."""
-    text = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
+    text = error if isinstance(error, str) else f"{type(error).__name__}: {safe_text(error)}"
     return text.encode("utf-8", "replace").decode()[:_LONGEST_ERROR].replace("\x00", "\ufffd")
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import copy
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from holdfast.db.migrations import SCHEMA, Migrator
 from holdfast.db.pipeline import Pipeline
+from holdfast.db.thread_verbs import ThreadVerbs
 from holdfast.db.url import DialectName
 from holdfast.errors import Retryable, UnknownCommit
 from holdfast.stores.threads.facts import (
@@ -42,6 +45,7 @@ class SQLThreads:
 
     def __init__(self, manager: ConnectionManager, *, schema: str = SCHEMA) -> None:
         self._manager = manager
+        self._verbs: ConnectionManager | ThreadVerbs = manager
         self._schema = schema
         self._queries = thread_queries(manager.dialect, schema)
         self._checkpoints = checkpoint_puts(self._queries)
@@ -64,6 +68,18 @@ class SQLThreads:
     async def connect(self) -> None:
         """Connect, and no more: for reading what is there."""
         await self._manager.initialize()
+
+    @cached_property
+    def on_thread(self) -> SQLThreads:
+        """The same for a thread that waits for the server itself: it may find, read pages, and write alone."""
+        here = copy.copy(self)
+        here._verbs = ThreadVerbs(self._manager)  # noqa: SLF001 -- its own
+        return here
+
+    @property
+    def serves_threads(self) -> bool:
+        """Whether a thread may use ``on_thread`` now."""
+        return self._manager.dialect is DialectName.POSTGRES and self._manager.serves_threads
 
     async def close(self) -> None:
         """Write what is at hand and end the connections."""
@@ -104,8 +120,9 @@ class SQLThreads:
         call = kind.lone(row) if isinstance(kind, PutAll) else None
         if call is None:
             return False
+        verbs = self._verbs if isinstance(self._verbs, ThreadVerbs) else self._manager.backend()
         try:
-            await self._manager.backend().execute(*call)
+            await verbs.execute(*call)
         except (Retryable, UnknownCommit):
             return False  # what may be there already may be written again
         return True
@@ -133,14 +150,14 @@ class SQLThreads:
         named = {"thread_id": thread_id, "checkpoint_ns": checkpoint_ns}
         if checkpoint_id is not None:
             named["checkpoint_id"] = checkpoint_id
-        row = await self._manager.fetchone(self._find.variant(named), **named)
+        row = await self._verbs.fetchone(self._find.variant(named), **named)
         return None if row is None else found_in(thread_id, checkpoint_ns, row)
 
     async def page(self, span: Span, after: Place | None, most: int) -> list[Found]:
         """Return so many checkpoints of *span*, newest first, that come after *after*."""
         if self.reader is not None:
             return await asyncio.to_thread(self.reader.whole_page, span, after, most)
-        return together(await self._manager.fetch(self._queries["thread_page"], **page_values(span, after, most)))
+        return together(await self._verbs.fetch(self._queries["thread_page"], **page_values(span, after, most)))
 
     async def delete_thread(self, thread_id: str) -> None:
         """Delete everything of a thread."""

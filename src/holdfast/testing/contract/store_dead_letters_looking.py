@@ -45,6 +45,23 @@ class DeadLetterLists:
 
         play(store_venue, scene)
 
+    def test_listing_without_a_status_has_every_status_in_one_order(self, store_venue: StoreVenue) -> None:
+        async def scene(letters: Any, ground: Ground) -> None:
+            twice = [*(await one_in_each_status(letters, ground)).values()]
+            await made(letters, ground, "b", failure_type="refused")
+            twice += (await one_in_each_status(letters, ground)).values()
+            for filters in ({"domain": "shop"}, {"failure_type": "timeout"}):
+                assert ids(await letters.find(**filters)) == twice[::-1]
+                assert ids(await letters.find(**filters, offset=8, limit=5)) == twice[::-1][8:13]
+            both = {"domain": "shop", "failure_type": "timeout"}
+            assert ids(await letters.find(**both, limit=3)) == twice[::-1][:3]
+            first = await letters.find_page(**both, newest_first=False, limit=13)
+            rest = await letters.find_page(**both, newest_first=False, limit=13, cursor=first.cursor)
+            assert ids(first) + ids(rest) == twice
+            assert await letters.get_oldest_ids(4, "shop") == twice[:4]
+
+        play(store_venue, scene)
+
     def test_nothing_is_found_for_nothing(self, store_venue: StoreVenue) -> None:
         async def scene(letters: Any, _: Ground) -> None:
             await letters.create("a", "t")

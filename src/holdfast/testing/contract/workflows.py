@@ -9,6 +9,7 @@ from holdfast.testing.contract.workflows_branches import BranchesContract
 from holdfast.testing.contract.workflows_calls import CallsContract
 from holdfast.testing.contract.workflows_children import ChildrenContract
 from holdfast.testing.contract.workflows_deadlines import DeadlinesContract
+from holdfast.testing.contract.workflows_durations import DurationsContract
 from holdfast.testing.contract.workflows_ids import IdsContract
 from holdfast.testing.contract.workflows_life import ApplicationContract
 from holdfast.testing.contract.workflows_methods import MethodsContract
@@ -36,6 +37,7 @@ class WorkflowContract(
     SagaContract,
     TimeContract,
     DeadlinesContract,
+    DurationsContract,
     ParkingContract,
     TablesContract,
     VersionsContract,

@@ -354,3 +354,32 @@ class BranchesContract:
                 Stage(venue).play(scene)
             finally:
                 faults.disarm()
+
+    def test_task_that_is_cancelled_before_it_waits_for_a_record_stops_at_its_next_operation(
+        self, venue: Venue
+    ) -> None:
+        """What is asked of a task while it runs is raised when it waits next: for the record of its step."""
+
+        async def scene(stage: Stage) -> None:
+            app, tasks, ran = stage.app(), list[asyncio.Task[Any]](), list[int]()
+            step = app.step(double)
+
+            async def chain() -> None:
+                tasks[0].cancel()
+                ran.append(await step(1))
+                ran.append(await step(2))
+
+            async def cancelling() -> bool:
+                tasks.append(asyncio.create_task(chain()))
+                await asyncio.wait(tasks)
+                return tasks[0].cancelled()
+
+            flow = app.workflow(cancelling)
+            async with app:
+                handle = await flow.start()
+                assert await handle.result() is True
+                assert ran == [2]
+                assert [row["output"] for row in stage.steps(handle.workflow_id)] == ["2"]
+
+        if venue.colour is Colour.ASYNC:  # threads cannot be cancelled
+            Stage(venue).play(scene)

@@ -197,6 +197,8 @@ class ScheduleCallsContract:
                     await calendar.app.do("backfill_schedule", calendar.name, start, datetime.now(UTC) + HOUR)
                 with pytest.raises(ConfigurationError, match="time zone"):
                     await calendar.app.do("backfill_schedule", calendar.name, start.replace(tzinfo=None), end)
+                with pytest.raises(ConfigurationError, match="the years 1970"):
+                    await calendar.app.do("backfill_schedule", calendar.name, datetime.min.replace(tzinfo=UTC), end)
 
         Stage(venue).play(scene)
 

@@ -220,3 +220,39 @@ class StepsContract:
                 assert await flow() == ["ann", "ann"]
 
         Stage(venue).play(scene)
+
+    @pytest.mark.parametrize("end", ["cancel_workflow", "close"])
+    def test_wait_for_the_next_attempt_leaves_room_for_others_and_ends_with_the_run(
+        self, venue: Venue, end: str
+    ) -> None:
+        async def scene(stage: Stage) -> None:
+            app, tried, left = stage.app(max_workflow_threads=1), list[Any](), list[str]()
+
+            async def attempt() -> None:
+                tried.append(app.raw.step_id)
+                raise Busy("away")
+
+            step = app.step(attempt, retry=Retry(attempts=2, interval=3600, jitter=0))
+
+            async def stepping() -> None:
+                try:
+                    await step()
+                finally:
+                    left.append("left")
+
+            async def quick() -> str:
+                return "quick"
+
+            flow, other = app.workflow(stepping), app.workflow(quick)
+            await app.launch()
+            handle = await flow.start()
+            await stage.until(lambda: tried)
+            assert await (await other.start()).result() == "quick"
+            if end == "close":
+                await app.close()
+            else:
+                await app.do(end, handle.workflow_id)
+            await stage.until(lambda: left)
+            assert tried == [1]
+
+        Stage(venue).play(scene)

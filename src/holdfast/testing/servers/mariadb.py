@@ -72,7 +72,7 @@ class MariaDBServer(Server):
             "tmpdir": str(folder),
             "bind-address": "127.0.0.1",
             "port": str(port),
-            "max-connections": "300",
+            "max-connections": "600",
             "character-set-server": "utf8mb4",
             "innodb-flush-log-at-trx-commit": "1",
             "innodb-buffer-pool-size": "64M",

@@ -95,7 +95,7 @@ class PostgresServer(Server):
             "listen_addresses": "127.0.0.1",
             "port": str(port),
             "unix_socket_directories": "",
-            "max_connections": "300",
+            "max_connections": "600",
             "fsync": "on",
             "synchronous_commit": "on",
             # In the data folder, so that a killed server leaves nothing behind in /dev/shm.

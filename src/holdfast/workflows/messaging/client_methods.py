@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from holdfast.model.workflow import Duration, seconds
+from holdfast.core.durations import patience
 from holdfast.workflows.messaging.message import Message
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from holdfast.db.portal import Portal
+    from holdfast.model.workflow import Duration
     from holdfast.workflows.remote import Remote
 
 T = TypeVar("T")
@@ -45,7 +46,7 @@ class ClientMessaging:
 
         The run need not be there yet. The value comes back as *type* or, without one, as plain JSON values.
         """
-        return self._portal.call(self._remote.get_event(workflow_id, key, limit(timeout), type))
+        return self._portal.call(self._remote.get_event(workflow_id, key, patience(timeout), type))
 
 
 class AsyncClientMessaging:
@@ -97,9 +98,4 @@ class AsyncClientMessaging:
 
         The run need not be there yet. The value comes back as *type* or, without one, as plain JSON values.
         """
-        return await self._remote.get_event(workflow_id, key, limit(timeout), type)
-
-
-def limit(timeout: Duration | None) -> float | None:
-    """Return a timeout in seconds, at least 0; None for none."""
-    return None if timeout is None else max(0.0, seconds(timeout))
+        return await self._remote.get_event(workflow_id, key, patience(timeout), type)

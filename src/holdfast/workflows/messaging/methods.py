@@ -5,8 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from holdfast.core.durations import patience
 from holdfast.errors import MisuseError
-from holdfast.workflows.messaging.client_methods import limit
 from holdfast.workflows.messaging.message import Message
 from holdfast.workflows.place import StepPlace, WorkflowPlace, here, task_place, thread_place
 
@@ -58,7 +58,7 @@ class MessagingMethods(_OfEngine):
         """
         engine = self._running
         place = _in_workflow(thread_place(engine))
-        return engine.communication.messages.recv_blocking(place, topic, limit(timeout), _codec(engine, type))
+        return engine.communication.messages.recv_blocking(place, topic, patience(timeout), _codec(engine, type))
 
     def set_event(self, key: str, value: Any) -> None:
         """Set an event of this run, which anybody can get; in a workflow, or in a step with the step's record."""
@@ -77,7 +77,7 @@ class MessagingMethods(_OfEngine):
         """
         engine = self._running
         get = engine.communication.events.get_blocking
-        return get(thread_place(engine), workflow_id, key, limit(timeout), _codec(engine, type))
+        return get(thread_place(engine), workflow_id, key, patience(timeout), _codec(engine, type))
 
 
 class AsyncMessagingMethods(_OfEngine):
@@ -111,7 +111,7 @@ class AsyncMessagingMethods(_OfEngine):
         """
         engine = self._running
         place = _in_workflow(task_place(engine))
-        return await engine.communication.messages.recv(place, topic, limit(timeout), _codec(engine, type))
+        return await engine.communication.messages.recv(place, topic, patience(timeout), _codec(engine, type))
 
     async def set_event(self, key: str, value: Any) -> None:
         """Set an event of this run, which anybody can get; in a workflow, or in a step with the step's record."""
@@ -151,7 +151,7 @@ class AsyncMessagingMethods(_OfEngine):
         """
         engine = self._running
         get = engine.communication.events.get
-        return await get(task_place(engine), workflow_id, key, limit(timeout), _codec(engine, type))
+        return await get(task_place(engine), workflow_id, key, patience(timeout), _codec(engine, type))
 
 
 def _codec(engine: Engine, type_: Any) -> Codec:

@@ -168,5 +168,8 @@ class Parker:
         except (Superseded, PipelineClosed, WentBack) as lost:
             logger.info("Run %s was not put away: %s", run.id, lost)
             return
+        except DatabaseError as refused:  # for good: it would be begun, and refused, again and again
+            await self._runner.fail(run, refused)
+            return
         self._wakes.put_away(run.id, may_have_come=whole.may_end_at_any_moment)
         faults.point("run.put_away")

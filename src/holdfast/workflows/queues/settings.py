@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
+from holdfast.core.durations import checked_seconds
 from holdfast.errors import ConfigurationError
 from holdfast.model.queue import RESERVED_PREFIX, Queue
 
@@ -16,6 +16,7 @@ OnConflict = Literal["update", "keep", "reject"]
 POLICIES = ("update", "keep", "reject")
 LONGEST_NAME = 255
 _LARGEST = 2**31 - 1
+_SHORTEST = 0.001  # seconds: what a column in milliseconds still holds
 _COUNTS = ("concurrency", "worker_concurrency", "rate_limit_max", "partition_concurrency", "partition_rate_limit_max")
 _SWITCHES = ("priority_enabled", "partition_queue", "paused")
 _PAIRS = (
@@ -95,8 +96,9 @@ def _check_count(name: str, key: str, value: Any) -> None:
 
 
 def _check_seconds(name: str, key: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-        raise ConfigurationError(f"{key} of the queue {name!r} is a number of seconds above 0, not {value!r}.")
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ConfigurationError(f"{key} of the queue {name!r} is a number of seconds, not {value!r}.")
+    checked_seconds(value, f"{key} of the queue {name!r}", least=_SHORTEST)
 
 
 def _check_rate(name: str, most: str, period: str, whole: Mapping[str, Any]) -> None:

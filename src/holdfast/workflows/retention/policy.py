@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from holdfast.core.durations import checked_seconds
 from holdfast.errors import ConfigurationError
-from holdfast.model.workflow import Duration, WorkflowStatus, seconds
+from holdfast.model.workflow import Duration, WorkflowStatus
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,8 +41,8 @@ class Retention:
             raise ConfigurationError(
                 "A Retention without older_than and keep_last would delete every ended run; say at least one of them."
             )
-        if self.older_than is not None and seconds(self.older_than) < 0:
-            raise ConfigurationError(f"Retention.older_than is an age, so it is at least 0, not {self.older_than}.")
+        if self.older_than is not None:
+            checked_seconds(self.older_than, "Retention.older_than")
         if self.keep_last is not None and self.keep_last < 1:
             raise ConfigurationError(
                 f"Retention.keep_last is how many runs are kept, so it is at least 1, not {self.keep_last}; "

@@ -7,14 +7,15 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from holdfast.core.cron import cron
+from holdfast.core.durations import checked_seconds
 from holdfast.errors import ConfigurationError
 from holdfast.model.queue import RESERVED_PREFIX
 from holdfast.model.schedule import Overlap
-from holdfast.model.workflow import Duration, seconds
 from holdfast.workflows.registry import checked_name
 from holdfast.workflows.starts import class_name
 
 if TYPE_CHECKING:
+    from holdfast.model.workflow import Duration
     from holdfast.workflows.functions import AsyncWorkflow, Workflow
     from holdfast.workflows.registry import Definition
 
@@ -144,8 +145,8 @@ def _check_expression(spec: ScheduleSpec) -> None:
 
 
 def _jitter_ms(spec: ScheduleSpec) -> int:
-    jitter = seconds(spec.jitter)
-    if not 0 <= jitter <= _LONGEST_JITTER:
+    jitter = checked_seconds(spec.jitter, f"jitter of the schedule {spec.name!r}")
+    if jitter > _LONGEST_JITTER:
         raise ConfigurationError(
             f"jitter of the schedule {spec.name!r} is a duration from 0 to a day, not {spec.jitter!r}."
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -40,6 +41,7 @@ T = TypeVar("T")
 _ATTEMPTS = 8
 _AT_ONCE = 500
 _MOST_SLOTS = 100_000
+_FIRST_YEAR, _LAST_YEAR = 1970, 9998  # any time zone can tell what moment it is
 
 
 class Schedules:
@@ -173,7 +175,7 @@ class Schedules:
         if row is None:
             raise _not_found(name)
         now_ms = (await self._manager.fetch(self._queries["schedules_now"]))[0]["now_ms"]
-        slots = _slots_between(row, start, end, now_ms)
+        slots = await asyncio.to_thread(_slots_between, row, start, end, now_ms)  # a moment, if there are many
         ids: list[str] = []
         for at in range(0, len(slots), _AT_ONCE):
             ids += await self._carry_out(self._fire(name, slots[at : at + _AT_ONCE]))
@@ -299,6 +301,10 @@ def _slots_between(row: Row, start: datetime, end: datetime, now_ms: int) -> Seq
     for word, moment in (("start", start), ("end", end)):
         if moment.tzinfo is None:
             raise ConfigurationError(f"{word} needs a time zone, which {moment.isoformat()} does not have.")
+        if not _FIRST_YEAR <= moment.year <= _LAST_YEAR:
+            raise ConfigurationError(
+                f"{word} is a moment of the years {_FIRST_YEAR} to {_LAST_YEAR}, not {moment.isoformat()}."
+            )
     if milliseconds_of(end.astimezone(UTC)) > now_ms:
         raise ConfigurationError(
             f"The end {end.isoformat()} lies in the future: slots that are still to come fire by themselves."

@@ -17,6 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 from sqlalchemy.orm import Session
 
 from holdfast import faults
+from holdfast.core.durations import checked_seconds
 from holdfast.errors import ConfigurationError, Conflict, MisuseError, Retryable, TransactionBroken, UnknownCommit
 from holdfast.model.workflow import seconds
 from holdfast.workflows.transactions.alchemy_outputs import Outputs, meaning, refuse_unknown
@@ -221,7 +222,7 @@ class SyncAlchemy:
         gone = 0
         while True:
             with self._bind.begin() as connection:
-                deleted = self._outputs.forget(connection, seconds(older_than), _AT_A_TIME)
+                deleted = self._outputs.forget(connection, checked_seconds(older_than, "older_than"), _AT_A_TIME)
             gone += deleted
             if deleted < _AT_A_TIME:
                 return gone
@@ -331,9 +332,10 @@ class AsyncAlchemy:
     async def forget_outputs(self, older_than: Duration = KEEP) -> int:
         """Delete outputs older than *older_than* seconds, a few at a time; return how many there were."""
         gone = 0
+        age = checked_seconds(older_than, "older_than")
         while True:
             async with self._bind.begin() as connection:
-                deleted = await connection.run_sync(self._outputs.forget, seconds(older_than), _AT_A_TIME)
+                deleted = await connection.run_sync(self._outputs.forget, age, _AT_A_TIME)
             gone += deleted
             if deleted < _AT_A_TIME:
                 return gone

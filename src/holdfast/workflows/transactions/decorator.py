@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
+from holdfast.core.durations import checked_seconds
 from holdfast.db.manager import checked_isolation
 from holdfast.errors import ConfigurationError, TransactionBroken
 from holdfast.workflows.registry import StepDefinition, binds_to, checked_name, is_coroutine_function
@@ -128,8 +129,11 @@ class TransactionDecorator:
                 f"The transaction {plain.__qualname__!r} is a method: write it as a function or a static method, whose "
                 "first parameter is the transaction."
             )
+        named = checked_name(name, plain)
+        if timeout is not None:
+            checked_seconds(timeout, f"The timeout of the transaction {named!r}")
         step = StepDefinition(
-            name=checked_name(name, plain),
+            name=named,
             function=plain,
             is_async=is_coroutine_function(plain),
             codec=self._engine.payloads.codec(plain, skip=1),

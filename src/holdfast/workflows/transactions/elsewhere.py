@@ -15,10 +15,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from holdfast import faults
+from holdfast.core.durations import milliseconds
 from holdfast.db.manager import ConnectionManager
 from holdfast.db.url import DialectName
 from holdfast.errors import Conflict, DatabaseError, Retryable, TransactionBroken
-from holdfast.model.workflow import seconds
 from holdfast.workflows.recorder import Kept
 from holdfast.workflows.transactions.conversation import Conversation
 from holdfast.workflows.transactions.queries import SCHEMA, transaction_queries
@@ -63,6 +63,10 @@ class OtherDatabase:
     def __init__(self, engine: Engine, url: str) -> None:
         self._engine = engine
         self._url = url
+        self.forget()
+
+    def forget(self) -> None:
+        """Be as if never opened; in a forked child, where the connections are the parent's."""
         self._opening = asyncio.Lock()
         self._opened: tuple[ConnectionManager, Queries] | None = None
         self._forgetting: asyncio.Task[None] | None = None
@@ -127,7 +131,7 @@ class OtherDatabase:
         gone = 0
         while True:
             deleted = await manager.execute(
-                queries["outputs_forget"], older_than_ms=int(seconds(older_than) * 1000), most=_AT_A_TIME
+                queries["outputs_forget"], older_than_ms=milliseconds(older_than, "older_than"), most=_AT_A_TIME
             )
             gone += deleted
             if deleted < _AT_A_TIME:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from holdfast.db.url import DatabaseURL, DialectName
+from holdfast.db.url import DatabaseURL
 from holdfast.errors import ConfigurationError, DriverMissing
 from holdfast.workflows.transactions.asking import Asked
 from holdfast.workflows.transactions.carrying import BlockingCarrier, Carrier
@@ -47,6 +47,11 @@ class Homes:
         other = self._others.setdefault(database, OtherDatabase(self._engine, database))
         return Chosen(self._carrier(definition, other), own=False)
 
+    def forget(self) -> None:
+        """Forget, in a forked child, what the parent has open."""
+        for other in self._others.values():
+            other.forget()
+
     async def close(self) -> None:
         """End the connections to other databases. Engines of SQLAlchemy are their makers' to dispose of."""
         for other in self._others.values():
@@ -56,13 +61,9 @@ class Homes:
         if definition.step.is_async:
             return Carrier(self._engine, home, definition)
         asked = Asked(self._engine, home)
-        if home is self._own and self._is_sqlite and definition.timeout is None:
+        if home is self._own and definition.timeout is None:
             return BlockingCarrier(self._engine, OnThread(self._engine, self._own, asked), definition)
         return BlockingCarrier(self._engine, asked, definition)
-
-    @property
-    def _is_sqlite(self) -> bool:
-        return DatabaseURL.parse(self._engine.settings.url).dialect is DialectName.SQLITE
 
     def _alchemy(self, definition: TransactionDefinition, bind: Any) -> Carrier | BlockingCarrier:
         try:

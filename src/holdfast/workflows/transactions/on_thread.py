@@ -1,4 +1,4 @@
-"""The application's own SQLite database, for functions on threads: they go to the writer's thread without the loop."""
+"""The application's own database, for functions on threads that wait for its answers themselves, past the loop."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.db.session import run_sync
 from holdfast.errors import MisuseError
+from holdfast.workflows.transactions.asking import Lent
 from holdfast.workflows.transactions.handle import Transaction
 
 if TYPE_CHECKING:
@@ -45,9 +46,10 @@ class Held:
 
 
 class OnThread:
-    """*home*, as a thread sees it that waits for SQLite's writer itself. What may take long is *asked* of the loop.
+    """*home*, as a thread sees it that waits for SQLite's writer or for PostgreSQL itself.
 
-    Not for a transaction with a timeout: only the loop can end the wait for a statement.
+    What may take long is *asked* of the loop, and so are whole transactions where the manager wants that. Not for a
+    transaction with a timeout: only the loop can end the wait for a statement.
     """
 
     def __init__(self, engine: Engine, home: OwnDatabase, asked: Asked) -> None:
@@ -55,23 +57,30 @@ class OnThread:
         self._home = home
         self._asked = asked
 
-    def begin(self, definition: TransactionDefinition, operation: Operation | None) -> Held:
+    def begin(self, definition: TransactionDefinition, operation: Operation | None) -> Held | Lent | Kept:
         """Return a transaction that begins with its first statement."""
         if self._engine.is_loop_thread():
             raise MisuseError("A sync transaction was called on the event loop, which it would block; make it async.")
-        block = self._engine.manager.transaction_on_thread()
-        return Held(self._home.open(block, definition, operation), definition.name)
+        block = self._engine.manager.transaction_on_thread(isolation=definition.isolation)
+        if block is None:
+            return self._asked.begin(definition, operation)
+        return Held(self._home.open(block, definition, operation, on_thread=True), definition.name)
 
-    def keep(self, held: Held, operation: Operation | None, output: str, serialization: str) -> Kept | None:
+    def keep(self, held: Held | Lent, operation: Operation | None, output: str, serialization: str) -> Kept | None:
         """Write the record and commit."""
+        if isinstance(held, Lent):
+            return self._asked.keep(held, operation, output, serialization)
         refused = run_sync(self._home.write(held.opened, operation, output, serialization))
         if refused is None or operation is None:
             return None
         return self._asked.ask(self._home.explain(operation, refused))
 
-    def drop(self, held: Held) -> None:
+    def drop(self, held: Held | Lent) -> None:
         """Roll back."""
-        run_sync(held.opened.end(keep=False))
+        if isinstance(held, Lent):
+            self._asked.drop(held)
+        else:
+            run_sync(held.opened.end(keep=False))
 
     def recall(self, operation: Operation) -> Kept | None:
         """Return the outcome if it was kept."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from holdfast import faults
 from holdfast.core.backoff import backoff
 from holdfast.db.url import DialectName
 from holdfast.errors import Conflict, DatabaseError, QueryFailed, Retryable, Superseded, Unavailable, UnknownCommit
+from holdfast.model.workflow import WorkflowStatus
 from holdfast.workflows.recorder import Kept
 from holdfast.workflows.transactions.carrying import to_the_end
 from holdfast.workflows.transactions.conversation import Conversation
@@ -43,20 +45,26 @@ class OwnDatabase:
 
     @cached_property
     def outlasts(self) -> bool:
-        """Whether a commit is the work of another thread, which no cancellation reaches: so on SQLite."""
-        return self._engine.manager.dialect is DialectName.SQLITE
+        """Whether a commit goes on though its task is cancelled: not on MariaDB, whose driver breaks it off."""
+        return self._engine.manager.dialect is not DialectName.MYSQL
 
     async def begin(self, definition: TransactionDefinition, operation: Operation | None) -> Conversation:
         """Return a transaction that begins with its first statement."""
         return self.open(self._engine.manager.transaction(isolation=definition.isolation), definition, operation)
 
     def open(
-        self, block: TransactionBlock, definition: TransactionDefinition, operation: Operation | None
+        self,
+        block: TransactionBlock,
+        definition: TransactionDefinition,
+        operation: Operation | None,
+        *,
+        on_thread: bool = False,
     ) -> Conversation:
-        """Return a transaction on *block*; from any thread."""
-        return Conversation(block, partial(self._begun, operation), self.queries, definition.name)
+        """Return a transaction on *block*; from any thread. *on_thread* says that it is driven without a loop."""
+        begun = partial(self._begun, operation, on_thread=on_thread)
+        return Conversation(block, begun, self.queries, definition.name)
 
-    async def _begun(self, operation: Operation | None, block: TransactionBlock) -> Transaction:
+    async def _begun(self, operation: Operation | None, block: TransactionBlock, *, on_thread: bool) -> Transaction:
         """Begin; in a workflow wait for as long as the database is away, as every record does."""
         failures = 0
         while True:
@@ -66,7 +74,7 @@ class OwnDatabase:
                 if operation is None:
                     raise
                 failures += 1
-                await self._pause(operation, failures, error)
+                await self._pause(operation, failures, error, on_thread=on_thread)
 
     async def keep(
         self, opened: Conversation, operation: Operation | None, output: str, serialization: str
@@ -82,7 +90,7 @@ class OwnDatabase:
     ) -> DatabaseError | None:
         """Write the record under the token and commit; return why that was refused, which ``explain`` understands.
 
-        On SQLite it waits for nothing but its statements.
+        It waits for nothing but its statements, and for the database to come back if none was sent before.
         """
         if operation is None:
             await opened.end(keep=True)
@@ -145,7 +153,7 @@ class OwnDatabase:
                 failures += 1
                 await self._pause(operation, failures, error)
 
-    async def _pause(self, operation: Operation, failures: int, error: Exception) -> None:
+    async def _pause(self, operation: Operation, failures: int, error: Exception, *, on_thread: bool = False) -> None:
         world = self._engine.settings.world
         if failures == 1 or failures % 20 == 0:
             logger.warning(
@@ -155,8 +163,13 @@ class OwnDatabase:
                 failures,
                 error,
             )
-        await world.sleep(backoff(failures, base=0.01, cap=1.0, draw=world.random.random()))
-        await self._engine.permit.wait()
+        pause = backoff(failures, base=0.01, cap=1.0, draw=world.random.random())
+        if on_thread:
+            time.sleep(pause)  # noqa: ASYNC251 -- no loop is held up by this thread
+            self._engine.permit.wait_blocking()
+        else:
+            await world.sleep(pause)
+            await self._engine.permit.wait()
         operation.check()
 
 
@@ -166,6 +179,8 @@ def _judged(operation: Operation, found: Row | None) -> Kept | None:
     if found is None or found["owner_xid"] != token:
         raise Superseded((found or {}).get("status"))
     if found["recorded_by"] is None:
+        if WorkflowStatus(found["status"]).has_ended:
+            raise Superseded(found["status"])
         return None
     if found["recorded_by"] != token:
         raise Conflict(

@@ -38,12 +38,10 @@ CREATE TABLE IF NOT EXISTS @holdfast_dlq (
     change_key LONGTEXT NOT NULL
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE {key_collation};
 
--- Every listing is in the order of an index, down to the id.
+-- Every listing is in the order of an index, down to the id; of a domain or a failure type, status by status.
 CREATE INDEX idx_holdfast_dlq_created ON @holdfast_dlq (created_at, id);
 CREATE INDEX idx_holdfast_dlq_status ON @holdfast_dlq (status, created_at, id);
-CREATE INDEX idx_holdfast_dlq_domain ON @holdfast_dlq (domain, created_at, id);
 CREATE INDEX idx_holdfast_dlq_domain_status ON @holdfast_dlq (domain, status, created_at, id);
-CREATE INDEX idx_holdfast_dlq_type ON @holdfast_dlq (failure_type, created_at, id);
 CREATE INDEX idx_holdfast_dlq_type_status ON @holdfast_dlq (failure_type, status, created_at, id);
 CREATE INDEX idx_holdfast_dlq_all_three ON @holdfast_dlq (domain, failure_type, status, created_at, id);
 -- What is due: when it may be handed out next, also if somebody holds it now and lets the lease pass.
@@ -54,7 +52,7 @@ CREATE INDEX idx_holdfast_dlq_expires ON @holdfast_dlq (expires_at, id);
 CREATE INDEX idx_holdfast_dlq_resolved ON @holdfast_dlq (status, resolved_at);
 CREATE INDEX idx_holdfast_dlq_archived ON @holdfast_dlq (status, updated_at);
 
--- Counts that are written with every change, so that nobody has to count a million rows. Several processes write to
+-- Counts that are written with every change, so that nobody has to count a million rows. Several connections write to
 -- several slots: they do not wait for each other. A count is the sum over its slots.
 CREATE TABLE IF NOT EXISTS @holdfast_dlq_counts (
     domain VARCHAR(255) NOT NULL,

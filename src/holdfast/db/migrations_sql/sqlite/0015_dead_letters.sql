@@ -38,12 +38,10 @@ CREATE TABLE @holdfast_dlq (
     change_key TEXT NOT NULL
 );
 
--- Every listing is in the order of an index, down to the id.
+-- Every listing is in the order of an index, down to the id; of a domain or a failure type, status by status.
 CREATE INDEX idx_holdfast_dlq_created ON @holdfast_dlq (created_at, id);
 CREATE INDEX idx_holdfast_dlq_status ON @holdfast_dlq (status, created_at, id);
-CREATE INDEX idx_holdfast_dlq_domain ON @holdfast_dlq (domain, created_at, id);
 CREATE INDEX idx_holdfast_dlq_domain_status ON @holdfast_dlq (domain, status, created_at, id);
-CREATE INDEX idx_holdfast_dlq_type ON @holdfast_dlq (failure_type, created_at, id);
 CREATE INDEX idx_holdfast_dlq_type_status ON @holdfast_dlq (failure_type, status, created_at, id);
 CREATE INDEX idx_holdfast_dlq_all_three ON @holdfast_dlq (domain, failure_type, status, created_at, id);
 -- What is due: when it may be handed out next, also if somebody holds it now and lets the lease pass.
@@ -55,16 +53,37 @@ CREATE INDEX idx_holdfast_dlq_expires ON @holdfast_dlq (expires_at, id) WHERE ex
 CREATE INDEX idx_holdfast_dlq_resolved ON @holdfast_dlq (status, resolved_at) WHERE resolved_at IS NOT NULL;
 CREATE INDEX idx_holdfast_dlq_archived ON @holdfast_dlq (status, updated_at) WHERE status = 'archived';
 
--- Counts that are written with every change, so that nobody has to count a million rows. Several processes write to
--- several slots: they do not wait for each other. A count is the sum over its slots.
+-- Counts that are written with every change, so that nobody has to count a million rows.
 CREATE TABLE @holdfast_dlq_counts (
     domain TEXT NOT NULL,
     failure_type TEXT NOT NULL,
     status TEXT NOT NULL,
-    slot INTEGER NOT NULL,
     number INTEGER NOT NULL,
-    PRIMARY KEY (domain, failure_type, status, slot)
+    PRIMARY KEY (domain, failure_type, status)
 ) WITHOUT ROWID;
+
+CREATE TRIGGER count_dead_letter AFTER INSERT ON @holdfast_dlq
+BEGIN
+    INSERT INTO @holdfast_dlq_counts (domain, failure_type, status, number)
+    VALUES (NEW.domain, NEW.failure_type, NEW.status, 1)
+    ON CONFLICT (domain, failure_type, status) DO UPDATE SET number = number + 1;
+END;
+
+CREATE TRIGGER count_moved_dead_letter AFTER UPDATE OF domain, failure_type, status ON @holdfast_dlq
+WHEN (NEW.domain, NEW.failure_type, NEW.status) <> (OLD.domain, OLD.failure_type, OLD.status)
+BEGIN
+    UPDATE @holdfast_dlq_counts SET number = number - 1
+    WHERE domain = OLD.domain AND failure_type = OLD.failure_type AND status = OLD.status;
+    INSERT INTO @holdfast_dlq_counts (domain, failure_type, status, number)
+    VALUES (NEW.domain, NEW.failure_type, NEW.status, 1)
+    ON CONFLICT (domain, failure_type, status) DO UPDATE SET number = number + 1;
+END;
+
+CREATE TRIGGER count_dead_letter_no_more AFTER DELETE ON @holdfast_dlq
+BEGIN
+    UPDATE @holdfast_dlq_counts SET number = number - 1
+    WHERE domain = OLD.domain AND failure_type = OLD.failure_type AND status = OLD.status;
+END;
 
 CREATE TABLE @holdfast_dlq_compressed (
     id TEXT NOT NULL PRIMARY KEY,

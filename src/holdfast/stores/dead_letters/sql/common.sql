@@ -1,6 +1,6 @@
 -- Dead letters. A change reads its records with a lock, decides outside of SQL, and writes each if its version is the one
 -- that was read; the counts change in the same transaction, by what was written. Counts come after all other locks, in
--- the order of their key, so that two who count cannot wait for each other in a circle.
+-- the order of their key, so that two who count cannot wait for each other in a circle. On SQLite triggers count.
 
 -- fragment: columns
 -- What a decision needs. The last message is only stored where it is not the first error.
@@ -12,29 +12,28 @@ d.updated_at, d.expires_at, d.next_retry_at, d.retry_delay_ms, d.replay_token, d
 -- fragment: contents
 d.error, d.payload, d.entity_refs, d.snapshot_data, d.request_data, d.response_data
 
+-- fragment: still
+-- What may have changed between being found and being locked.
+[[ AND d.retry_count < :retry_below ]]
+[[ evictable? AND d.status NOT IN ('replaying', 'reviewing') ]]
+
 -- fragment: wanted
+{still}
 [[ AND d.status = :status ]]
 [[ AND d.domain = :domain ]]
 [[ AND d.failure_type = :failure_type ]]
-[[ AND d.retry_count < :retry_below ]]
 [[ AND d.created_at < :created_before ]]
 [[ AND d.created_at >= :created_from ]]
 [[ AND d.created_at <= :created_to ]]
 [[ resolved_for? AND d.resolved_at < {later_iso} ]]
 [[ untouched_for? AND d.status = 'archived' AND d.updated_at < {later_iso} ]]
 [[ unheard_for? AND d.replay_beat_at < {later_iso} ]]
-[[ evictable? AND d.status NOT IN ('replaying', 'reviewing') ]]
 
 -- name: dlq_add
 -- rows: id text, domain text, failure_type text, status text, workflow_id text, error text, error_message text
 -- rows: error_code text, payload text, entity_type text, entity_id text, entity_refs text, user_id bigint
 -- rows: snapshot_data text, request_data text, response_data text, metadata text, retry_count int, max_retries int
 -- rows: next_action_hint text, recommended_action text, expires_at text, retry_delay_ms bigint, change_key text
-INSERT INTO @holdfast_dlq_counts (domain, failure_type, status, slot, number)
-SELECT r.domain, r.failure_type, r.status, :slot, COUNT(*) FROM {rows} AS r WHERE TRUE
-GROUP BY r.domain, r.failure_type, r.status ORDER BY 1, 2, 3
-ON CONFLICT (domain, failure_type, status, slot) DO UPDATE
-SET number = @holdfast_dlq_counts.number + excluded.number;
 INSERT INTO @holdfast_dlq (
     id, domain, failure_type, status, workflow_id, error, error_message, error_code, payload, entity_type, entity_id,
     entity_refs, user_id, snapshot_data, request_data, response_data, metadata, retry_count, max_retries,
@@ -50,8 +49,8 @@ FROM {rows} AS r WHERE TRUE
 RETURNING id, created_at;
 
 -- name: dlq_added
--- rows: id text, change_key text
-SELECT d.id, d.created_at FROM {rows} AS r JOIN @holdfast_dlq AS d ON d.id = r.id AND d.change_key = r.change_key;
+-- rows: id text
+SELECT d.id, d.created_at FROM {rows} AS r JOIN @holdfast_dlq AS d ON d.id = r.id;
 
 -- name: dlq_get
 SELECT {columns}, {contents} FROM @holdfast_dlq AS d WHERE d.id = :id;
@@ -82,17 +81,46 @@ WHERE TRUE {wanted}
 -- fragment: some
 LIMIT :limit OFFSET :offset [[ lock? {skip_locked} ]]
 
--- name: dlq_newest
-{planned}
-{found}
-[[ AND d.created_at <= :beyond AND (d.created_at < :beyond OR d.id < :beyond_id) ]]
-ORDER BY d.created_at DESC, d.id DESC {some};
+-- fragment: ordered
+ORDER BY d.created_at [[ newest? DESC ]], d.id [[ newest? DESC ]]
 
--- name: dlq_oldest
+-- fragment: beyond
+[[ newest? [[ AND d.created_at <= :beyond AND (d.created_at < :beyond OR d.id < :beyond_id) ]] ]]
+[[ oldest? [[ AND d.created_at >= :beyond AND (d.created_at > :beyond OR d.id > :beyond_id) ]] ]]
+
+-- name: dlq_listed
 {planned}
-{found}
-[[ AND d.created_at >= :beyond AND (d.created_at > :beyond OR d.id > :beyond_id) ]]
-ORDER BY d.created_at, d.id {some};
+{found} {beyond} {ordered} {some};
+
+-- fragment: those
+SELECT d.id, d.created_at FROM @holdfast_dlq AS d {by_index} WHERE TRUE {wanted} {beyond} AND d.status =
+
+-- fragment: first
+{ordered} LIMIT :reach
+
+-- name: dlq_merged
+-- As dlq_listed, of a domain or a failure type in any status: the first of each status, and the first of those. In
+-- one statement, so that a record that changes its status meanwhile is seen once. Without :nearest, those that others
+-- have locked can be passed over.
+{planned}
+SELECT {columns} [[ whole? , {contents} ]] [[ lock? , {now_iso} AS now_iso ]]
+FROM (
+    SELECT u.id, u.created_at FROM (
+        SELECT * FROM ({those} 'pending' {first}) AS pending
+        UNION ALL SELECT * FROM ({those} 'replaying' {first}) AS replaying
+        UNION ALL SELECT * FROM ({those} 'reviewing' {first}) AS reviewing
+        UNION ALL SELECT * FROM ({those} 'replayed' {first}) AS replayed
+        UNION ALL SELECT * FROM ({those} 'requires_review' {first}) AS requires_review
+        UNION ALL SELECT * FROM ({those} 'resolved' {first}) AS resolved
+        UNION ALL SELECT * FROM ({those} 'rejected' {first}) AS rejected
+        UNION ALL SELECT * FROM ({those} 'archived' {first}) AS archived
+        UNION ALL SELECT * FROM ({those} 'expired' {first}) AS expired
+        UNION ALL SELECT * FROM ({those} 'permanently_failed' {first}) AS permanently_failed
+    ) AS u
+    [[ ORDER BY u.created_at [[ newest? DESC ]], u.id [[ newest? DESC ]] LIMIT :nearest ]]
+) AS m {with_record} ON d.id = m.id
+WHERE TRUE {still}
+ORDER BY m.created_at [[ newest? DESC ]], m.id [[ newest? DESC ]] {some};
 
 -- name: dlq_due
 {planned}
@@ -126,15 +154,6 @@ SELECT COUNT(*) AS number FROM @holdfast_dlq AS d WHERE TRUE {wanted};
 -- rows: resolution_type text, resolution_note text, recommended_action text, updated_at text, next_retry_at text
 -- rows: replay_token text, replay_beat_at text, new_version bigint, change_key text
 -- Writes records if their versions are as they were read. A message that is NULL stays as it is.
-INSERT INTO @holdfast_dlq_counts (domain, failure_type, status, slot, number)
-SELECT m.domain, m.failure_type, m.status, :slot, SUM(m.number)
-FROM (
-    SELECT r.domain, r.failure_type, r.old_status AS status, -1 AS number FROM {rows} AS r
-    UNION ALL SELECT q.domain, q.failure_type, q.status, 1 FROM {rows} AS q
-) AS m WHERE TRUE
-GROUP BY m.domain, m.failure_type, m.status HAVING SUM(m.number) <> 0 ORDER BY 1, 2, 3
-ON CONFLICT (domain, failure_type, status, slot) DO UPDATE
-SET number = @holdfast_dlq_counts.number + excluded.number;
 UPDATE @holdfast_dlq AS d
 SET status = r.status, error_message = COALESCE(r.error_message, d.error_message), retry_count = r.retry_count,
     last_retry_at = r.last_retry_at, metadata = r.metadata, resolved_at = r.resolved_at,
@@ -147,11 +166,6 @@ WHERE d.id = r.id AND d.version = r.version;
 
 -- name: dlq_delete
 -- rows: id text, version bigint, domain text, failure_type text, status text
-INSERT INTO @holdfast_dlq_counts (domain, failure_type, status, slot, number)
-SELECT r.domain, r.failure_type, r.status, :slot, -COUNT(*) FROM {rows} AS r WHERE TRUE
-GROUP BY r.domain, r.failure_type, r.status ORDER BY 1, 2, 3
-ON CONFLICT (domain, failure_type, status, slot) DO UPDATE
-SET number = @holdfast_dlq_counts.number + excluded.number;
 DELETE FROM @holdfast_dlq
 WHERE EXISTS (SELECT 1 FROM {rows} AS r WHERE r.id = @holdfast_dlq.id AND r.version = @holdfast_dlq.version);
 

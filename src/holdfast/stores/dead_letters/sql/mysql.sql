@@ -5,13 +5,15 @@
 -- fragment: whole_number
 SIGNED
 
+-- fragment: slot
+-- As many connections count without waiting for each other.
+(CONNECTION_ID() % 8)
+
 -- fragment: by_index
 -- Left to itself, MariaDB sorts a table that it thinks is small, and takes the first index that fits somehow.
 [[ by_created? FORCE INDEX (idx_holdfast_dlq_created) ]]
 [[ by_status? FORCE INDEX (idx_holdfast_dlq_status) ]]
-[[ by_domain? FORCE INDEX (idx_holdfast_dlq_domain) ]]
 [[ by_domain_status? FORCE INDEX (idx_holdfast_dlq_domain_status) ]]
-[[ by_type? FORCE INDEX (idx_holdfast_dlq_type) ]]
 [[ by_type_status? FORCE INDEX (idx_holdfast_dlq_type_status) ]]
 [[ by_all_three? FORCE INDEX (idx_holdfast_dlq_all_three) ]]
 [[ by_next_retry? FORCE INDEX (idx_holdfast_dlq_next_retry) ]]
@@ -19,6 +21,9 @@ SIGNED
 [[ by_expires? FORCE INDEX (idx_holdfast_dlq_expires) ]]
 [[ by_resolved? FORCE INDEX (idx_holdfast_dlq_resolved) ]]
 [[ by_archived? FORCE INDEX (idx_holdfast_dlq_archived) ]]
+
+-- fragment: with_record
+STRAIGHT_JOIN @holdfast_dlq AS d FORCE INDEX (PRIMARY)
 
 -- fragment: planned
 
@@ -46,7 +51,7 @@ SELECT
     CASE WHEN r.retry_delay_ms IS NOT NULL AND r.status = 'pending' THEN {now_iso} END
 FROM {rows} AS r;
 INSERT INTO @holdfast_dlq_counts (domain, failure_type, status, slot, number)
-SELECT g.domain, g.failure_type, g.status, :slot, g.number
+SELECT g.domain, g.failure_type, g.status, {slot}, g.number
 FROM (
     SELECT r.domain, r.failure_type, r.status, COUNT(*) AS number FROM {rows} AS r
     GROUP BY r.domain, r.failure_type, r.status ORDER BY 1, 2, 3
@@ -72,7 +77,7 @@ ORDER BY r.id {locked};
 -- rows: resolution_type text, resolution_note text, recommended_action text, updated_at text, next_retry_at text
 -- rows: replay_token text, replay_beat_at text, new_version bigint, change_key text
 INSERT INTO @holdfast_dlq_counts (domain, failure_type, status, slot, number)
-SELECT g.domain, g.failure_type, g.status, :slot, g.number
+SELECT g.domain, g.failure_type, g.status, {slot}, g.number
 FROM (
     SELECT m.domain, m.failure_type, m.status, SUM(m.number) AS number
     FROM (
@@ -94,7 +99,7 @@ SET d.status = r.status, d.error_message = COALESCE(r.error_message, d.error_mes
 -- name: dlq_delete
 -- rows: id text, version bigint, domain text, failure_type text, status text
 INSERT INTO @holdfast_dlq_counts (domain, failure_type, status, slot, number)
-SELECT g.domain, g.failure_type, g.status, :slot, g.number
+SELECT g.domain, g.failure_type, g.status, {slot}, g.number
 FROM (
     SELECT r.domain, r.failure_type, r.status, -COUNT(*) AS number FROM {rows} AS r
     GROUP BY r.domain, r.failure_type, r.status ORDER BY 1, 2, 3

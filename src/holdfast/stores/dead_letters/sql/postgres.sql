@@ -3,13 +3,15 @@
 -- fragment: whole_number
 bigint
 
+-- fragment: slot
+-- As many connections count without waiting for each other.
+(pg_backend_pid() % 8)
+
 -- fragment: by_index
 -- The planner finds the index by itself.
 [[ by_created? ]]
 [[ by_status? ]]
-[[ by_domain? ]]
 [[ by_domain_status? ]]
-[[ by_type? ]]
 [[ by_type_status? ]]
 [[ by_all_three? ]]
 [[ by_next_retry? ]]
@@ -17,6 +19,9 @@ bigint
 [[ by_expires? ]]
 [[ by_resolved? ]]
 [[ by_archived? ]]
+
+-- fragment: with_record
+JOIN @holdfast_dlq AS d
 
 -- fragment: planned
 -- Every listing follows an index, which is in its order, and every write finds its records by their key: what PostgreSQL
@@ -62,7 +67,7 @@ WITH added AS (
     RETURNING id, created_at, domain, failure_type, status
 ), counted AS (
     INSERT INTO @holdfast_dlq_counts AS c (domain, failure_type, status, slot, number)
-    SELECT a.domain, a.failure_type, a.status, :slot, COUNT(*) FROM added AS a
+    SELECT a.domain, a.failure_type, a.status, {slot}, COUNT(*) FROM added AS a
     GROUP BY a.domain, a.failure_type, a.status ORDER BY 1, 2, 3
     ON CONFLICT (domain, failure_type, status, slot) DO UPDATE SET number = c.number + excluded.number
 )
@@ -89,7 +94,7 @@ WITH changed AS (
     UNION ALL SELECT domain, failure_type, status, 1 FROM changed
 ), counted AS (
     INSERT INTO @holdfast_dlq_counts AS c (domain, failure_type, status, slot, number)
-    SELECT m.domain, m.failure_type, m.status, :slot, SUM(m.number) FROM moved AS m
+    SELECT m.domain, m.failure_type, m.status, {slot}, SUM(m.number) FROM moved AS m
     GROUP BY m.domain, m.failure_type, m.status HAVING SUM(m.number) <> 0 ORDER BY 1, 2, 3
     ON CONFLICT (domain, failure_type, status, slot) DO UPDATE SET number = c.number + excluded.number
 )
@@ -103,7 +108,7 @@ WITH deleted AS (
     RETURNING d.id, d.domain, d.failure_type, d.status
 ), counted AS (
     INSERT INTO @holdfast_dlq_counts AS c (domain, failure_type, status, slot, number)
-    SELECT g.domain, g.failure_type, g.status, :slot, -COUNT(*) FROM deleted AS g
+    SELECT g.domain, g.failure_type, g.status, {slot}, -COUNT(*) FROM deleted AS g
     GROUP BY g.domain, g.failure_type, g.status ORDER BY 1, 2, 3
     ON CONFLICT (domain, failure_type, status, slot) DO UPDATE SET number = c.number + excluded.number
 )

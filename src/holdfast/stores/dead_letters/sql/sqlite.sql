@@ -7,9 +7,7 @@ INTEGER
 -- The planner finds the index by itself.
 [[ by_created? ]]
 [[ by_status? ]]
-[[ by_domain? ]]
 [[ by_domain_status? ]]
-[[ by_type? ]]
 [[ by_type_status? ]]
 [[ by_all_three? ]]
 [[ by_next_retry? ]]
@@ -17,6 +15,9 @@ INTEGER
 [[ by_expires? ]]
 [[ by_resolved? ]]
 [[ by_archived? ]]
+
+-- fragment: with_record
+JOIN @holdfast_dlq AS d
 
 -- fragment: planned
 

@@ -1,0 +1,142 @@
+"""One call for each idempotency key: whoever comes with the same key gets the result of the first."""
+
+from __future__ import annotations
+
+import functools
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from holdfast.errors import MisuseError
+from holdfast.serialize import PortableJSON
+from holdfast.stores.idempotency.executor import digest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holdfast.model.world import World
+    from holdfast.resilience.layers import Ask, Call
+    from holdfast.stores.idempotency.claims import Claims, Held
+    from holdfast.stores.idempotency.entry import Kept
+    from holdfast.stores.idempotency.memory_claims import MemoryClaims
+
+_json = PortableJSON()
+
+
+class KeyClaims(Protocol):
+    """Claims as ``Claims`` and ``MemoryClaims`` have them; for an async function the last three are awaited."""
+
+    def hold(self, key: str, mark: str) -> Held: ...
+    def patience(self, held: Held) -> float: ...
+    def take(self, held: Held) -> Any: ...
+    def keep(self, held: Held, data: str) -> Any: ...
+    def drop(self, held: Held) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """Which key a call of the function *name* has; *claims* returns where it is claimed, by whether it is async."""
+
+    name: str
+    key: str | Callable[..., str]
+    claims: Callable[[bool], KeyClaims]
+
+    def held(self, claims: KeyClaims, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Held:
+        """Return the key of a call, to be taken."""
+        chosen = self.key(*args, **kwargs) if callable(self.key) else self.key
+        if not isinstance(chosen, str):
+            raise MisuseError(f"The idempotency key of {self.name!r} is text, not {type(chosen).__name__}.")
+        return claims.hold(chosen, digest(self.name, {"positionalArgs": args, "namedArgs": kwargs}))
+
+
+def once(call: Call, keys: Keys, world: World) -> Call:
+    """Make one call of an async function for each key. Everybody gets what was stored, the first as the last.
+
+    An error releases the key, and so does a result that does not fit JSON.
+    """
+
+    @functools.wraps(call)
+    async def one(*args: Any, **kwargs: Any) -> Any:
+        claims = keys.claims(True)
+        held = keys.held(claims, args, kwargs)
+        try:
+            while (kept := await claims.take(held)) is None:
+                await world.sleep(claims.patience(held))
+            if not held.is_ours:
+                return _json.deserialize(kept.response_data)
+            data = _json.serialize(await call(*args, **kwargs))
+            await claims.keep(held, data)
+        except BaseException:
+            if held.is_ours:
+                await claims.drop(held)
+            raise
+        return _json.deserialize(data)
+
+    return one
+
+
+def once_blocking(call: Call, keys: Keys) -> Call:
+    """Do as ``once`` for a sync function, which runs on its caller's own thread."""
+
+    @functools.wraps(call)
+    def one(*args: Any, **kwargs: Any) -> Any:
+        claims = keys.claims(False)
+        held = keys.held(claims, args, kwargs)
+        try:
+            while (kept := claims.take(held)) is None:
+                time.sleep(claims.patience(held))
+            if not held.is_ours:
+                return _json.deserialize(kept.response_data)
+            data = _json.serialize(call(*args, **kwargs))
+            claims.keep(held, data)
+        except BaseException:
+            held.is_over = True  # also if it is won from now on
+            if held.is_ours:
+                claims.drop(held)
+            raise
+        return _json.deserialize(data)
+
+    return one
+
+
+class AskedClaims:
+    """Claims that live on the application's loop; *ask* waits for an answer from there, or returns what is awaited."""
+
+    def __init__(self, claims: Claims, ask: Ask, *, by_thread: bool) -> None:
+        self._claims = claims
+        self._ask = ask
+        self._by_thread = by_thread
+        self.patience = claims.patience
+
+    def hold(self, key: str, mark: str) -> Held:
+        return self._claims.hold(key, mark, by_thread=self._by_thread)
+
+    def take(self, held: Held) -> Any:
+        return self._ask(self._claims.take(held))
+
+    def keep(self, held: Held, data: str) -> Any:
+        return self._ask(self._claims.keep(held, data))
+
+    def drop(self, held: Held) -> Any:
+        return self._ask(self._claims.drop(held))
+
+
+class AwaitedClaims:
+    """Claims in memory for async functions."""
+
+    def __init__(self, claims: MemoryClaims) -> None:
+        self._claims = claims
+        self.hold = claims.hold
+        self.patience = claims.patience
+
+    async def take(self, held: Held) -> Kept | None:
+        return self._claims.take(held)
+
+    async def keep(self, held: Held, data: str) -> None:
+        self._claims.keep(held, data)
+
+    async def drop(self, held: Held) -> None:
+        self._claims.drop(held)
+
+
+__all__ = ["AskedClaims", "AwaitedClaims", "KeyClaims", "Keys", "once", "once_blocking"]

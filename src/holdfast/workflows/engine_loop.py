@@ -1,0 +1,77 @@
+"""Where an engine lives: on one event loop, of one thread; and how other threads reach it there."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from holdfast.errors import MisuseError, NotInitialized
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+T = TypeVar("T")
+
+NOT_LAUNCHED = "The application is not launched; call launch(), or use it in a with block."
+
+
+class EngineLoop:
+    """The part of an engine that knows its loop."""
+
+    _loop: asyncio.AbstractEventLoop | None = None
+    _thread = 0
+
+    def live_here(self) -> None:
+        """Live on the loop that runs this code."""
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+
+    def live_nowhere(self) -> None:
+        """Be on no loop, in a process that was forked from the one whose thread has it."""
+        self._loop, self._thread = None, 0
+
+    def loop_thread(self) -> int:
+        """Return which thread the loop has."""
+        return self._thread
+
+    def is_loop_thread(self) -> bool:
+        """Whether the calling code runs on the engine's own event loop."""
+        return threading.get_ident() == self._thread
+
+    def loop_here(self) -> asyncio.AbstractEventLoop | None:
+        """Return the loop the engine lives on if the calling code runs on it, else None."""
+        loop = self._loop
+        return loop if threading.get_ident() == self._thread and loop is not None and loop.is_running() else None
+
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """Return the loop the engine lives on."""
+        if self._loop is None:
+            raise NotInitialized(NOT_LAUNCHED)
+        return self._loop
+
+    def ask_blocking(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run *work* on the loop and wait for it on this thread."""
+        if self.is_loop_thread():
+            work.close()
+            raise MisuseError("A blocking call was made on the event loop, where it would wait for itself.")
+        try:
+            reply = asyncio.run_coroutine_threadsafe(work, self.loop())
+        except RuntimeError:
+            work.close()
+            raise NotInitialized(NOT_LAUNCHED) from None
+        return reply.result()
+
+    def on_loop(self, call: Callable[[], None]) -> bool:
+        """Run *call* on the loop, now if this is its thread; False if the loop has ended, and with it all who wait."""
+        if threading.get_ident() == self._thread:
+            call()
+            return True
+        try:
+            self.loop().call_soon_threadsafe(call)
+        except RuntimeError:
+            return False
+        return True
+
+
+__all__ = ["NOT_LAUNCHED", "EngineLoop"]

@@ -1,0 +1,177 @@
+"""A closing that is interrupted is carried to its end all the same, and the application opens again."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from holdfast import AsyncHoldfast, Holdfast
+from holdfast.db import DialectName, SyncConnectionManager
+from holdfast.errors import NotInitialized
+
+FreshDatabase = Callable[[str], str]
+
+INTERRUPTED = """
+import os, signal, sys, threading, time
+from holdfast import Holdfast
+from holdfast.errors import NotInitialized
+
+app = Holdfast(sys.argv[1])
+stuck = threading.Event()
+
+@app.workflow
+def waits():
+    stuck.wait()
+
+@app.workflow
+def quick():
+    return 1
+
+def press():
+    while True:  # until the application is being closed
+        try:
+            quick()
+        except NotInitialized:
+            os.kill(os.getpid(), signal.SIGINT)
+            return
+        time.sleep(0.01)
+
+app.launch()
+waits.options(workflow_id="waits").start()
+threading.Thread(target=press).start()
+try:
+    app.close(drain=600)
+except KeyboardInterrupt:
+    print("interrupted")
+app.close()
+print(sorted(thread.name for thread in threading.enumerate() if thread.name.startswith("holdfast-")))
+"""
+
+
+def left_behind(url: str) -> tuple[str, int]:
+    """Return the status of the run, and how many executors are registered."""
+    with SyncConnectionManager(url) as manager:
+        schema = "holdfast." if manager.dialect is DialectName.POSTGRES else ""
+        [run] = manager.fetch(f"SELECT status FROM {schema}workflow_status WHERE workflow_uuid = 'waits'")
+        return run["status"], len(manager.fetch(f"SELECT incarnation FROM {schema}executors"))
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres", "mariadb"])
+def test_interrupted_close_of_a_thread_hands_over_signs_off_and_closes(
+    kind: str, fresh_database: FreshDatabase
+) -> None:
+    url = fresh_database(kind)
+    command = [sys.executable, "-c", INTERRUPTED, url]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["interrupted", "['holdfast-workflow']"]
+    assert left_behind(url) == ("ENQUEUED", 0)
+
+
+def stuck_application(url: str) -> tuple[AsyncHoldfast, asyncio.Event]:
+    app, begun = AsyncHoldfast(url), asyncio.Event()
+
+    async def waits() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    async def quick() -> int:
+        return 1
+
+    app.workflow(name="waits")(waits)
+    app.workflow(name="quick")(quick)
+    return app, begun
+
+
+async def start(app: AsyncHoldfast, begun: asyncio.Event) -> None:
+    """Launch, and have a run that does not end."""
+    await app.launch()
+    await app.register_queue("work")
+    await app.enqueue("waits", queue_name="work", workflow_id="waits")
+    await begun.wait()
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres", "mariadb"])
+def test_cancelled_close_of_a_task_hands_over_signs_off_and_closes(kind: str, fresh_database: FreshDatabase) -> None:
+    url = fresh_database(kind)
+
+    async def scene() -> None:
+        app, begun = stuck_application(url)
+        await start(app, begun)
+        closing = asyncio.create_task(app.close(drain=600))
+        await asyncio.sleep(0)
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        assert left_behind(url) == ("ENQUEUED", 0)
+        with pytest.raises(NotInitialized, match="launch"):
+            await app.list_executors()
+        await app.close()
+        begun.clear()
+        await app.launch()
+        await begun.wait()
+        assert left_behind(url) == ("PENDING", 1)
+        await app.close()
+
+    asyncio.run(scene())
+
+
+def test_close_and_launch_wait_for_a_closing_that_nobody_waits_for(fresh_database: FreshDatabase) -> None:
+    url = fresh_database("sqlite")
+
+    async def scene() -> None:
+        app, begun = stuck_application(url)
+        for again in (app.close, app.launch):
+            await start(app, begun)
+            closing = asyncio.create_task(app.close(drain=600))
+            await asyncio.sleep(0)
+            closing.cancel()
+            await asyncio.sleep(0)
+            closing.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await closing
+            begun.clear()
+            await again()
+        await begun.wait()
+        assert left_behind(url) == ("PENDING", 1)
+        await app.close()
+        assert left_behind(url) == ("ENQUEUED", 0)
+
+    asyncio.run(scene())
+
+
+def test_part_that_fails_keeps_no_other_from_closing(fresh_database: FreshDatabase) -> None:
+    url = fresh_database("sqlite")
+
+    async def scene() -> None:
+        app, begun = stuck_application(url)
+        await start(app, begun)
+
+        async def broken() -> None:
+            raise OSError("this part cannot end")
+
+        app._engine.ticker.stop = broken  # type: ignore[method-assign]
+        with pytest.raises(OSError, match="cannot end"):
+            await app.close()
+        assert left_behind(url) == ("ENQUEUED", 0)
+        await app.close()
+
+    asyncio.run(scene())
+
+
+def test_threads_that_close_at_once_both_return_when_it_is_closed(fresh_database: FreshDatabase) -> None:
+    url = fresh_database("sqlite")
+
+    async def scene() -> None:
+        for _ in range(10):
+            app = Holdfast(url)
+            await asyncio.to_thread(app.launch)
+            await asyncio.gather(*(asyncio.to_thread(app.close, drain) for drain in (0, 600, 0)))
+            with pytest.raises(NotInitialized, match="launch"):
+                app.list_executors()
+
+    asyncio.run(scene())

@@ -1,0 +1,79 @@
+"""What is refused when a function is made durable, or an application is set up: before anything runs."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from holdfast import AsyncHoldfast, Holdfast, Retention, Retry
+from holdfast.errors import ConfigurationError, InvalidDuration
+from holdfast.workflows.queues.settings import check_settings
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+
+UNCOUNTABLE: list[Any] = [math.nan, math.inf, 1e20, -1]
+
+
+def yields() -> Iterator[int]:
+    yield 1
+
+
+async def yields_later() -> AsyncIterator[int]:
+    yield 1
+
+
+def wrapped() -> Any:
+    @functools.wraps(yields)
+    def wrapper() -> Any:
+        return yields()
+
+    return wrapper
+
+
+@pytest.mark.parametrize("app", [Holdfast("sqlite:///never.db"), AsyncHoldfast("sqlite:///never.db")])
+@pytest.mark.parametrize("function", [yields, yields_later, wrapped(), staticmethod(yields), functools.partial(yields)])
+@pytest.mark.parametrize("verb", ["workflow", "step", "transaction"])
+def test_generator_is_refused_where_it_is_decorated(
+    app: Holdfast | AsyncHoldfast, function: Callable[..., Any], verb: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=r"yields.*return its values"):
+        getattr(app, verb)(function)
+
+
+@pytest.mark.parametrize("length", UNCOUNTABLE)
+def test_duration_that_no_clock_can_count_is_refused_where_it_is_set(length: Any) -> None:
+    app = Holdfast("sqlite:///never.db")
+    for name in ("lease", "put_away_after", "pool_timeout", "connect_timeout"):
+        with pytest.raises(InvalidDuration, match=name):
+            Holdfast("sqlite:///never.db", **cast("Any", {name: length}))
+    with pytest.raises(InvalidDuration, match="interval"):
+        app.retention(interval=length)
+    with pytest.raises(InvalidDuration, match="older_than"):
+        Retention(older_than=length)
+    with pytest.raises(InvalidDuration, match="drain"):
+        app.close(drain=length)
+    with pytest.raises(InvalidDuration, match="timeout of the step 'lambda'"):
+        app.step(name="lambda", timeout=length)(lambda: None)
+    with pytest.raises(InvalidDuration, match="timeout of the transaction 'lambda'"):
+        app.transaction(name="lambda", timeout=length)(lambda transaction: None)
+    with pytest.raises(InvalidDuration, match="delay"):
+        app.replay_runs(delay=length)
+    with pytest.raises(ValueError, match="a hundred years"):
+        Retry(interval=length)
+    with pytest.raises(ValueError, match="a hundred years"):
+        Retry(cap=length)
+
+
+@pytest.mark.parametrize("length", [*UNCOUNTABLE, 1e308, 0, 1e-300])
+def test_period_of_a_queue_that_no_column_holds_is_refused(length: Any) -> None:
+    for settings in (
+        {"rate_limit_max": 1, "rate_limit_period_sec": length},
+        {"partition_queue": True, "partition_rate_limit_max": 1, "partition_rate_limit_period_sec": length},
+        {"polling_interval_sec": length},
+    ):
+        with pytest.raises(InvalidDuration, match="_sec of the queue 'work'"):
+            check_settings("work", settings)
