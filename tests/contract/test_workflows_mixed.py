@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
 
 from holdfast import AsyncHoldfast, Holdfast
-from holdfast.errors import MisuseError
+from holdfast.errors import MisuseError, StepTimeout
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -175,3 +176,59 @@ def test_part_that_hangs_beyond_its_time_keeps_no_thread_from_others(
             assert quick.start().result(timeout=PATIENCE) == "quick"
     finally:
         let.set()
+
+
+@KINDS
+def test_sync_step_of_an_async_workflow_that_hangs_keeps_no_thread_from_others(
+    fresh_database: Callable[[str], str], kind: str
+) -> None:
+    let = threading.Event()
+
+    async def scene() -> None:
+        app = AsyncHoldfast(fresh_database(kind), max_workflow_threads=2)
+
+        @app.step(timeout=0.05)
+        def hangs() -> None:
+            let.wait(PATIENCE)
+
+        @app.step
+        def double(number: int) -> int:
+            return number * 2
+
+        @app.workflow
+        async def impatient(number: int) -> int:
+            with suppress(StepTimeout):
+                await app.run_step(hangs)
+            return await app.run_step(double, number)
+
+        async with app:
+            for number in range(5):
+                assert await impatient(number) == number * 2
+
+    try:
+        asyncio.run(scene())
+    finally:
+        let.set()
+
+
+@KINDS
+def test_sync_step_of_an_async_workflow_that_runs_out_of_an_iterator_fails(
+    fresh_database: Callable[[str], str], kind: str
+) -> None:
+    async def scene() -> None:
+        app = AsyncHoldfast(fresh_database(kind))
+
+        @app.step
+        def first(numbers: list[int]) -> int:
+            return next(iter(numbers))
+
+        @app.workflow
+        async def takes(numbers: list[int]) -> int:
+            return await app.run_step(first, numbers)
+
+        async with app:
+            with pytest.raises(RuntimeError, match="StopIteration"):
+                await takes([])
+            assert await takes([7]) == 7
+
+    asyncio.run(scene())

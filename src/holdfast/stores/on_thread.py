@@ -24,10 +24,11 @@ def on_thread(
     it would wait for ever, and the others would end the loop and all that goes on in it.
     """
     call = contextvars.copy_context().run
-    return asyncio.get_running_loop().run_in_executor(pool, lambda: call(_called, function, *args, **kwargs))
+    return asyncio.get_running_loop().run_in_executor(pool, lambda: call(called, function, *args, **kwargs))
 
 
-def _called(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+def called(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    """Call *function*, and turn what no task may get from a thread into ``RuntimeError``."""
     try:
         return function(*args, **kwargs)
     except (StopIteration, SystemExit, KeyboardInterrupt) as error:
@@ -35,4 +36,4 @@ def _called(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T
         raise RuntimeError(f"{name} raised {type(error).__name__} on a thread: {error}") from error
 
 
-__all__ = ["on_thread"]
+__all__ = ["called", "on_thread"]

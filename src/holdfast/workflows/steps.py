@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextvars
 import inspect
 import threading
@@ -14,7 +15,7 @@ from holdfast.core.retry import wait_before_retry
 from holdfast.errors import CircuitOpen, StepTimeout
 from holdfast.model.workflow import seconds
 from holdfast.serialize.exact import safe_text
-from holdfast.stores.on_thread import on_thread
+from holdfast.stores.on_thread import called
 from holdfast.workflows.place import StepPlace, here
 
 if TYPE_CHECKING:
@@ -171,7 +172,7 @@ async def run_step(
 ) -> Any:
     """Do a step of either colour from async code; a sync function runs on a thread."""
     if not step.is_async:
-        step = replace(step, function=partial(_on_thread, step.function), is_async=True)
+        step = replace(step, function=partial(_on_thread, engine.threads, step.function), is_async=True)
     if place is None:
         return await step.function(*arguments, **keywords)
     return await engine.durable.step(place, step, arguments, keywords)
@@ -196,8 +197,25 @@ def run_step_blocking(
     return engine.durable.step_blocking(place, replace(step, function=call), arguments, keywords)
 
 
-async def _on_thread(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    made = await on_thread(None, function, *args, **kwargs)
+async def _on_thread(threads: WorkflowThreads, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call a sync function on one of *threads*; a task that is cancelled meanwhile leaves the thread behind."""
+    outcome: concurrent.futures.Future[Any] = concurrent.futures.Future()
+    context = contextvars.copy_context()
+
+    def job() -> None:
+        if not outcome.set_running_or_notify_cancel():
+            return
+        try:
+            outcome.set_result(context.run(called, function, *args, **kwargs))
+        except BaseException as error:  # noqa: BLE001 -- raised again in the task that waits
+            outcome.set_exception(error)
+
+    place = threads.submit(job)
+    try:
+        made = await asyncio.wrap_future(outcome)
+    except asyncio.CancelledError:
+        threads.leave(place)
+        raise
     return await made if inspect.isawaitable(made) else made
 
 
