@@ -5,14 +5,14 @@ Both are the same engine. ``AsyncHoldfast`` lives on the caller's event loop; ``
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, overload
 
 from holdfast.core.durations import checked_seconds
 from holdfast.db.portal import Portal
-from holdfast.errors import MisuseError, NotInitialized
+from holdfast.errors import MisuseError
 from holdfast.model.workflow import DEFAULT_MAX_RECOVERY_ATTEMPTS
 from holdfast.workflows import branches
+from holdfast.workflows.app_life import AppLife, AsyncAppLife
 from holdfast.workflows.app_stores import AppStores, AsyncAppStores
 from holdfast.workflows.application import Application
 from holdfast.workflows.durable import unpatched
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
     from datetime import datetime
-    from types import TracebackType
-    from typing import Self
     from uuid import UUID
 
     from holdfast.model.workflow import Duration, Retry
@@ -45,7 +43,7 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
-class Holdfast(Application, Management[Handle[Any]], MessagingMethods, AppStores):
+class Holdfast(Application, AppLife, Management[Handle[Any]], MessagingMethods, AppStores):
     """A durable application for code without an event loop.
 
     *url* names the database; without it ``HOLDFAST_DATABASE_URL``, then ``DATABASE_URL``, then the SQLite file
@@ -55,45 +53,6 @@ class Holdfast(Application, Management[Handle[Any]], MessagingMethods, AppStores
     def __init__(self, url: str | os.PathLike[str] | None = None, **settings: Unpack[Settings]) -> None:
         super().__init__(url, **settings)
         self._portal = Portal()
-
-    def launch(self) -> None:
-        """Open the database, bring its tables up to date, and begin to run workflows."""
-        self._portal.start()
-        try:
-            self._portal.call(self._engine.launch())
-        except BaseException:
-            self._portal.stop()
-            raise
-
-    def close(self, drain: Duration = 0) -> None:
-        """Let runs end for *drain* seconds, hand over what still runs, and close the database.
-
-        Ctrl-C ends the drain, and is raised when all is closed; once more, and what is being closed is broken off.
-        """
-        length = checked_seconds(drain, "drain")
-        self._engine.forget_parent()
-        if not self._portal.is_running:
-            return
-        try:
-            self._close(length)
-        except BaseException:
-            self._close(0)
-            raise
-        finally:
-            self._portal.stop()
-
-    def _close(self, drain: float) -> None:
-        with suppress(NotInitialized):  # another thread has closed it meanwhile
-            self._portal.call(self._engine.close(drain))
-
-    def __enter__(self) -> Self:
-        self.launch()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     @overload
     def workflow(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Workflow[P, R, Coroutine[Any, Any, R]]: ...
@@ -240,29 +199,10 @@ class Holdfast(Application, Management[Handle[Any]], MessagingMethods, AppStores
         return self._running.stream_reads.reader_blocking(reading, type_)
 
 
-class AsyncHoldfast(Application, AsyncManagement[AsyncHandle[Any]], AsyncMessagingMethods, AsyncAppStores):
+class AsyncHoldfast(
+    Application, AsyncAppLife, AsyncManagement[AsyncHandle[Any]], AsyncMessagingMethods, AsyncAppStores
+):
     """A durable application on the caller's event loop; the same as ``Holdfast``, awaited."""
-
-    async def launch(self) -> None:
-        """Open the database, bring its tables up to date, and begin to run workflows."""
-        await self._engine.launch()
-
-    async def close(self, drain: Duration = 0) -> None:
-        """Let runs end for *drain* seconds, hand over what still runs, and close the database.
-
-        A task that is cancelled here ends the drain, and goes when all is closed; cancelled once more it goes at once,
-        and the rest is closed without it. A second call waits for the end.
-        """
-        await self._engine.close(checked_seconds(drain, "drain"))
-
-    async def __aenter__(self) -> Self:
-        await self.launch()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.close()
 
     @overload
     def workflow(

@@ -42,6 +42,7 @@ def _added(manager: ConnectionManager, *numbers: int) -> None:
 
     async def add() -> None:
         block = manager.transaction_on_thread()
+        assert block is not None
         transaction = await block.begin(with_next=True)
         try:
             for number in numbers:
@@ -57,6 +58,7 @@ def _added(manager: ConnectionManager, *numbers: int) -> None:
 def test_thread_holds_the_turn_from_its_first_statement_to_its_end(tmp_path: Path) -> None:
     async def scene(manager: ConnectionManager, writer: SqliteThreads) -> None:
         block = manager.transaction_on_thread()
+        assert block is not None
         transaction = run_sync(block.begin(with_next=True))
         assert not writer.turn.locked()
         run_sync(transaction.execute(ADD, 1))

@@ -3,6 +3,15 @@
 from __future__ import annotations
 
 import os
+from typing import Protocol
+from weakref import WeakSet
+
+
+class Heir(Protocol):
+    """What a forked child inherits and could not use as it is: threads and locks of its parent, places on its loop."""
+
+    def forked(self) -> None:
+        """Be fit for the child; called there before anything else runs, so on its only thread. Must not wait."""
 
 
 class _Process:
@@ -10,13 +19,20 @@ class _Process:
 
     def __init__(self) -> None:
         self.inherited: list[object] = []  # what a parent has open, kept here so that nothing closes it
-        self._look()
-        os.register_at_fork(after_in_child=self._look)
-
-    def _look(self) -> None:
+        self._heirs: WeakSet[Heir] = WeakSet()
         self.pid = os.getpid()
+        os.register_at_fork(after_in_child=self._forked)
+
+    def tell(self, heir: Heir) -> None:
+        """Have *heir* told in a forked child, if it is still there."""
+        self._heirs.add(heir)
+
+    def _forked(self) -> None:
+        self.pid = os.getpid()
+        for heir in list(self._heirs):
+            heir.forked()
 
 
 this_process = _Process()
 
-__all__ = ["this_process"]
+__all__ = ["Heir", "this_process"]

@@ -68,6 +68,7 @@ class CircuitBreaker:
         self._slow_from = policy.rules.slow_call_seconds
         self._failed_result = policy.failed_result
         self._fast = self._passes = False
+        self._trials: dict[str, tuple[Trial, float]] = {}  # of blocks that were entered and not left
         self._standing = Standing(name, policy, own, sharing, self._listeners, self._world, self._changed)
         window = self._standing.window
         self._remember = window.succeeded if isinstance(window, CountWindow) else _remember_nothing
@@ -181,18 +182,42 @@ class CircuitBreaker:
 
     def _enter(self, trial: Trial | None) -> None:
         began = 0.0 if self._is_plain else self._clock()
+        if trial is not None:
+            self._trials[trial.token] = trial, began
         _entered.set((self, trial, began, _entered.get()))
 
     def _exit(self, error: BaseException | None) -> None:
         entered = _entered.get()
-        assert entered is not None  # noqa: S101 -- set by the same block
-        _, trial, began, outer = entered
-        _entered.set(outer)
+        if entered is not None and entered[0] is self:
+            _, trial, began, outer = entered
+            _entered.set(outer)
+        else:
+            trial, began = self._entered_elsewhere(entered)
+        if trial is not None and self._trials.pop(trial.token, None) is None:
+            trial = None  # a block that was entered elsewhere has ended it
         if trial is None and error is None and self._is_plain:
             self._remember(0)
             self._standing.in_a_row = 0
         elif self.policy.mode is not BreakerMode.DISABLED:
             self._settle(trial, began, error)
+
+    def _entered_elsewhere(self, innermost: _Entered | None) -> tuple[Trial | None, float]:
+        """Return trial and beginning of a block that is not the innermost here.
+
+        Generators leave their blocks in any order. A web framework may enter a block in one context and leave it in
+        another, where nothing is known of it: it ends the oldest trial that is open, so that no slot is kept for ever.
+        """
+        inside, entered = [], innermost
+        while entered is not None and entered[0] is not self:
+            inside.append(entered)
+            entered = entered[3]
+        if entered is None:
+            return next(iter(list(self._trials.values())), (None, self._clock()))
+        _, trial, began, outer = entered
+        for each in reversed(inside):
+            outer = (*each[:3], outer)
+        _entered.set(outer)
+        return trial, began
 
     def _call(self, function: Callable[..., R], args: Any, kwargs: Any) -> R:
         if self.policy.mode is BreakerMode.DISABLED:
@@ -221,7 +246,7 @@ class CircuitBreaker:
         return result
 
     def _returned(self, trial: Trial | None, began: float, result: Any) -> None:
-        failed = self._failed_result is not None and self._failed_result(result)
+        failed = self._failed_result is not None and self._asked(self._failed_result, result, trial)
         if trial is None and not failed:
             self._succeeded(began)
         else:
@@ -273,6 +298,9 @@ class CircuitBreaker:
             answer = sharing.ask_blocking(standing.question(trial))
         except DatabaseError as error:
             return self._lost_trial(error)
+        except BaseException:
+            standing.released(trial)
+            raise
         return trial if standing.answered(answer) else None
 
     async def _trial_async(self) -> Trial | None:
@@ -312,7 +340,7 @@ class CircuitBreaker:
 
     def _settle(self, trial: Trial | None, began: float, error: BaseException | None, *, failed: bool = False) -> None:
         """Count what came of a call."""
-        failed = failed or (error is not None and self._speaks_against(error))
+        failed = failed or (error is not None and self._speaks_against(error, trial))
         ignored = error is not None and not failed
         if trial is not None:
             self._settle_trial(trial, error, failed=failed, ignored=ignored)
@@ -348,9 +376,18 @@ class CircuitBreaker:
         if self._speaks_against(error):
             self._standing.failed(error)
 
-    def _speaks_against(self, error: BaseException) -> bool:
+    def _speaks_against(self, error: BaseException, trial: Trial | None = None) -> bool:
         """Whether *error* counts; the end of a task, or of the program, never does."""
-        return isinstance(error, Exception) and self.policy.counts(error)
+        return isinstance(error, Exception) and self._asked(self.policy.counts, error, trial)
+
+    def _asked(self, judge: Callable[[Any], bool], what: Any, trial: Trial | None) -> bool:
+        """Return what a function of the user's says. If it raises, the call counts for nothing and its slot is free."""
+        try:
+            return bool(judge(what))
+        except BaseException:
+            if trial is not None:
+                self._standing.released(trial)
+            raise
 
     def __repr__(self) -> str:
         return f"<breaker {self.name} {self.state}>"

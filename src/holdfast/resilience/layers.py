@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from holdfast.resilience.interrupting import Watch
 
 Call: TypeAlias = "Callable[..., Any]"
-Park: TypeAlias = "Callable[[Exception, tuple[Any, ...], dict[str, Any]], Coroutine[Any, Any, None]]"
+Park: TypeAlias = "Callable[[Exception, tuple[Any, ...], dict[str, Any]], Coroutine[Any, Any, Any]]"
 Ask: TypeAlias = "Callable[[Coroutine[Any, Any, Any]], Any]"
 
 logger = logging.getLogger("holdfast.protect")
@@ -126,7 +126,10 @@ def parked(call: Call, park: Park, ask: Ask, *, is_async: bool) -> Call:
             try:
                 return await call(*args, **kwargs)
             except Exception as error:
-                await _parking(error, ask(park(error, args, kwargs)))
+                try:
+                    await ask(park(error, args, kwargs))
+                except Exception as second:  # noqa: BLE001 -- the step boundary: the first error is the one that counts
+                    _not_parked(error, second)
                 raise
 
         return kept
@@ -138,18 +141,11 @@ def parked(call: Call, park: Park, ask: Ask, *, is_async: bool) -> Call:
         except Exception as error:
             try:
                 ask(park(error, args, kwargs))
-            except Exception as second:  # noqa: BLE001 -- as below
+            except Exception as second:  # noqa: BLE001 -- as above
                 _not_parked(error, second)
             raise
 
     return kept_blocking
-
-
-async def _parking(error: Exception, parking: Any) -> None:
-    try:
-        await parking
-    except Exception as second:  # noqa: BLE001 -- the step boundary: the first error is the one that counts
-        _not_parked(error, second)
 
 
 def _not_parked(error: Exception, second: Exception) -> None:

@@ -7,11 +7,12 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from holdfast.errors import CannotSerialize
+from holdfast.errors import CannotSerialize, ReplayRefused
 from holdfast.serialize import PortableJSON
+from holdfast.serialize.exact import safe_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 
     from holdfast.model.dead_letter import FailedOperationData
 
@@ -19,9 +20,11 @@ MASK = "***"
 TRUNCATED = "_truncated"
 NOT_KEPT = "_not_kept"
 MASKED = "_masked"
+TYPES = "_types"
 DEFAULT_BYTES = 65_536
 _MOST_TRACEBACK = 16_384
 _LONGEST_WORD = 255
+_PLAIN = frozenset({str, int, float, bool, type(None)})
 
 _format = PortableJSON()
 
@@ -63,16 +66,20 @@ class Contents:
     def call(
         self, args: Sequence[Any], kwargs: Mapping[str, Any], *, elsewhere: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        """Return the arguments of a call as they are kept, masked.
+        """Return the arguments of a call as they are kept, masked; ``_types`` names what JSON makes something else of.
 
-        What is no JSON is not kept, and the letter says why. *elsewhere* says where the whole is to be found: then
-        arguments that are too large are not kept either.
+        An argument that has no JSON form is not kept, and the letter says why. *elsewhere* says where the whole is to
+        be found: then arguments that are too large are not kept either.
         """
         try:
-            text = _format.serialize({"positionalArgs": list(args), "namedArgs": dict(kwargs)})
+            text = _format.serialize_call(args, kwargs)
         except CannotSerialize as misfit:
-            return {NOT_KEPT: str(misfit), **_pointer(elsewhere)}
-        return self.stored(text, elsewhere=elsewhere)
+            named = {name: _kept(value) for name, value in kwargs.items()}
+            fitting = self.masked({"positionalArgs": [_kept(value) for value in args], "namedArgs": named})
+            return {**fitting, NOT_KEPT: str(misfit), **_pointer(elsewhere)}
+        kept = self.stored(text, elsewhere=elsewhere)
+        types = {where: shape(value) for where, value in _places(args, kwargs) if not _is_plain(value)}
+        return {**kept, TYPES: types} if types else kept
 
     def stored(self, text: str, *, elsewhere: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Do as ``call`` for arguments that are stored as portable JSON already."""
@@ -103,8 +110,51 @@ def _pointer(elsewhere: Mapping[str, Any] | None) -> dict[str, Any]:
     return {} if elsewhere is None else {"whole": dict(elsewhere)}
 
 
+def _places(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for index, value in enumerate(args):
+        yield f"positionalArgs[{index}]", value
+    for name, value in kwargs.items():
+        yield f"namedArgs.{name}", value
+
+
+def _kept(value: Any) -> Any:
+    """Return one argument as plain JSON, or in its place why it has no JSON form."""
+    try:
+        return _format.deserialize(_format.serialize(value))
+    except CannotSerialize as misfit:
+        return {NOT_KEPT: str(misfit)}
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether JSON gives back the same types."""
+    kind = type(value)
+    if kind is list or kind is dict:
+        return all(map(_is_plain, value if kind is list else value.values()))
+    return kind in _PLAIN
+
+
+def shape(value: Any) -> str:
+    """Return the type of a value, and for a container the types of what is in it."""
+    kind = type(value)
+    if kind not in (list, tuple, set, frozenset, dict):
+        return kind.__qualname__
+    inner = sorted({shape(each) for each in (value.values() if kind is dict else value)})
+    return f"{kind.__name__}[{', '.join(inner)}]"
+
+
+def check_types(letter: FailedOperationData, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Raise ``ReplayRefused`` if an argument of the call that *letter* keeps has other types than it had then."""
+    were = letter.request_data.get(TYPES, {})
+    for where, value in _places(args, kwargs):
+        if where in were and shape(value) != were[where]:
+            raise ReplayRefused(
+                f"The argument {where} of the dead letter {letter.id} was {were[where]}, and would be {shape(value)}: "
+                "annotate it where it is taken, or replay the letter with a handler of its own."
+            )
+
+
 def arguments_of(letter: FailedOperationData) -> tuple[list[Any], dict[str, Any]]:
-    """Return the arguments that a letter keeps; ``ValueError`` says why they cannot be used.
+    """Return the arguments that a letter keeps, as plain JSON; ``ReplayRefused`` says why they cannot be used.
 
     Those of a call are kept apart by position and name; any other request data, or payload, are named arguments.
     """
@@ -115,10 +165,10 @@ def arguments_of(letter: FailedOperationData) -> tuple[list[Any], dict[str, Any]
         (MASKED, "were masked before they were stored"),
     ):
         if mark in kept:
-            raise ValueError(
+            raise ReplayRefused(
                 f"The arguments of the dead letter {letter.id} {why}: replay it with a handler of its own."
             )
-    if kept.keys() == {"positionalArgs", "namedArgs"}:
+    if kept.keys() - {TYPES} == {"positionalArgs", "namedArgs"}:
         return list(kept["positionalArgs"]), dict(kept["namedArgs"])
     return [], dict(kept)
 
@@ -135,11 +185,14 @@ def failure_type_of(error: BaseException) -> str:
 
 def error_code_of(error: BaseException) -> str:
     """Return the error's own ``code``, if it has one."""
-    code = getattr(error, "code", None)
-    return str(code)[:_LONGEST_WORD] if isinstance(code, (str, int)) else ""
+    try:
+        code = getattr(error, "code", None)
+        return str(code)[:_LONGEST_WORD] if isinstance(code, (str, int)) else ""
+    except Exception:  # noqa: BLE001 -- a property of the error's own
+        return ""
 
 
-async def make_letter(
+def make_letter(
     letters: Makes,
     domain: str,
     error: Exception,
@@ -149,20 +202,21 @@ async def make_letter(
     contents: Contents | None = None,
     metadata: Mapping[str, Any] | None = None,
     **more: Any,
-) -> FailedOperationData | None:
-    """Keep a call that failed for good with *error*, and return its letter.
+) -> Coroutine[Any, Any, FailedOperationData | None]:
+    """Keep a call that failed for good with *error*; what is awaited returns its letter.
 
-    None, and nothing is kept, if the call belongs to the replay of a letter of this domain: then that replay has
-    failed, whatever stands in for the error. *more* goes to ``create`` as it is.
+    It only writes: all that is kept of the call is read here. None, and nothing is kept, if the call belongs to the
+    replay of a letter of this domain: then that replay has failed, whatever stands in for the error. *more* goes to
+    ``create`` as it is.
     """
     replay = replayed.get()
     if replay is not None and replay.domain == domain:
         replay.failures.append(error)
-        return None
-    return await letters.create(
+        return _no_letter()
+    return letters.create(
         domain,
         failure_type_of(error),
-        str(error),
+        safe_text(error),
         error_code=error_code_of(error),
         request_data=(contents or Contents()).call(args, kwargs),
         metadata=dict(metadata or {}),
@@ -171,19 +225,26 @@ async def make_letter(
     )
 
 
+async def _no_letter() -> None:
+    return None
+
+
 __all__ = [
     "DEFAULT_BYTES",
     "MASK",
     "MASKED",
     "NOT_KEPT",
     "TRUNCATED",
+    "TYPES",
     "Contents",
     "Makes",
     "Replayed",
     "arguments_of",
+    "check_types",
     "error_code_of",
     "failure_type_of",
     "make_letter",
     "replayed",
+    "shape",
     "traceback_of",
 ]

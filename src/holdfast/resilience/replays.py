@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import HoldfastError
-from holdfast.resilience.letters import arguments_of
 from holdfast.resilience.replay import Manner, Replayer, Selection
+from holdfast.resilience.replay_arguments import Arguments
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine
 
     from holdfast.model.dead_letter import FailedOperationData
     from holdfast.model.world import World
@@ -27,8 +26,9 @@ logger = logging.getLogger("holdfast.protect")
 class ReplaysOnClose:
     """Replays the dead letters of one protected function, *call* with its retries, when its breaker has closed.
 
-    Every process of the fleet hears of it; each letter is taken by one of them. If the breaker opens again the rest
-    stays pending, untried.
+    *on_thread* calls it unless it *is_async*. ``ConfigurationError`` if its arguments could not be read back. Every
+    process of the fleet hears of it; each letter is taken by one of them. If the breaker opens again the rest stays
+    pending, untried.
     """
 
     def __init__(
@@ -41,6 +41,7 @@ class ReplaysOnClose:
         start: Callable[[Coroutine[Any, Any, None]], None],
         world: World,
         *,
+        on_thread: Callable[..., Awaitable[Any]],
         is_async: bool,
     ) -> None:
         self._name = name
@@ -50,7 +51,9 @@ class ReplaysOnClose:
         self._letters = letters
         self._start = start
         self._world = world
+        self._on_thread = on_thread
         self._is_async = is_async
+        self._arguments = Arguments(call)
 
     def heard(self, event: BreakerEvent) -> None:
         """Begin when the breaker has closed."""
@@ -73,10 +76,10 @@ class ReplaysOnClose:
         return self._again
 
     async def _again(self, letter: FailedOperationData) -> Any:
-        args, kwargs = arguments_of(letter)
+        args, kwargs = self._arguments.of(letter)
         if self._is_async:
             return await self._call(*args, **kwargs)
-        return await asyncio.to_thread(self._call, *args, **kwargs)
+        return await self._on_thread(self._call, *args, **kwargs)
 
 
 __all__ = ["ReplaysOnClose"]

@@ -6,9 +6,11 @@ import asyncio
 import concurrent.futures
 import logging
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from holdfast.errors import HoldfastError, Unavailable
+from holdfast.db.process import this_process
+from holdfast.errors import HoldfastError, NotInitialized, Unavailable, WrongLoop
 from holdfast.stores.breakers.blocking import BlockingBreakers
 
 if TYPE_CHECKING:
@@ -48,21 +50,29 @@ class Sharing:
         self._unwatch: Callable[[], None] | None = None
         self._beginning = threading.Lock()
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._is_cut_off = False
 
     @property
     def store(self) -> AsyncCircuitBreakerStateRepository:
-        """The repository; it must have been found."""
-        assert self._place is not None  # noqa: S101 -- nobody asks before begin
+        """The repository; ``Unavailable`` if it has not been found, or is closed."""
+        if self._place is None:
+            raise Unavailable("The repository of the breaker is closed.")
         return self._place.store
 
     def begin(self, service_name: str, watcher: Watcher) -> bool:
-        """Find the loop and watch the breaker; False if there is no loop yet, so that a later call must try again."""
+        """Find the loop and watch the breaker; False if there is no loop yet, so that a later call must try again.
+
+        ``Unavailable`` if the repository is open in the parent of this process, and not here.
+        """
         with self._beginning:
             if self._place is not None:
                 return True
             self._place = self._find()
+            if self._place is None and self._is_cut_off:
+                raise Unavailable("The repository of the breaker was opened before a fork: open one in this process.")
             if self._place is None:
                 return False
+            self._is_cut_off = False
         self._on_loop(lambda: self._watch(service_name, watcher))
         return True
 
@@ -70,20 +80,31 @@ class Sharing:
         """Forget where the repository is: it was closed, and is perhaps opened again elsewhere."""
         self._place = None
 
+    def forked(self) -> None:
+        """Forget it in a forked child, where its loop does not run; what waits on that loop is the parent's."""
+        this_process.inherited.append((self._place, self._tasks))
+        self._is_cut_off = self._is_cut_off or self._place is not None
+        self._place, self._unwatch, self._tasks, self._beginning = None, None, set(), threading.Lock()
+
     def _watch(self, service_name: str, watcher: Watcher) -> None:
         self._unwatch = self.store.watch(service_name, watcher)
 
     def end(self) -> None:
-        """Watch no more."""
+        """Watch no more: soon, since whoever is freed ends in the middle of anything, on any thread."""
+        if self._place is not None:
+            with suppress(RuntimeError):  # the loop was closed: nobody is left to be told
+                self._place.loop.call_soon_threadsafe(self._leave)
+
+    def _leave(self) -> None:
         if self._unwatch is not None:
-            self._on_loop(self._unwatch)
+            self._unwatch()
 
     def _find(self) -> Place | None:
         repository = self._repository
         if isinstance(repository, Later):
             return repository.find()
         if isinstance(repository, BlockingBreakers):
-            return repository.portal.call(_here(repository.store)) if repository.portal.is_running else None
+            return _found(repository)
         try:
             return Place(repository, asyncio.get_running_loop(), threading.get_ident())
         except RuntimeError:
@@ -108,8 +129,9 @@ class Sharing:
         try:
             return reply.result(self._patience)
         except (TimeoutError, concurrent.futures.CancelledError) as error:
-            reply.cancel()
             raise Unavailable("The repository of the breaker did not answer in time.") from error
+        finally:
+            reply.cancel()  # also if this thread was interrupted; nothing if there is an answer
 
     async def wait(self, known: concurrent.futures.Future[None]) -> None:
         """Wait until something is known; ``Unavailable`` if that takes too long."""
@@ -160,6 +182,15 @@ class Sharing:
         except RuntimeError:  # the loop was closed: nobody is left to be told
             return False
         return True
+
+
+def _found(repository: BlockingBreakers) -> Place | None:
+    try:
+        return repository.portal.call(_here(repository.store))
+    except NotInitialized:
+        return None
+    except WrongLoop as error:
+        raise Unavailable(f"The repository of the breaker is not open in this process. {error}") from error
 
 
 async def _here(store: AsyncCircuitBreakerStateRepository) -> Place:

@@ -360,10 +360,11 @@ class Standing:
             self._tell("storage_back", self._told, self._told)
 
     def _update(self) -> None:
-        """Tell who must know that something has changed."""
+        """Tell who must know that something has changed: first the breaker, which goes by it while listeners run."""
         state = self.current.state
         with self._lock:
             before, self._told = self._told, state
+        self._changed()
         if state != before:
             self.opened += state == OPEN
             if state == CLOSED:
@@ -372,7 +373,6 @@ class Standing:
                 self._permits.popleft()
                 self.not_answered()
             self._tell(_KINDS[state], before, state, reason=self._reason if state == OPEN else "")
-        self._changed()
 
     def _tell(
         self, kind: EventKind, before: str, after: str, *, reason: str = "", error: BaseException | None = None

@@ -66,19 +66,33 @@ class CallCodec:
         return self._result.decode(text)
 
     def check(self, positional: int, named: dict[str, Any]) -> None:
-        """Raise :class:`CannotDeserialize` unless a call of this shape fits the signature."""
+        """Raise :class:`CannotDeserialize` unless a recorded call of this shape fits the signature."""
+        if (why := self._misfit(positional, named)) is not None:
+            raise CannotDeserialize(
+                f"The recorded call does not fit the signature of {self.name}: {why}. Keep the old parameters"
+                " (and give new ones defaults) until the runs that recorded them are done.",
+            )
+
+    def check_live(self, positional: int, named: dict[str, Any]) -> None:
+        """Raise ``TypeError``, as Python does, unless a call of this shape fits the signature."""
+        if (why := self._misfit(positional, named)) is not None:
+            raise TypeError(f"{self.name}() cannot be called like this: {why}.")
+
+    def _misfit(self, positional: int, named: dict[str, Any]) -> str | None:
+        """Return what is wrong with a call of so many arguments by position, and these by name."""
         if not named and positional == len(self._positional) and self._by_position:
-            return
+            return None
         if positional > len(self._positional) and self._rest is None:
-            self._misfit(f"{positional} positional arguments are recorded, it takes {len(self._positional)}")
+            return f"there are {positional} positional arguments, it takes {len(self._positional)}"
         if self._others is None and (unknown := named.keys() - self._named.keys()):
-            self._misfit(f"it has no parameter named {min(unknown)!r}")
+            return f"it has no parameter named {min(unknown)!r}"
         given = {name for name, _ in self._positional[:positional]}
         if twice := given & named.keys() & self._named.keys():
-            self._misfit(f"{min(twice)!r} is recorded by position and by name")
-        for name in self._required:
-            if name not in given and (name not in named or name not in self._named):
-                self._misfit(f"no value is recorded for {name!r}")
+            return f"{min(twice)!r} is given by position and by name"
+        missing = [
+            each for each in self._required if each not in given and (each not in named or each not in self._named)
+        ]
+        return f"there is no value for {missing[0]!r}" if missing else None
 
     def _args(self, positional: list[msgspec.Raw]) -> list[Any]:
         values = [
@@ -98,12 +112,6 @@ class CallCodec:
             if decoder is not None:
                 values[name] = decoder.decode(raw, f"$.namedArgs.{name}")
         return values
-
-    def _misfit(self, why: str) -> None:
-        raise CannotDeserialize(
-            f"The recorded call does not fit the signature of {self.name}: {why}. Keep the old parameters"
-            " (and give new ones defaults) until the runs that recorded them are done.",
-        )
 
 
 def _of_kind(parameters: list[inspect.Parameter], decoders: dict[str, Decoder], kind: Any) -> Decoder | None:

@@ -35,6 +35,7 @@ class RedisLink(Opened):
 
     def __init__(self, url: str, *, clock_offset_key: str | None = None) -> None:
         self._url = url
+        self.address = url.rpartition("@")[2]  # which server and which database, whoever logs in
         moved = "" if clock_offset_key is None else f" + tonumber(redis.call('GET', '{clock_offset_key}') or '0')"
         self._prelude = _CLOCK.format(moved)
         self._client: Any = None

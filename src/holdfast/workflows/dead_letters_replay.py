@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from holdfast.errors import MisuseError, ReplayRefused, WorkflowNotFound
 from holdfast.model.workflow import WorkflowStatus
-from holdfast.resilience.letters import arguments_of
+from holdfast.resilience.replay_arguments import Arguments
 from holdfast.workflows.functions import AsyncWorkflow, Step, Workflow
 from holdfast.workflows.ticket import Ticket, call_of
 
@@ -124,9 +124,10 @@ def handle_for(engine: Engine, handler: Callable[..., Any], *, with_arguments: b
 
 def _by_arguments(engine: Engine, function: Callable[..., Any]) -> Handle:
     is_async = iscoroutinefunction(function)
+    arguments = Arguments(function)
 
     async def handle(letter: FailedOperationData) -> Any:
-        args, kwargs = _arguments(letter)
+        args, kwargs = arguments.of(letter)
         made = function(*args, **kwargs) if is_async else await engine.handlers.on_thread(function, *args, **kwargs)
         return await made if isawaitable(made) else made
 
@@ -135,9 +136,11 @@ def _by_arguments(engine: Engine, function: Callable[..., Any]) -> Handle:
 
 def _by_workflow(engine: Engine, workflow: AnyWorkflow) -> Handle:
     """Return how a workflow replays letters: one run a letter. What failed in it is done again by the next replay."""
+    definition = workflow.definition
+    arguments = Arguments(definition.function, skip=0 if definition.binds == "nothing" else 1)
 
     async def handle(letter: FailedOperationData) -> None:
-        args, kwargs = _arguments(letter)
+        args, kwargs = arguments.of(letter)
         chosen = workflow.options(workflow_id=f"replay-{letter.id}").call(*args, **kwargs)
         ticket = await engine.starts.start(call_of(chosen))
         if ticket.run is None:
@@ -146,13 +149,6 @@ def _by_workflow(engine: Engine, workflow: AnyWorkflow) -> Handle:
             await engine.run_replays.end_of(ticket)
 
     return handle
-
-
-def _arguments(letter: FailedOperationData) -> tuple[list[Any], dict[str, Any]]:
-    try:
-        return arguments_of(letter)
-    except ValueError as error:
-        raise ReplayRefused(str(error)) from None
 
 
 __all__ = ["RunReplays", "handle_for"]

@@ -11,7 +11,6 @@ from contextlib import suppress
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, TypeVar
 
-from holdfast.core.version import DEFAULT_VERSION
 from holdfast.db.manager import ConnectionManager
 from holdfast.db.migrations import Migrator
 from holdfast.db.pipeline import Pipeline
@@ -42,7 +41,7 @@ from holdfast.workflows.streams.recorded import StreamReads
 from holdfast.workflows.streams.writing import Streams
 from holdfast.workflows.threads import WorkflowThreads
 from holdfast.workflows.transactions import Homes
-from holdfast.workflows.versions import Versions
+from holdfast.workflows.versions import Versions, version_here
 from holdfast.workflows.waiting import Waiting
 from holdfast.workflows.wakeups import wakeups_for
 
@@ -158,7 +157,7 @@ class Engine(EngineLoop, EngineLetters):
     async def _open(self, schema: str) -> None:
         await self._migrate(schema)
         await self.manager.initialize()
-        version = self._version()
+        version = version_here(self.settings, self.registry)
         self.versions = Versions(self.manager, self.queries, self.settings.world)
         self.identity = Identity(
             self.settings.executor_id,
@@ -218,18 +217,6 @@ class Engine(EngineLoop, EngineLetters):
     def own(self, run: Run) -> None:
         """Make a claimed run one of this engine's."""
         run.engine = self
-
-    def _version(self) -> str:
-        if self.settings.application_version is not None:
-            return self.settings.application_version
-        version = self.registry.version()
-        if version is None:
-            logger.warning(
-                "The sources of the workflows are not to be had, so the application version is %s; "
-                "set application_version= to tell releases apart.",
-                DEFAULT_VERSION,
-            )
-        return version or DEFAULT_VERSION
 
     async def close(self, drain: float = 0.0) -> None:
         """Stop claiming, let runs end for *drain* seconds, hand the rest over, sign off, close the database.

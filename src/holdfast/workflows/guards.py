@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Unpack
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from holdfast.workflows.dead_letters_face import AsyncDeadLetters
     from holdfast.workflows.engine import Engine
 
+logger = logging.getLogger("holdfast.protect")
+
 _LEASE = 30.0  # seconds until the idempotency key of a worker that died is free
 _LONGEST_WAIT = 60.0  # seconds for a key that another is at
 
@@ -43,6 +46,7 @@ class Guards:
         self._lock = threading.Lock()
         self._heard: AsyncSQLCircuitBreakerStateRepository | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._asked: set[asyncio.Task[None]] = set()
         self._claims: tuple[DBIdempotencyStore, Claims] | None = None
 
     @cached_property
@@ -53,7 +57,7 @@ class Guards:
 
     def forget(self) -> None:
         """Forget, in a forked child, what the parent has open: breakers stand alone until the next launch."""
-        self._lock, self._tasks, self._claims = threading.Lock(), set(), None
+        self._lock, self._tasks, self._asked, self._claims = threading.Lock(), set(), set(), None
         for breaker, _ in self._breakers.values():
             breaker.begin_anew()
 
@@ -61,7 +65,7 @@ class Guards:
         """End what was opened; breakers stand alone until the next launch."""
         for task in list(self._tasks):
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*self._tasks, *self._asked, return_exceptions=True)
         claims, self._claims = self._claims, None
         if claims is not None:
             await claims[1].close()
@@ -166,6 +170,7 @@ class Guards:
                 self._dead_letters,
                 self._start,
                 self._engine.settings.world,
+                on_thread=self._engine.handlers.on_thread,
                 is_async=is_async,
             )
             breaker.listen(replays.heard)
@@ -185,19 +190,16 @@ class Guards:
 
     def asking(self, *, is_async: bool) -> Ask:
         """Return how a protected function reaches the loop of the application."""
-        return self._ask if is_async else self._ask_blocking
+        return self._reach if is_async else self._ask_blocking
 
     def _ask_blocking(self, question: Coroutine[Any, Any, Any]) -> Any:
-        if not self._engine.launched:
-            question.close()
-            self._engine.check_launched()
-        return self._engine.ask_blocking(question)
-
-    def _ask(self, question: Coroutine[Any, Any, Any]) -> Awaitable[Any]:
-        if not self._engine.launched:
-            question.close()
-            self._engine.check_launched()
-        return self._reach(question)
+        """Wait for the answer; on the loop itself, which must not wait, only ask: ``close`` waits for the answer."""
+        if not self._engine.is_loop_thread():
+            return self._engine.ask_blocking(question)
+        task = self._engine.loop().create_task(_logged(question))
+        self._asked.add(task)
+        task.add_done_callback(self._asked.discard)
+        return None
 
     def _reach(self, question: Coroutine[Any, Any, Any]) -> Awaitable[Any]:
         if self._engine.is_loop_thread():
@@ -205,10 +207,11 @@ class Guards:
         return asyncio.wrap_future(asyncio.run_coroutine_threadsafe(question, self._engine.loop()))
 
     def _park(self, name: str, domain: str) -> Park:
-        async def park(error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        def park(error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Coroutine[Any, Any, Any]:
+            self._engine.check_launched()
             delay = self._engine.handlers.delay_of(domain)
             letters, told = self._dead_letters(), {"protect": name}
-            await make_letter(letters, domain, error, args, kwargs, metadata=told, retry_delay=delay)
+            return make_letter(letters, domain, error, args, kwargs, metadata=told, retry_delay=delay)
 
         return park
 
@@ -243,6 +246,13 @@ class Guards:
         # Not by way of ``asking``: what was begun is also ended while the application closes.
         ask = self._reach if is_async else self._engine.ask_blocking
         return AskedClaims(claims, ask, by_thread=not is_async)
+
+
+async def _logged(question: Coroutine[Any, Any, Any]) -> None:
+    try:
+        await question
+    except Exception as error:  # noqa: BLE001 -- whoever asked has gone on
+        logger.error("A failed call could not be kept as a dead letter: %s", error)  # noqa: TRY400 -- known by its text
 
 
 __all__ = ["Guards"]

@@ -92,6 +92,7 @@ class ResultCodec:
                     break
             else:
                 return arguments, keywords
+        self._calls.check_live(len(arguments), keywords)
         return self.load_call(text, format_)
 
     def load_call(self, text: str | None, format_: str | None) -> tuple[tuple[Any, ...], dict[str, Any]]:

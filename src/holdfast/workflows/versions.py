@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from holdfast.core.version import DEFAULT_VERSION
 from holdfast.errors import WorkflowNotFound
 from holdfast.model.workflow import ApplicationVersion
 
@@ -12,8 +13,24 @@ if TYPE_CHECKING:
     from holdfast.db.manager import ConnectionManager
     from holdfast.db.queries import Queries
     from holdfast.model.world import World
+    from holdfast.workflows.engine_settings import EngineSettings
+    from holdfast.workflows.registry import Registry
 
 logger = logging.getLogger("holdfast.workflows")
+
+
+def version_here(settings: EngineSettings, registry: Registry) -> str:
+    """Return the version of this process: the one that was set, or else the one that its workflows' sources give."""
+    if settings.application_version is not None:
+        return settings.application_version
+    version = registry.version()
+    if version is None:
+        logger.warning(
+            "The sources of the workflows are not to be had, so the application version is %s; "
+            "set application_version= to tell releases apart.",
+            DEFAULT_VERSION,
+        )
+    return version or DEFAULT_VERSION
 
 
 class Versions:

@@ -81,7 +81,10 @@ def test_application_is_found_in_a_package_and_below_a_name(folder: Path) -> Non
 def test_wrong_setting_of_the_application_is_one_line(folder: Path) -> None:
     (folder / "shop_wrong.py").write_text(f"{APP}app = Holdfast('x.db', lease=0)\n")
     done = worker("shop_wrong:app")
-    assert (done.exit_code, done.stderr) == (2, "Error: lease must be more than 0 seconds, not 0.\n")
+    assert (done.exit_code, done.stderr) == (
+        2,
+        "Error: lease is a number of seconds, or a timedelta, from 0.001 s to a hundred years, not 0.\n",
+    )
 
 
 def test_application_that_is_launched_already_is_refused(folder: Path) -> None:

@@ -10,8 +10,10 @@ import pytest
 from holdfast.db import ConnectionManager, SyncConnectionManager, SyncTransaction, Transaction
 
 # What the rooms of the package that build on the async manager need, and a user of the sync one does not.
-_INNER = {"backend", "close_first", "refuse_inside_transaction", "is_open", "lender", "serves_threads"}
-_INNER |= {"transaction_on_thread"}
+_INNER = {
+    *("backend", "close_first", "refuse_inside_transaction", "is_open", "lender"),
+    *("serves_threads", "transaction_on_thread"),
+}
 _PAIRS = [(ConnectionManager, SyncConnectionManager), (Transaction, SyncTransaction)]
 
 

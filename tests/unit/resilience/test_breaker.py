@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -195,6 +196,51 @@ def test_trial_that_came_to_nothing_gives_its_slot_back(error: BaseException) ->
         raise error
     assert breaker.state == "half_open"
     assert breaker.call(works) == "fine"
+    assert breaker.state == "closed"
+
+
+class NoTruth:
+    """What is neither true nor false, as an array of several numbers is."""
+
+    def __bool__(self) -> bool:
+        raise TypeError("neither true nor false")
+
+
+def broken_again() -> None:
+    raise Broken("again")
+
+
+async def soon(function: Callable[[], Any]) -> Any:
+    return function()
+
+
+def unsure(_: object) -> bool:
+    raise LookupError("not judged")
+
+
+@pytest.mark.parametrize(
+    ("function", "error", "options"),
+    [
+        (works, LookupError, {"failed_result": unsure}),
+        (works, TypeError, {"failed_result": lambda _: NoTruth()}),
+        (broken_again, LookupError, {"ignores": lambda error: "again" in str(error) and unsure(error)}),
+    ],
+    ids=["failed_result", "no truth", "ignores"],
+)
+def test_trial_that_cannot_be_judged_gives_its_slot_back(
+    function: Callable[[], Any], error: type[Exception], options: dict[str, Any]
+) -> None:
+    breaker, world = made(failures=1, probes=1, successes=1, **options)
+    fail(breaker)
+    pass_time(world, 60)
+    for _ in range(3):
+        with pytest.raises(error):
+            breaker.call(function)
+        with pytest.raises(error):
+            asyncio.run(breaker.call_async(soon, function))
+    assert breaker.state == "half_open"
+    with breaker:
+        pass
     assert breaker.state == "closed"
 
 

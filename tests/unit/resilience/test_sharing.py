@@ -243,6 +243,27 @@ def test_storage_that_fails_at_a_trial_is_away_from_then_on() -> None:
     play(scene)
 
 
+@pytest.mark.parametrize("is_async", [True, False])
+def test_slot_that_cannot_be_asked_for_is_free_for_the_next_call(is_async: bool) -> None:
+    async def scene(stage: Scene) -> None:
+        await stage.fail()
+        await stage.world.advance(10)
+        apply, stage.remote.apply = stage.remote.apply, _refuse  # type: ignore[method-assign]
+        for _ in range(3):
+            with pytest.raises(LookupError):
+                await (stage.works() if is_async else asyncio.to_thread(stage.breaker.call, str, 1))
+        await settled()
+        stage.remote.apply = apply  # type: ignore[method-assign]
+        await stage.works()
+        assert stage.breaker.state == "closed"
+
+    play(scene, probes=1)
+
+
+async def _refuse(*_: object) -> Applied:
+    raise LookupError("a repository with a defect")
+
+
 def test_storage_that_never_answers_does_not_hold_up_the_first_call() -> None:
     async def scene(stage: Scene) -> None:
         stage.remote.watch = lambda *_: lambda: None  # type: ignore[method-assign]

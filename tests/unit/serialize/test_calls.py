@@ -148,17 +148,17 @@ def test_call_is_typed_by_the_signature(
         ),
         (variadic, '{"positionalArgs":[1,2]}', r"'days' of variadic at \$\.positionalArgs\[1\]"),
         (variadic, '{"positionalArgs":[1],"namedArgs":{"z":0}}', r"'ids' of variadic at \$\.namedArgs\.z"),
-        (typed, f'{{"positionalArgs":[{ORDER}]}}', "no value is recorded for 'when'"),
-        (keyword_only, "{}", "no value is recorded for 'raw'"),
-        (keyword_only, '{"positionalArgs":["YQ=="]}', "1 positional arguments are recorded, it takes 0"),
+        (typed, f'{{"positionalArgs":[{ORDER}]}}', "there is no value for 'when'"),
+        (keyword_only, "{}", "there is no value for 'raw'"),
+        (keyword_only, '{"positionalArgs":["YQ=="]}', "there are 1 positional arguments, it takes 0"),
         (keyword_only, '{"namedArgs":{"raw":"","new":1}}', "no parameter named 'new'"),
         (
             positional_only,
             f'{{"positionalArgs":[{DAY}],"namedArgs":{{"day":{DAY}}}}}',
             "no parameter named 'day'",
         ),
-        (plain, '{"positionalArgs":[1],"namedArgs":{"a":1}}', "'a' is recorded by position and by name"),
-        (shares_names, '{"namedArgs":{"name":1}}', "no value is recorded for 'name'"),
+        (plain, '{"positionalArgs":[1],"namedArgs":{"a":1}}', "'a' is given by position and by name"),
+        (shares_names, '{"namedArgs":{"name":1}}', "there is no value for 'name'"),
         (plain, "[]", r"the call of plain at \$: Expected `object`, got `array`"),
         (plain, "nonsense", "the call of plain at .* not JSON"),
     ],
@@ -205,3 +205,9 @@ def test_annotation_that_json_cannot_tell_apart_fails_when_the_codec_is_made() -
 
     with pytest.raises(ConfigurationError, match=r"The annotation of argument 'when' of .*fn cannot be read back"):
         CallCodec(fn)
+
+
+def test_live_call_that_does_not_fit_is_a_type_error() -> None:
+    codec = CallCodec(plain)
+    with pytest.raises(TypeError, match=r"plain\(\) cannot be called like this: it has no parameter named 'zz'"):
+        codec.check_live(1, {"zz": 1})

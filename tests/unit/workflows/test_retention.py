@@ -29,8 +29,8 @@ class TestPolicy:
     @pytest.mark.parametrize(
         ("given", "said"),
         [
-            ({"older_than": -1}, "at least 0"),
-            ({"older_than": timedelta(days=-1)}, "at least 0"),
+            ({"older_than": -1}, "from 0 s to a hundred years"),
+            ({"older_than": timedelta(days=-1)}, "from 0 s to a hundred years"),
             ({"keep_last": 0}, "older_than=0"),
             ({"keep_last": -3}, "at least 1"),
             ({"older_than": 1, "status": []}, "leave it out"),

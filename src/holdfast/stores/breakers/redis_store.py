@@ -61,7 +61,7 @@ class AsyncRedisCircuitBreakerStateRepository(Deciding):
         world: World | None = None,
         poll_interval: float = POLL_EVERY,
     ) -> None:
-        super().__init__(world or RealWorld(), f"redis {prefix}")
+        super().__init__(world or RealWorld(), f"redis {link.address} {prefix}")
         self._link = link
         self._states = f"{{{prefix}}}:breakers"
         self._channel = f"{self._states}:changes"

@@ -42,7 +42,7 @@ class RedisShelf:
         self._link = link
         self._base = f"{{{prefix}}}:"
         self._world = world or RealWorld()
-        self.place = f"redis {prefix}"
+        self.place = f"redis {link.address} {prefix}"
         self.at_once = link.blocks
         self._remembered = Remembered()
 

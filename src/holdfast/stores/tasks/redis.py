@@ -57,7 +57,7 @@ class RedisTaskQueue(TaskQueue):
         retry_interval: Duration = 1.0,
         retry_cap: Duration = 3600.0,
     ) -> None:
-        super().__init__(f"redis {prefix}", world=world, visibility_timeout=visibility_timeout)
+        super().__init__(f"redis {link.address} {prefix}", world=world, visibility_timeout=visibility_timeout)
         self._link = link
         self._base = f"{{{prefix}}}"
         self._letters = Letters(dead_letters, None)
