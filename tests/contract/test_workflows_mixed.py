@@ -11,6 +11,7 @@ import pytest
 
 from holdfast import AsyncHoldfast, Holdfast
 from holdfast.errors import MisuseError, StepTimeout
+from holdfast.workflows.runner import Runner
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -148,6 +149,26 @@ def test_sync_application_refuses_a_blocking_call_on_its_own_loop(fresh_database
     with app:
         for verb in ("call", "start", "sleep", "status"):
             assert "loop" in wrong.start(verb).result(PATIENCE), verb
+
+
+@KINDS
+def test_interrupt_while_the_outcome_is_written_leaves_the_run_to_be_recovered_here(
+    fresh_database: Callable[[str], str], kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = Holdfast(fresh_database(kind), lease=1)
+
+    @app.workflow
+    def one() -> int:
+        return 1
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with app:
+        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+            patched.setattr(Runner, "_write_end_blocking", interrupted)
+            one.options(workflow_id="mine")()
+        assert app.retrieve_workflow("mine").result(PATIENCE) == 1
 
 
 @KINDS

@@ -124,6 +124,13 @@ class Runner:
         Raises nothing the run raises, but the interrupt of a program that called it directly: such a run has not
         ended, and goes on like one whose executor was lost.
         """
+        try:
+            self._carry_out(run)
+        finally:
+            if not run.ended:  # interrupted, perhaps while its outcome was written: whoever waits looks at the row
+                self._lost(run)
+
+    def _carry_out(self, run: Run) -> None:
         self._note(run)
         mark = here.set(WorkflowPlace(run, Branch(), threading.get_ident()))
         error: BaseException | None = None
@@ -139,7 +146,6 @@ class Runner:
             return
         except BaseException as raised:
             if _is_interrupt(raised):
-                self._lost(run)
                 raise
             error = raised  # the run's boundary: what it raised is its outcome
         finally:
