@@ -239,7 +239,9 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
         fresh = self._parted(place, checkpoint, new, small, large)
         format_, data = self.serde.dumps_typed({**checkpoint, "channel_values": small})
         about = get_checkpoint_metadata(config, metadata)
-        return Saved(place, parent_id, about.get("run_id"), format_, data, json.dumps(about), large), fresh
+        run_id = about.get("run_id")
+        named = None if run_id is None else str(run_id)  # LangGraph takes a number as well
+        return Saved(place, parent_id, named, format_, data, json.dumps(about), large), fresh
 
     def _parted(
         self,
