@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from holdfast.testing.contract.workflows_dead_letters import DeadLettersContract, ReplayContract
+from holdfast.testing.contract.workflows_dead_letters_handlers import ReplayHandlersContract
 
 if TYPE_CHECKING:
     from holdfast.testing.contract import Venue
@@ -19,4 +20,8 @@ def venue(shared_venue: Venue) -> Venue:
 
 
 class TestDeadLettersOfRuns(DeadLettersContract, ReplayContract):
+    """One suite, every shared column of the table in ``conftest``."""
+
+
+class TestReplayHandlers(ReplayHandlersContract):
     """One suite, every shared column of the table in ``conftest``."""

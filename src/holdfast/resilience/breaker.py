@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import weakref
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, cast
 
@@ -69,10 +70,12 @@ class CircuitBreaker:
         self._failed_result = policy.failed_result
         self._fast = self._passes = False
         self._trials: dict[str, tuple[Trial, float]] = {}  # of blocks that were entered and not left
-        self._standing = Standing(name, policy, own, sharing, self._listeners, self._world, self._changed)
+        changed = _while_there(self._changed)
+        self._standing = Standing(name, policy, own, sharing, self._listeners, self._world, changed)
         window = self._standing.window
         self._remember = window.succeeded if isinstance(window, CountWindow) else _remember_nothing
         self._standing.watch()
+        weakref.finalize(self, self._standing.end).atexit = False
 
     def _storage(
         self, repository: BlockingBreakers | AsyncCircuitBreakerStateRepository | Later | None
@@ -330,14 +333,6 @@ class CircuitBreaker:
         self._standing.lost(error)
         return self._own_trial(self._standing.ask())
 
-    def end(self) -> None:
-        """Watch the repository no more: for a breaker that is not used any longer, while the repository is."""
-        self._standing.end()
-
-    def begin_anew(self) -> None:
-        """Stand alone until the repository is found again: in a forked child, where the one that is known is closed."""
-        self._standing.begin_anew()
-
     def _settle(self, trial: Trial | None, began: float, error: BaseException | None, *, failed: bool = False) -> None:
         """Count what came of a call."""
         failed = failed or (error is not None and self._speaks_against(error, trial))
@@ -391,6 +386,21 @@ class CircuitBreaker:
 
     def __repr__(self) -> str:
         return f"<breaker {self.name} {self.state}>"
+
+
+def _while_there(method: Callable[[], None]) -> Callable[[], None]:
+    """Return what calls *method* as long as its object is there, and does not keep it.
+
+    A repository knows those who watch it: a breaker that nobody else has must not stay for that.
+    """
+    weak = weakref.WeakMethod(method)
+
+    def call() -> None:
+        method = weak()
+        if method is not None:
+            method()
+
+    return call
 
 
 def _remember_nothing(_: int) -> None:

@@ -22,6 +22,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from holdfast.db.process import this_process
 from holdfast.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -60,6 +61,19 @@ class Watch:
         self._raise_in = _raise_in()
         self._running: dict[_Note, bool] = {}
         self._innermost: dict[int, _Note] = {}
+        self._begin_watch()
+        this_process.tell(self)
+
+    def forked(self) -> None:
+        """Have a watch of its own in a forked child. The calls inside of which it was forked have no limit there."""
+        here = threading.get_ident()
+        self._running = {note: True for note in self._running if note.thread == here}
+        for note in self._running:
+            note.deadline = _NEVER
+        self._innermost = {here: self._innermost[here]} if here in self._innermost else {}
+        self._begin_watch()
+
+    def _begin_watch(self) -> None:
         self._sending = threading.Lock()
         self._starting = threading.Lock()
         self._gate = threading.Lock()  # open when the watch is to look

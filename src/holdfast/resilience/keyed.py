@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Unpack
+from weakref import WeakValueDictionary
 
+from holdfast.db.process import this_process
 from holdfast.errors import ConfigurationError
 from holdfast.resilience.breaker import CircuitBreaker
 
@@ -23,8 +25,9 @@ if TYPE_CHECKING:
 class KeyedBreakers:
     """Breakers by key: ``breakers["example.com"]`` is the breaker ``name:example.com``, made when first asked for.
 
-    At most *most* are kept. For one more the one that has not been used for longest goes, a closed one if there is one;
-    what the fleet has stored of it stays.
+    At most *most* are kept. For one more the one that has not been asked for longest goes, a closed one if there is
+    one; what the fleet has stored of it stays. One that somebody else has, as a function that it decorates does, goes
+    on, and is the breaker of its key as long as it is there.
     """
 
     def __init__(
@@ -45,32 +48,33 @@ class KeyedBreakers:
         self._listeners = tuple(listeners)
         self._world = world
         self._options = options
-        self._breakers: OrderedDict[str, CircuitBreaker] = OrderedDict()
+        self._there: WeakValueDictionary[str, CircuitBreaker] = WeakValueDictionary()
+        self._kept: OrderedDict[str, CircuitBreaker] = OrderedDict()
         self._lock = threading.Lock()
+        this_process.tell(self)
 
     def __getitem__(self, key: str) -> CircuitBreaker:
         """Return the breaker of *key*."""
         with self._lock:
-            breaker = self._breakers.get(key)
-            if breaker is None:
-                if len(self._breakers) >= self.most:
-                    self._drop_one()
-                breaker = self._breakers[key] = self._made(key)
-            else:
-                self._breakers.move_to_end(key)
+            breaker = self._kept.get(key)
+            if breaker is not None:
+                self._kept.move_to_end(key)
+                return breaker
+            dropped = self._drop_one() if len(self._kept) >= self.most else None
+            breaker = self._kept[key] = self._there.get(key) or self._made(key)
+            self._there[key] = breaker
+        del dropped  # without the lock: it may end here
         return breaker
 
     def __len__(self) -> int:
-        return len(self._breakers)
+        return len(self._kept)
 
     def __contains__(self, key: object) -> bool:
-        return key in self._breakers
+        return key in self._kept
 
-    def begin_anew(self) -> None:
-        """Have each of them stand alone until the repository is found again: in a forked child."""
+    def forked(self) -> None:
+        """Have a lock that nobody holds, in a forked child."""
         self._lock = threading.Lock()
-        for breaker in self._breakers.values():
-            breaker.begin_anew()
 
     def _made(self, key: str) -> CircuitBreaker:
         return CircuitBreaker(
@@ -81,10 +85,9 @@ class KeyedBreakers:
             **self._options,
         )
 
-    def _drop_one(self) -> None:
-        closed = (key for key, breaker in self._breakers.items() if breaker.state == "closed")
-        key = next(closed, None) or next(iter(self._breakers))
-        self._breakers.pop(key).end()
+    def _drop_one(self) -> CircuitBreaker:
+        closed = (key for key, breaker in self._kept.items() if breaker.state == "closed")
+        return self._kept.pop(next(closed, None) or next(iter(self._kept)))
 
 
 __all__ = ["KeyedBreakers"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from holdfast.errors import MisuseError
@@ -35,18 +35,26 @@ class KeyClaims(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """Which key a call of the function *name* has; *claims* returns where it is claimed, by whether it is async."""
+    """Which key a call of the function *name* has; *claims* returns where it is claimed, by whether it is async.
+
+    Each function has keys of its own: two of them may be called with the same order number.
+    """
 
     name: str
     key: str | Callable[..., str]
     claims: Callable[[bool], KeyClaims]
+    _space: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        space = self.name.replace("%", "%25").replace(":", "%3A")  # so that it ends at the colon
+        object.__setattr__(self, "_space", f"protect:{space}:")
 
     def held(self, claims: KeyClaims, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Held:
         """Return the key of a call, to be taken."""
         chosen = self.key(*args, **kwargs) if callable(self.key) else self.key
         if not isinstance(chosen, str):
             raise MisuseError(f"The idempotency key of {self.name!r} is text, not {type(chosen).__name__}.")
-        return claims.hold(chosen, digest(self.name, {"positionalArgs": args, "namedArgs": kwargs}))
+        return claims.hold(self._space + chosen, digest(self.name, {"positionalArgs": args, "namedArgs": kwargs}))
 
 
 def once(call: Call, keys: Keys, world: World) -> Call:

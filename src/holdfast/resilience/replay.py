@@ -81,7 +81,7 @@ class Replayer:
         self.lease = lease
         self._held: dict[str, _Held] = {}
         self._beats: asyncio.Task[None] | None = None
-        self._under_way: set[Bulk] = set()
+        self.under_way: set[Bulk] = set()
 
     async def replay(self, selection: Selection, manner: Manner, progress: Progress | None = None) -> ReplayReport:
         """Replay what is selected and return what became of it. An error of the storage ends it, and is raised.
@@ -93,11 +93,11 @@ class Replayer:
         if selection.id is None and not manner.dry_run:
             await self._letters.release_stale_replaying()
         bulk = Bulk(self, self._letters, self._world, manner, progress)
-        self._under_way.add(bulk)
+        self.under_way.add(bulk)
         try:
             return await bulk.done(selection)
         finally:
-            self._under_way.discard(bulk)
+            self.under_way.discard(bulk)
 
     def hold(self, letters: Sequence[FailedOperationData]) -> None:
         """Keep letters alive that were taken, until each was attempted or is let go."""
@@ -174,7 +174,7 @@ class Replayer:
 
     async def close(self) -> None:
         """End the replays under way, and then what keeps their letters alive."""
-        await asyncio.gather(*(bulk.stop() for bulk in self._under_way))
+        await asyncio.gather(*(bulk.stop() for bulk in self.under_way))
         beats, self._beats = self._beats, None
         if beats is not None:
             beats.cancel()

@@ -71,6 +71,11 @@ class Bulk:
         finally:
             self._over.set()
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether nothing more is begun, since something went wrong or it is to end early."""
+        return self._error is not None
+
     async def stop(self) -> None:
         """End it early, and wait until all that was taken is ended or given back: ``done`` raises that it was."""
         await self._fail(NotInitialized("The application was closed during the replay; what was left stays pending."))

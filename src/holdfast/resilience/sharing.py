@@ -22,6 +22,11 @@ T = TypeVar("T")
 
 logger = logging.getLogger("holdfast.breakers")
 
+_IN_THE_PARENT = (
+    "The repository of the breaker was opened before a fork, by the parent of this process: launch the application "
+    "here, or make the repository and its breakers here."
+)
+
 
 class Place(NamedTuple):
     """Where a repository lives: its loop, and the thread of that."""
@@ -69,7 +74,7 @@ class Sharing:
                 return True
             self._place = self._find()
             if self._place is None and self._is_cut_off:
-                raise Unavailable("The repository of the breaker was opened before a fork: open one in this process.")
+                raise Unavailable(_IN_THE_PARENT)
             if self._place is None:
                 return False
             self._is_cut_off = False
@@ -190,7 +195,7 @@ def _found(repository: BlockingBreakers) -> Place | None:
     except NotInitialized:
         return None
     except WrongLoop as error:
-        raise Unavailable(f"The repository of the breaker is not open in this process. {error}") from error
+        raise Unavailable(_IN_THE_PARENT) from error
 
 
 async def _here(store: AsyncCircuitBreakerStateRepository) -> Place:

@@ -7,6 +7,7 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from holdfast.db.process import this_process
 from holdfast.resilience.interrupting import Late
 
 if TYPE_CHECKING:
@@ -76,6 +77,11 @@ class SpareThreads:
     def __init__(self, name: str) -> None:
         self._name = name
         self._idle: deque[_Thread] = deque()
+        this_process.tell(self)
+
+    def forked(self) -> None:
+        """Forget threads that a forked child does not have."""
+        self._idle = deque()
 
     def run(self, call: Callable[..., Any], limit: float, args: Any, kwargs: Any) -> Any:
         """Return what *call* returns, or raise what it raises; ``Late`` if it was, and so was left behind."""

@@ -4,7 +4,8 @@ Theory of operation. There are two records. The *own* one is in the memory of th
 repository, and what is known of it here is a view that the repository's watch renews. Own evidence opens the own record
 at once, and is then reported: if the fleet's record opens too, the own one is closed again and the fleet's counts; if
 it does not, since a quorum is wanted, the own one stays and only this process refuses calls. While the storage is away
-the own record takes over what was known, and everything is decided here.
+the own record takes over what was known, and everything is decided here. So it is in a forked child as well, from its
+first call on until the repository is open there.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ import concurrent.futures
 import logging
 import threading
 from collections import deque
+from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from holdfast.core.breaker_rules import window_for
+from holdfast.core.breaker_rules import TimeWindow, window_for
+from holdfast.db.process import this_process
 from holdfast.db.session import run_sync
-from holdfast.errors import CircuitOpen
+from holdfast.errors import CircuitOpen, Unavailable
 from holdfast.model.breaker import CLOSED, HALF_OPEN, OPEN, OpenTime
 from holdfast.resilience.events import BreakerEvent
 from holdfast.resilience.policy import BreakerMode
@@ -104,6 +107,7 @@ class Standing:
         self._shared_watch = _Watch(self._shared_seen, self.lost, self)
         self.known: concurrent.futures.Future[None] = concurrent.futures.Future()
         self.ready = self.sharing is None
+        this_process.tell(self)
 
     def watch(self) -> None:
         """Begin to go by the own record; *changed* is called from now on."""
@@ -117,9 +121,33 @@ class Standing:
 
     def begin(self) -> concurrent.futures.Future[None] | None:
         """Begin to watch the fleet's record, if there is a loop for it; return what is settled when it is known."""
-        if self.ready or self.sharing is None or not self.sharing.begin(self.name, self._shared_watch):
+        if self.ready or self.sharing is None:
             return None
-        return self.known
+        try:
+            is_found = self.sharing.begin(self.name, self._shared_watch)
+        except Unavailable as error:
+            self._cut_off(error)
+            return None
+        return self.known if is_found else None
+
+    def _cut_off(self, error: Unavailable) -> None:
+        """Decide here by what the parent of this process knew; every call looks whether the repository is open now."""
+        if self.away is None:
+            self.lost(error)
+            self.known, self.ready = concurrent.futures.Future(), False
+            self._changed()
+
+    def forked(self) -> None:
+        """Have nothing in common with the parent any more, in a forked child; the next call looks for the fleet."""
+        self._lock = threading.Lock()
+        self._asking = 0
+        self._permits.clear()
+        if isinstance(self.window, TimeWindow):
+            self.window = window_for(self.policy.rules)  # the old one may be locked by a thread that is not here
+        if self.sharing is not None:
+            self.sharing.forked()
+            self.known, self.ready = concurrent.futures.Future(), False
+        self._changed()
 
     def begin_anew(self) -> None:
         """Stand alone again: the repository was closed. If it is opened again it is found by the next call."""
@@ -207,9 +235,10 @@ class Standing:
         if view.state == OPEN and now < view.due:
             raise self.refusal(view.due - now)
         with self._lock:
-            if now < self._ask_again or self._asking >= self.policy.probes:
-                raise self.refusal(_ASK_AGAIN)
-            self._asking += 1
+            is_free = now >= self._ask_again and self._asking < self.policy.probes
+            self._asking += is_free
+        if not is_free:
+            raise self.refusal(_ASK_AGAIN)
         is_shared = view is self._shared_view and self.sharing is not None
         return Trial(self._world.new_id(), is_shared, view.epoch if view.state == OPEN else None)
 
@@ -261,33 +290,36 @@ class Standing:
         """Tell that a trial succeeded."""
         self._ended(
             trial,
-            self._store(trial).record_success_with_close_check(self.name, self.policy.successes, token=trial.token),
+            lambda store: store.record_success_with_close_check(self.name, self.policy.successes, token=trial.token),
         )
 
     def failed_trial(self, trial: Trial, error: BaseException | None) -> None:
         """Tell that a trial failed."""
-        self._reason = "a trial failed" if error is None else f"a trial failed: {type(error).__name__}"
+        self._reason = reason = "a trial failed" if error is None else f"a trial failed: {type(error).__name__}"
         self._tell("failed", HALF_OPEN, HALF_OPEN, error=error)
         self._ended(
             trial,
-            self._store(trial).record_failure_with_open_check(
-                self.name, open_time=self.policy.open_time, error=self._reason, token=trial.token
+            lambda store: store.record_failure_with_open_check(
+                self.name, open_time=self.policy.open_time, error=reason, token=trial.token
             ),
         )
 
     def released(self, trial: Trial) -> None:
         """Tell that a trial came to nothing."""
-        self._ended(trial, self._store(trial).release_half_open_slot(self.name, token=trial.token))
+        self._ended(trial, lambda store: store.release_half_open_slot(self.name, token=trial.token))
 
     def _store(self, trial: Trial) -> AsyncCircuitBreakerStateRepository:
         return self.sharing.store if trial.is_shared and self.sharing is not None else self._own
 
-    def _ended(self, trial: Trial, message: Coroutine[Any, Any, Any]) -> None:
+    def _ended(
+        self, trial: Trial, message: Callable[[AsyncCircuitBreakerStateRepository], Coroutine[Any, Any, Any]]
+    ) -> None:
         self.not_answered()
         if trial.is_shared and self.sharing is not None:
-            self.sharing.tell(message)
+            with suppress(Unavailable):  # the repository was closed meanwhile: nobody is left to be told
+                self.sharing.tell(message(self.sharing.store))
         else:
-            run_sync(message)
+            run_sync(message(self._own))
 
     def refusal(self, retry_after: float | None) -> CircuitOpen:
         """Return the error for a call that is not made."""

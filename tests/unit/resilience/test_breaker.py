@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,6 +12,9 @@ from holdfast.errors import CircuitOpen, ConfigurationError
 from holdfast.resilience import BreakerEvent, BreakerMode, CircuitBreaker
 from holdfast.stores import InMemoryCircuitBreakerStateRepository
 from holdfast.testing.world import VirtualWorld
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class Broken(Exception):
@@ -337,6 +339,24 @@ def test_listeners_are_told_and_one_that_fails_does_no_harm() -> None:
         ("half_opened", "open", "half_open"),
         ("closed", "half_open", "closed"),
     ]
+
+
+def test_listener_may_call_the_breaker_that_refuses() -> None:
+    breaker, world = opened(probes=1)
+    heard: list[str] = []
+
+    def listen(event: BreakerEvent) -> None:
+        heard.append(event.kind)
+        if heard == ["rejected"]:
+            with pytest.raises(CircuitOpen):
+                breaker.call(works)
+
+    pass_time(world, 60)
+    with breaker:
+        breaker.listen(listen)
+        with pytest.raises(CircuitOpen):
+            breaker.call(works)
+        assert heard == ["rejected", "rejected"]
 
 
 def test_breaker_that_observes_refuses_nothing_and_tells_what_it_would_have_done() -> None:

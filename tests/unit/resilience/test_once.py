@@ -167,9 +167,33 @@ def test_key_with_other_arguments_is_a_conflict(app: Holdfast, options: dict[str
     pay = counted(app, calls, **options)
     with app:
         pay("a")
-        with pytest.raises(KeyConflict, match="'k'"):
+        with pytest.raises(KeyConflict, match="'protect:pay:k'"):
             pay("b")
     assert calls == ["a"]
+
+
+def test_each_function_has_keys_of_its_own(app: Holdfast, options: dict[str, Any]) -> None:
+    def pay(order: str) -> str:
+        return f"paid {order}"
+
+    def mail(order: str) -> str:
+        return f"mailed {order}"
+
+    def key(order: str) -> str:
+        return order
+
+    with app:
+        for names, orders in ((("pay", "mail"), ("17", "17")), (("a", "a:b"), ("b:17", "17")), (("a%", "a:"), ("", ""))):
+            paying = app.protect(names[0], idempotency_key=key, breaker=False, **options)(pay)
+            mailing = app.protect(names[1], idempotency_key=key, breaker=False, **options)(mail)
+            for _ in range(2):
+                assert (paying(orders[0]), mailing(orders[1])) == (f"paid {orders[0]}", f"mailed {orders[1]}")
+
+
+def test_keys_of_a_function_are_not_those_of_the_store(app: Holdfast) -> None:
+    store = InMemoryIdempotencyStore()
+    asyncio.run(store.set("k", "", "stored by somebody else"))
+    assert counted(app, [], idempotency_store=store)("a") == {"numbers": [1]}
 
 
 def test_cancelled_call_releases_the_key(url: str, options: dict[str, Any]) -> None:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+import threading
 from collections import Counter
+from datetime import date
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from holdfast.errors import ConfigurationError, Unavailable
+from holdfast.errors import ConfigurationError, NotInitialized, ReplayRefused, Unavailable
+from holdfast.resilience.handlers import Handlers
 from holdfast.resilience.letters import MASK, Contents, arguments_of, make_letter
 from holdfast.resilience.replay import Manner, Replayer, Selection
+from holdfast.resilience.replay_arguments import Arguments
 from holdfast.resilience.replay_report import ReplayReport, ReplayResult
 from holdfast.stores import AsyncInMemoryFailedOperationRepository
 from holdfast.testing.world import VirtualWorld
@@ -137,6 +143,107 @@ def test_cancelled_replay_leaves_every_letter_pending() -> None:
     asyncio.run(main())
 
 
+def test_handler_on_a_thread_counts_though_its_replay_is_cancelled() -> None:
+    async def main() -> None:
+        begun, may_end = threading.Event(), threading.Event()
+
+        def handle(_: FailedOperationData) -> None:
+            begun.set()
+            assert may_end.wait(60)
+
+        handlers = Handlers()
+        scene = Scene(handlers.handle_of(handle))
+        [letter] = await scene.fill(1)
+        work = asyncio.create_task(scene.replay())
+        await asyncio.to_thread(begun.wait, 60)
+        work.cancel()
+        work.cancel()
+        asyncio.get_running_loop().call_soon(may_end.set)
+        with pytest.raises(asyncio.CancelledError):
+            await work
+        found = await scene.letters.get_by_id(letter)
+        assert found is not None
+        assert found.status == "resolved"
+        handlers.close()
+
+    asyncio.run(main())
+
+
+def test_handler_that_is_taken_for_lost_and_succeeds_changes_nothing() -> None:
+    async def main() -> None:
+        async def handle(letter: FailedOperationData) -> None:
+            await scene.letters.update_status(letter.id, "rejected")
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                return  # it will not be stopped
+
+        scene = Scene(handle, lease=30)
+        [letter] = await scene.fill(1)
+        work = asyncio.create_task(scene.replay())
+        while not work.done():
+            await scene.world.advance(11)
+        assert work.result().lost == 1
+        found = await scene.letters.get_by_id(letter)
+        assert found is not None
+        assert found.status == "rejected"
+
+    asyncio.run(main())
+
+
+def test_closing_ends_replays_and_tells_their_callers() -> None:
+    async def main() -> None:
+        reached = asyncio.Event()
+
+        async def handle(_: FailedOperationData) -> None:
+            reached.set()
+            await asyncio.Event().wait()
+
+        scene = Scene(handle)
+        await scene.fill(5)
+        work = asyncio.create_task(scene.replay(concurrency=1))
+        await reached.wait()
+        await scene.replayer.close()
+        with pytest.raises(NotInitialized, match="closed during the replay"):
+            await work
+        found = await scene.letters.find(domain="d")
+        assert sorted((each.status, each.retry_count) for each in found) == [("pending", 0)] * 4 + [("pending", 1)]
+
+    asyncio.run(main())
+
+
+def test_handler_that_wants_to_exit_has_failed() -> None:
+    async def main() -> None:
+        async def handle(_: FailedOperationData) -> None:
+            sys.exit(3)
+
+        scene = Scene(handle)
+        await scene.fill(1)
+        assert list((await scene.replay()).errors.values()) == ["SystemExit: 3"]
+
+    asyncio.run(main())
+
+
+def test_progress_that_raises_ends_the_replay_and_what_was_handled_is_noted() -> None:
+    async def main() -> None:
+        handled: list[str] = []
+
+        async def handle(letter: FailedOperationData) -> None:
+            handled.append(letter.id)
+
+        def progress(done: int, _: object) -> None:
+            raise OSError(f"no room for {done}")
+
+        scene = Scene(handle)
+        await scene.fill(20)
+        with pytest.raises(OSError, match="no room for 1"):
+            await scene.replayer.replay(Selection(domain="d"), Manner(concurrency=2), progress)
+        counts = Counter(each.status for each in await scene.letters.find(domain="d"))
+        assert counts == Counter({"resolved": len(handled), "pending": 20 - len(handled)})
+
+    asyncio.run(main())
+
+
 def test_letter_that_is_deleted_while_it_is_replayed_is_lost() -> None:
     async def main() -> None:
         async def handle(letter: FailedOperationData) -> None:
@@ -250,10 +357,43 @@ def test_arguments_that_were_changed_or_left_out_are_not_used() -> None:
             contents.call([object()], {}),
         ):
             letter = await letters.create("d", "t", request_data=kept)
-            with pytest.raises(ValueError, match=letter.id):
+            with pytest.raises(ReplayRefused, match=letter.id):
                 arguments_of(letter)
         whole = await letters.create("d", "t", request_data=contents.call(["x" * 100], {}))
         assert arguments_of(whole) == (["x" * 100], {})
+
+    asyncio.run(main())
+
+
+def test_arguments_that_json_changes_are_given_back_by_annotation_or_not_at_all() -> None:
+    def typed(cents: Decimal, *, days: set[date]) -> None: ...
+    def loose(cents: Any, *, days: list[str]) -> None: ...
+
+    async def main() -> None:
+        letters = AsyncInMemoryFailedOperationRepository()
+        kept = Contents().call([Decimal("1.5")], {"days": {date(2030, 1, 1)}})
+        assert kept["positionalArgs"] == ["1.5"]
+        assert kept["_types"] == {"positionalArgs[0]": "Decimal", "namedArgs.days": "set[date]"}
+        letter = await letters.create("d", "t", request_data=kept)
+        assert Arguments(typed).of(letter) == ((Decimal("1.5"),), {"days": {date(2030, 1, 1)}})
+        with pytest.raises(ReplayRefused, match="was Decimal, and would be str"):
+            Arguments(loose).of(letter)
+        with pytest.raises(ReplayRefused, match=letter.id):
+            Arguments(main).of(letter)  # takes nothing
+
+    asyncio.run(main())
+
+
+def test_error_whose_code_cannot_be_had_becomes_a_letter() -> None:
+    class Odd(Exception):
+        @property
+        def code(self) -> str:
+            raise RuntimeError("no code")
+
+    async def main() -> None:
+        letter = await make_letter(AsyncInMemoryFailedOperationRepository(), "d", Odd("x"), [], {})
+        assert letter is not None
+        assert (letter.error_message, letter.error_code) == ("x", "")
 
     asyncio.run(main())
 

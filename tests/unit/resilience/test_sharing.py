@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -57,7 +58,13 @@ class Remote(Deciding):
 
     def watch(self, service_name: str, watcher: Watcher) -> Callable[[], None]:
         self.watchers.append(watcher)
-        return self.kept.watch(service_name, watcher)
+        end = self.kept.watch(service_name, watcher)
+
+        def ended() -> None:
+            self.watchers.remove(watcher)
+            end()
+
+        return ended
 
     def leave(self) -> None:
         self.is_away = True
@@ -260,7 +267,7 @@ def test_slot_that_cannot_be_asked_for_is_free_for_the_next_call(is_async: bool)
     play(scene, probes=1)
 
 
-async def _refuse(*_: object) -> Applied:
+async def _refuse(service_name: str, event: Event) -> Applied:
     raise LookupError("a repository with a defect")
 
 
@@ -311,6 +318,32 @@ def test_repository_that_is_closed_leaves_the_breaker_to_itself() -> None:
         for watcher in stage.remote.watchers:
             watcher.ended()
         await stage.refused()  # it is found again by the next call, and asked
+
+    play(scene)
+
+
+def test_repository_does_not_keep_a_breaker_that_nobody_has() -> None:
+    async def scene(stage: Scene) -> None:
+        other = stage.another()
+        await stage.works(other)
+        assert len(stage.remote.watchers) == 1
+        there = weakref.ref(other)
+        del other
+        assert there() is None
+        await settled()
+        assert stage.remote.watchers == []
+
+    play(scene)
+
+
+def test_trial_that_ends_after_its_repository_was_closed_has_its_result() -> None:
+    async def scene(stage: Scene) -> None:
+        await stage.fail()
+        await stage.world.advance(10)
+        async with stage.breaker:
+            for watcher in stage.remote.watchers:
+                watcher.ended()
+        assert stage.breaker.state == "closed"  # here alone, as before the first call
 
     play(scene)
 

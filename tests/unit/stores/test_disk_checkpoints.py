@@ -19,7 +19,6 @@ from holdfast.stores import DiskStorage
 from holdfast.stores.checkpoints.disk import FOLDER, SUFFIX
 from holdfast.stores.checkpoints.store import after
 from holdfast.stores.files import file_name
-from holdfast.testing.skips import SkipReason, skip
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -169,23 +168,11 @@ def test_damaged_file_leaves_the_other_keys_in_the_list(tmp_path: Path, caplog: 
     assert "left out of the list" in caplog.text
 
 
-def test_file_of_another_user_is_read(tmp_path: Path) -> None:
-    if os.geteuid() != 0:
-        skip(SkipReason.NOT_ROOT)
-    folder = tmp_path / "shared"
-    asyncio.run(DiskStorage(folder).save("k", b"value"))
-    for path in (folder, *folder.iterdir()):
-        path.chmod(0o755)
-    program = f"""
-import asyncio, os
-from holdfast.stores import DiskStorage
-store = DiskStorage({str(folder)!r})
-descriptor = os.open({str(folder)!r}, os.O_RDONLY)  # the way there may be closed to the other user
-os.fchdir(descriptor)
-asyncio.run(store.load("k"))  # loads what a thread needs, where the other user may not look
-os.setuid(65534)
-store.base_path = type(store.base_path)(".")
-print(asyncio.run(store.load("k")))
-"""
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert (ended.stdout, ended.returncode) == ("b'value'\n", 0), ended.stderr
+def test_file_of_another_user_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError("only its owner may set the times of a file")
+
+    store = DiskStorage(tmp_path)
+    asyncio.run(store.save("k", b"value"))
+    monkeypatch.setattr(os, "utime", refused)
+    assert asyncio.run(store.load("k")) == b"value"

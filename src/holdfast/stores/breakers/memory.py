@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.breaker import decide
+from holdfast.db.process import this_process
 from holdfast.model.breaker import CircuitBreakerCloseAttempt, CircuitBreakerOpenAttempt, CircuitBreakerStateData
 from holdfast.model.world import RealWorld
 from holdfast.stores.breakers.deciding import Deciding
@@ -35,6 +36,11 @@ class AsyncInMemoryCircuitBreakerStateRepository(Deciding):
         self._records: dict[str, CircuitBreakerStateData] = {}
         self._history: dict[str, deque[CircuitBreakerChange]] = defaultdict(lambda: deque(maxlen=_KEPT))
         self._watchers: dict[str, list[Watcher]] = {}
+        self._lock = threading.RLock()
+        this_process.tell(self)
+
+    def forked(self) -> None:
+        """Have a lock that nobody holds, in a forked child."""
         self._lock = threading.RLock()
 
     async def apply(self, service_name: str, event: Event) -> Applied:

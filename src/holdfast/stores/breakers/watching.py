@@ -64,7 +64,7 @@ class Watching:
         """Tell *watcher* soon, and after every change; on the loop. Return what ends that."""
         self._watchers.setdefault(service_name, []).append(watcher)
         self._stamps[service_name] = None  # so that the next look tells, even what others know already
-        if self._task is None or self._task.done():
+        if self._task is None or self._task.done() or self._task.get_loop() is not asyncio.get_running_loop():
             self._woken = asyncio.Event()
             self._task = asyncio.create_task(self._run(), name="holdfast-breakers")
         self.wake()

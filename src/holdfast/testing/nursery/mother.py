@@ -50,6 +50,7 @@ class Mother:
                 elif descriptor in self._ended:
                     self._bury(descriptor)
                 elif (order := self._hear()) is None:
+                    self._let_go()
                     return None
                 else:
                     told, descriptors = order
@@ -85,15 +86,20 @@ class Mother:
             self._poll.register(end, select.POLLIN)
             _say(channel, child)
             return False
-        for _, channel in (*self._living.values(), *self._ended.values()):
-            channel.close()
-        for each in (*self._living, self._line.detach()):
-            os.close(each)
+        self._let_go()
+        self._line.close()
         for standard, each in enumerate(descriptors):
             if standard < _DESCRIPTORS - 1:
                 os.dup2(each, standard)
             os.close(each)
         return True
+
+    def _let_go(self) -> None:
+        """Close what leads to the owners."""
+        for _, channel in (*self._living.values(), *self._ended.values()):
+            channel.close()
+        for each in self._living:
+            os.close(each)
 
     def _tell_of_the_end(self, end: int) -> None:
         child, channel = self._living.pop(end)
@@ -152,5 +158,7 @@ def become(order: dict[str, Any], code: types.CodeType | None) -> None:
 
 if __name__ == "__main__":
     load(sys.argv[2:])
-    if (_born := Mother(socket.socket(fileno=int(sys.argv[1]))).bear()) is not None:
+    with socket.socket(fileno=int(sys.argv[1])) as _line:
+        _born = Mother(_line).bear()
+    if _born is not None:
         become(*_born)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from holdfast.core.durations import checked_seconds
-from holdfast.errors import ConfigurationError
+from holdfast.core.durations import LONGEST
+from holdfast.errors import ConfigurationError, InvalidDuration
 from holdfast.model.queue import RESERVED_PREFIX, Queue
 
 if TYPE_CHECKING:
@@ -96,9 +96,10 @@ def _check_count(name: str, key: str, value: Any) -> None:
 
 
 def _check_seconds(name: str, key: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ConfigurationError(f"{key} of the queue {name!r} is a number of seconds, not {value!r}.")
-    checked_seconds(value, f"{key} of the queue {name!r}", least=_SHORTEST)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not _SHORTEST <= value <= LONGEST:
+        raise InvalidDuration(
+            f"{key} of the queue {name!r} is a number of seconds from {_SHORTEST} to a hundred years, not {value!r}."
+        )
 
 
 def _check_rate(name: str, most: str, period: str, whole: Mapping[str, Any]) -> None:
