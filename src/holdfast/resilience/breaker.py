@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 import inspect
 import weakref
-from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, cast
 
 from holdfast.core.breaker_rules import CountWindow
 from holdfast.db.session import run_sync
 from holdfast.errors import CircuitOpen, DatabaseError
 from holdfast.model.world import RealWorld
+from holdfast.resilience.blocks import entered, innermost_of
 from holdfast.resilience.events import BreakerMetrics, Listeners
 from holdfast.resilience.policy import BreakerMode, policy_of
 from holdfast.resilience.sharing import Later, Sharing
@@ -31,10 +31,6 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-# The blocks of ``with breaker`` that a task or thread is inside of, innermost first: breaker, trial, begun at.
-_Entered = tuple["CircuitBreaker", Trial | None, float, Any]
-_entered: ContextVar[_Entered | None] = ContextVar("holdfast_breakers", default=None)
 
 
 class CircuitBreaker:
@@ -187,40 +183,24 @@ class CircuitBreaker:
         began = 0.0 if self._is_plain else self._clock()
         if trial is not None:
             self._trials[trial.token] = trial, began
-        _entered.set((self, trial, began, _entered.get()))
+        entered.set((self, trial, began, entered.get()))
 
     def _exit(self, error: BaseException | None) -> None:
-        entered = _entered.get()
-        if entered is not None and entered[0] is self:
-            _, trial, began, outer = entered
-            _entered.set(outer)
-        else:
-            trial, began = self._entered_elsewhere(entered)
-        if trial is not None and self._trials.pop(trial.token, None) is None:
-            trial = None  # a block that was entered elsewhere has ended it
+        block = entered.get()
+        if block is None or block[0] is not self:
+            # Entered in another context than this one, as web frameworks do, a block ends the oldest trial that is
+            # open: which one is its own is not known, and no slot may be kept for ever.
+            oldest = next(iter(list(self._trials.values())), (None, self._clock()))
+            block = innermost_of(self, block) or (self, *oldest, block)
+        _, trial, began, around = block
+        entered.set(around)
         if trial is None and error is None and self._is_plain:
             self._remember(0)
             self._standing.in_a_row = 0
         elif self.policy.mode is not BreakerMode.DISABLED:
+            if trial is not None and self._trials.pop(trial.token, None) is None:
+                trial = None  # a block that was entered elsewhere has ended it
             self._settle(trial, began, error)
-
-    def _entered_elsewhere(self, innermost: _Entered | None) -> tuple[Trial | None, float]:
-        """Return trial and beginning of a block that is not the innermost here.
-
-        Generators leave their blocks in any order. A web framework may enter a block in one context and leave it in
-        another, where nothing is known of it: it ends the oldest trial that is open, so that no slot is kept for ever.
-        """
-        inside, entered = [], innermost
-        while entered is not None and entered[0] is not self:
-            inside.append(entered)
-            entered = entered[3]
-        if entered is None:
-            return next(iter(list(self._trials.values())), (None, self._clock()))
-        _, trial, began, outer = entered
-        for each in reversed(inside):
-            outer = (*each[:3], outer)
-        _entered.set(outer)
-        return trial, began
 
     def _call(self, function: Callable[..., R], args: Any, kwargs: Any) -> R:
         if self.policy.mode is BreakerMode.DISABLED:

@@ -161,7 +161,7 @@ def arguments_of(letter: FailedOperationData) -> tuple[list[Any], dict[str, Any]
     kept = letter.request_data or (letter.payload if isinstance(letter.payload, dict) else {})
     for mark, why in (
         (TRUNCATED, "were too large to be kept with it"),
-        (NOT_KEPT, "have no JSON form, and were not kept"),
+        (NOT_KEPT, "were not all kept with it"),
         (MASKED, "were masked before they were stored"),
     ):
         if mark in kept:

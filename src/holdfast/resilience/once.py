@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from holdfast.errors import MisuseError
 from holdfast.serialize import PortableJSON
-from holdfast.stores.idempotency.executor import digest
+from holdfast.stores.idempotency.claims import giving_back
+from holdfast.stores.idempotency.fingerprint import digest
+from holdfast.stores.keys import checked_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,6 +56,7 @@ class Keys:
         chosen = self.key(*args, **kwargs) if callable(self.key) else self.key
         if not isinstance(chosen, str):
             raise MisuseError(f"The idempotency key of {self.name!r} is text, not {type(chosen).__name__}.")
+        checked_key(chosen, f"idempotency key of {self.name!r}")
         return claims.hold(self._space + chosen, digest(self.name, {"positionalArgs": args, "namedArgs": kwargs}))
 
 
@@ -76,7 +79,8 @@ def once(call: Call, keys: Keys, world: World) -> Call:
             await claims.keep(held, data)
         except BaseException:
             if held.is_ours:
-                await claims.drop(held)
+                with giving_back(held):
+                    await claims.drop(held)
             raise
         return _json.deserialize(data)
 
@@ -100,7 +104,8 @@ def once_blocking(call: Call, keys: Keys) -> Call:
         except BaseException:
             held.is_over = True  # also if it is won from now on
             if held.is_ours:
-                claims.drop(held)
+                with giving_back(held):
+                    claims.drop(held)
             raise
         return _json.deserialize(data)
 

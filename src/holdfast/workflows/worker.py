@@ -36,7 +36,7 @@ class Readiness:
 class Farewell:
     """What became of the runs that were under way when the worker was told to stop.
 
-    *stuck* if code of a step that cannot be interrupted still runs: such a process ends only by force.
+    *stuck* if the loop has a thread that cannot be interrupted and still runs: such a process ends only by force.
     """
 
     ended: int
@@ -76,7 +76,8 @@ class Worker:
         """Claim nothing more, let runs end for *drain* seconds, hand over the rest, and close the database."""
         under_way = self._portal.call(self._stop(drain))
         ended = sum(not outcome.elsewhere for outcome in list(self._outcomes))
-        # The loop's end waits for sync steps of async workflows. What they do is handed over: nobody needs the result.
+        # The loop's end waits for threads of its own (asyncio.to_thread) that steps have begun. Their runs are handed
+        # over: nobody needs the result.
         last = threading.Thread(target=self._portal.stop, name="holdfast-last", daemon=True)
         last.start()
         last.join(_PATIENCE_WITH_THREADS)

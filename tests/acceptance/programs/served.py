@@ -45,8 +45,8 @@ def block(path: str) -> None:
 
 @aio.workflow(name="stuck_step")
 async def stuck_step(path: str) -> None:
-    """Wait for a step that does not end."""
-    await aio.run_step(block, path)
+    """Wait for a step that does not end, on a thread of the loop's own: the loop will wait for it."""
+    await aio.run_step(asyncio.to_thread, block, path)
 
 
 @aio.workflow(name="blocked_loop")

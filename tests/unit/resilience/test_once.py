@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sqlite3
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from holdfast import AsyncHoldfast, Holdfast
 from holdfast.db import ConnectionManager
-from holdfast.errors import CallTimeout, CannotSerialize, ConfigurationError, KeyConflict, MisuseError
+from holdfast.errors import (
+    CallTimeout,
+    CannotSerialize,
+    ConfigurationError,
+    InvalidKey,
+    KeyConflict,
+    MisuseError,
+    TooLong,
+)
 from holdfast.stores import DBIdempotencyStore, InMemoryIdempotencyStore, SyncIdempotencyStore
 from holdfast.stores.idempotency.store import claims_of
 from holdfast.testing.workers import until
@@ -149,6 +159,27 @@ def test_error_reaches_its_caller_as_it_is_and_releases_the_key(
         assert pay() == "paid"
 
 
+def test_error_is_raised_though_the_key_cannot_be_given_back(
+    app: Holdfast, url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def pay() -> None:
+        with closing(sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)) as database:
+            database.execute("ALTER TABLE holdfast_idempotency RENAME TO elsewhere")
+        raise ValueError("card declined")
+
+    async def pay_async() -> None:
+        pay()
+
+    guarded = app.protect("pay", idempotency_key="k", breaker=False)
+    for call in (guarded(pay), lambda: asyncio.run(guarded(pay_async)())):
+        with app, pytest.raises(ValueError, match="card declined"):
+            call()
+        with closing(sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)) as database:
+            database.execute("ALTER TABLE elsewhere RENAME TO holdfast_idempotency")
+            database.execute("DELETE FROM holdfast_idempotency")
+    assert caplog.text.count("'protect:pay:k' could not be given back") == 2
+
+
 def test_result_that_does_not_fit_releases_the_key(app: Holdfast, options: dict[str, Any]) -> None:
     results: list[Any] = [{"a": object()}, "fine"]
 
@@ -183,11 +214,26 @@ def test_each_function_has_keys_of_its_own(app: Holdfast, options: dict[str, Any
         return order
 
     with app:
-        for names, orders in ((("pay", "mail"), ("17", "17")), (("a", "a:b"), ("b:17", "17")), (("a%", "a:"), ("", ""))):
+        for names, orders in (
+            (("pay", "mail"), ("17", "17")),
+            (("a", "a:b"), ("b:17", "17")),
+            (("a%3A", "a:"), ("17", "17")),
+        ):
             paying = app.protect(names[0], idempotency_key=key, breaker=False, **options)(pay)
             mailing = app.protect(names[1], idempotency_key=key, breaker=False, **options)(mail)
             for _ in range(2):
                 assert (paying(orders[0]), mailing(orders[1])) == (f"paid {orders[0]}", f"mailed {orders[1]}")
+
+
+@pytest.mark.parametrize("key", ["", "half \ud800", "k" * 513])
+def test_key_that_no_database_keeps_is_refused_before_the_call(
+    app: Holdfast, options: dict[str, Any], key: str
+) -> None:
+    calls: list[int] = []
+    pay = app.protect("pay", idempotency_key=key, **options)(calls.append)
+    with app, pytest.raises((InvalidKey, TooLong), match="idempotency key of 'pay'"):
+        pay(1)
+    assert calls == []
 
 
 def test_keys_of_a_function_are_not_those_of_the_store(app: Holdfast) -> None:

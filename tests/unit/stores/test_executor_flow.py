@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from holdfast.db import ConnectionManager, Pipeline
 from holdfast.errors import KeyConflict, KeyInUse
-from holdfast.stores import DBIdempotencyStore, IdempotentExecutor, InMemoryIdempotencyStore
+from holdfast.stores import DBIdempotencyStore, IdempotentExecutor, InMemoryIdempotencyStore, StoreFactory
 from holdfast.stores.idempotency.executor import call_fingerprint
 from holdfast.testing.world import VirtualWorld
 
@@ -99,6 +103,35 @@ def test_execution_costs_two_commits_and_a_stored_one_writes_nothing(tmp_path: P
     asyncio.run(scene())
 
 
+@pytest.mark.parametrize("is_async", [True, False])
+def test_error_of_the_runtime_is_raised_though_its_key_cannot_be_given_back(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, is_async: bool
+) -> None:
+    async def scene() -> None:
+        factory = StoreFactory(f"sqlite:///{tmp_path}/keys.db")
+        store = await factory.create_idempotency_store()
+        assert store is not None
+        loop = asyncio.get_running_loop()
+
+        class Closing:
+            async def execute(self, *_: Any, **__: Any) -> Any:
+                await factory.close()
+                raise ValueError("card declined")
+
+        class ClosingOnThread:
+            def execute(self, *_: Any, **__: Any) -> Any:
+                asyncio.run_coroutine_threadsafe(factory.close(), loop).result(60)
+                raise ValueError("card declined")
+
+        executor = IdempotentExecutor(store)
+        with pytest.raises(ValueError, match="card declined"):
+            await executor.execute(Closing() if is_async else ClosingOnThread(), "wf", {}, "k")
+        await executor.close()
+
+    asyncio.run(scene())
+    assert "'k' could not be given back" in caplog.text
+
+
 def test_fingerprint_of_a_call_is_the_same_in_every_process_and_tells_calls_apart() -> None:
     def workflow() -> None: ...
 
@@ -106,6 +139,38 @@ def test_fingerprint_of_a_call_is_the_same_in_every_process_and_tells_calls_apar
     assert len({call_fingerprint(one, {"a": 1}) for one in ("wf", "other", workflow, Runtime(fails=False))}) == 4
     assert call_fingerprint("wf", None) == call_fingerprint("wf", {})
     assert call_fingerprint("wf", {"a": object()}) == call_fingerprint("wf", {"a": object()})
+    assert call_fingerprint("wf", {"a": {object(): 1}}) == call_fingerprint("wf", {"a": {object(): 1}})
+
+
+@dataclass(frozen=True)
+class Order:
+    """A parameter with parts."""
+
+    parts: Any
+
+
+def test_fingerprint_does_not_go_by_the_order_of_sets_and_dicts() -> None:
+    program = (
+        "from holdfast.stores.idempotency.fingerprint import digest\n"
+        "print(digest('wf', {'a': {'x', 'y', 3, (1, 'z')}, 'b': {('p',): 1, 'q': {'r', 's', 4}}}))"
+    )
+    said = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=True,
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(said) == 1
+
+
+def test_fingerprint_looks_into_objects_whose_parts_have_no_json_form() -> None:
+    orders = [Order({1, "a"}), Order({1, "b"}), Order({(1, 2): 3}), Order("half \ud800")]
+    assert len({call_fingerprint("wf", {"order": each}) for each in orders}) == len(orders)
 
 
 def test_settings_that_cannot_be_meant_are_refused() -> None:

@@ -12,6 +12,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
@@ -20,17 +22,19 @@ import msgspec
 
 from holdfast import faults
 from holdfast.core.backoff import backoff
-from holdfast.errors import ClaimLost, KeyConflict, KeyInUse
+from holdfast.errors import ClaimLost, HoldfastError, KeyConflict, KeyInUse
 from holdfast.stores.idempotency.entry import IN_PROGRESS, Kept, Result
 from holdfast.stores.idempotency.extending import Extending
 from holdfast.stores.keys import checked_key
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterator
 
     from holdfast.model.world import World
 
 OnConflict: TypeAlias = Literal["reject", "return_stored"]
+logger = logging.getLogger("holdfast.idempotency")
+
 NO_NOTE = "null"
 DONE = 200  # the status code of a result that is no answer to a request
 
@@ -189,6 +193,18 @@ class Claims(Claiming):
         self._threads_gone.set()
 
 
+@contextmanager
+def giving_back(held: Held) -> Iterator[None]:
+    """Drop a claim in here because of an error, which is the one to be raised: that of a storage is only logged.
+
+    The key is free when its claim expires.
+    """
+    try:
+        yield
+    except HoldfastError as error:
+        logger.warning("The idempotency key %r could not be given back, and has to expire: %s", held.key, error)
+
+
 def claim_lost(key: str) -> ClaimLost:
     """Return the error of who comes too late with a result."""
     return ClaimLost(
@@ -197,4 +213,4 @@ def claim_lost(key: str) -> ClaimLost:
     )
 
 
-__all__ = ["DONE", "NO_NOTE", "Claiming", "Claims", "Held", "OnConflict", "Verbs", "claim_lost"]
+__all__ = ["DONE", "NO_NOTE", "Claiming", "Claims", "Held", "OnConflict", "Verbs", "claim_lost", "giving_back"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from holdfast.db.migrations import SCHEMA, Migrator
@@ -23,10 +23,12 @@ from holdfast.stores.idempotency.facts import (
 from holdfast.stores.idempotency.queries import idempotency_queries
 from holdfast.stores.idempotency.store import (
     ABANDONED_MS,
+    AT_ONCE,
     DEFAULT_LEASE,
     DEFAULT_TTL,
     IdempotencyStore,
 )
+from holdfast.stores.idempotency.sweeping import Sweeping
 
 if TYPE_CHECKING:
     from holdfast.db.manager import ConnectionManager
@@ -39,7 +41,8 @@ class DBIdempotencyStore(IdempotencyStore):
     """Idempotency keys in PostgreSQL, MariaDB/MySQL or SQLite, shared by every process that uses the database.
 
     *manager* is the caller's, and stays open. Concurrent writes become one commit: of *pipeline*, if one is given that
-    stands on the same manager, else of a pipeline of the store's own. Times are the database's.
+    stands on the same manager, else of a pipeline of the store's own. Times are the database's. What has expired is
+    removed now and then by stores that get new keys.
     """
 
     def __init__(
@@ -59,6 +62,7 @@ class DBIdempotencyStore(IdempotencyStore):
         self._schema = schema
         self._commits = Commits(manager, pipeline)
         self._queries = idempotency_queries(manager.dialect, schema, clock_offset_ms=clock_offset_ms)
+        self._sweeping = Sweeping(partial(self._removed, None, AT_ONCE))
 
     async def initialize(self) -> None:
         """Open the database and bring its tables up to date; a second call changes nothing."""
@@ -66,6 +70,7 @@ class DBIdempotencyStore(IdempotencyStore):
 
     async def close(self) -> None:
         """Finish what is being written. The connection manager stays open."""
+        await self._sweeping.settle()
         await self._commits.close()
 
     @cached_property
@@ -101,6 +106,7 @@ class DBIdempotencyStore(IdempotencyStore):
         row = (key, fingerprint, token, lease_ms, note)
         kind = self._fleeting_claims if fleeting else self._claims
         found = await self._commits.write(kind, row, to_the_end=True)
+        self._sweeping.count()
         if cancels() > before:
             if found.token == token and found.status_code == IN_PROGRESS:
                 await self._release(key, token)
@@ -120,9 +126,14 @@ class DBIdempotencyStore(IdempotencyStore):
 
     async def _put(self, key: str, fingerprint: str, mark: str, result: Result) -> bool:
         data, status_code, headers, ttl_ms = result
+        self._sweeping.count()
         return await self._commits.write(self._puts, (key, fingerprint, mark, data, status_code, headers, ttl_ms))
 
     async def _sweep(self, before: str | None, most: int) -> int:
+        await self._sweeping.settle()
+        return await self._removed(before, most)
+
+    async def _removed(self, before: str | None, most: int) -> int:
         query = self._queries["keys_expired_delete"]
         bounds = {"before": before, "most": most, "later_ms": -ABANDONED_MS}
         try:

@@ -20,24 +20,23 @@ that run and does not start another.
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import hashlib
 import inspect
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
-
-import msgspec
 
 from holdfast.errors import KeyConflict, MisuseError
 from holdfast.model.world import RealWorld
 from holdfast.serialize import PortableJSON
 from holdfast.stores.blocking import Blocking
+from holdfast.stores.idempotency.claims import giving_back
+from holdfast.stores.idempotency.fingerprint import digest
 from holdfast.stores.idempotency.store import DEFAULT_TTL, claims_of
+from holdfast.stores.on_thread import on_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Callable, Mapping
 
     from holdfast.db.portal import Portal
     from holdfast.model.workflow import Duration
@@ -173,22 +172,19 @@ class IdempotentExecutor:
             data = _json.serialize({"results": found[0], "run_id": found[1]})
             await self._claims.keep(held, data)
         except BaseException:
-            await self._claims.drop(held)
+            with giving_back(held):
+                await self._claims.drop(held)
             raise
         record = _json.deserialize(data)
         return record["results"], record["run_id"]
 
     async def _run(self, runtime: Runtime, workflow: Any, parameters: Mapping[str, Any] | None) -> Any:
-        call = partial(runtime.execute, workflow, parameters=parameters)
         if _is_async(runtime):
-            return await call()
-        found = await self._on_thread(call)
-        return await found if inspect.isawaitable(found) else found
-
-    def _on_thread(self, call: Callable[[], Any]) -> Awaitable[Any]:
+            return await runtime.execute(workflow, parameters=parameters)
         if self._pool is None:
             self._pool = ThreadPoolExecutor(_MOST_THREADS, thread_name_prefix="holdfast-idempotent")
-        return asyncio.get_running_loop().run_in_executor(self._pool, contextvars.copy_context().run, call)
+        found = await on_thread(self._pool, runtime.execute, workflow, parameters=parameters)
+        return await found if inspect.isawaitable(found) else found
 
     async def _to_its_end(self, work: Any) -> tuple[Any, Any]:
         """Do *work* in a task of its own: its thread goes on whatever happens to the caller, and so must its claim."""
@@ -239,11 +235,6 @@ def call_fingerprint(workflow: Any, parameters: Mapping[str, Any] | None) -> str
     return digest(_name(workflow), dict(parameters or {}))
 
 
-def digest(name: str, parameters: dict[str, Any]) -> str:
-    """Return the digits of a call of *name*; see ``call_fingerprint``."""
-    return hashlib.sha256(_encode((name, parameters))).hexdigest()
-
-
 def hashed(key: str) -> str:
     """Return a short text that stands for a key in the id of a run."""
     return f"key-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
@@ -257,14 +248,6 @@ def _name(workflow: Any) -> str:
         if isinstance(name, str):
             return name
     return getattr(workflow, "__qualname__", None) or type(workflow).__qualname__
-
-
-def _shown(value: Any) -> Any:
-    dump = getattr(value, "model_dump", None)
-    return dump(mode="json") if callable(dump) and not isinstance(value, type) else type(value).__qualname__
-
-
-_encode = msgspec.json.Encoder(enc_hook=_shown, order="sorted").encode
 
 
 def _is_async(runtime: Runtime) -> bool:

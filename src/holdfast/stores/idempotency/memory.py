@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import OrderedDict
 from datetime import datetime
 from itertools import count
 from typing import TYPE_CHECKING
-from weakref import WeakSet
 
 import msgspec
 
+from holdfast.db.process import this_process
 from holdfast.model.workflow import Duration, seconds
 from holdfast.stores.idempotency.entry import IN_PROGRESS
 from holdfast.stores.idempotency.memory_claims import MemoryClaims
@@ -59,9 +58,9 @@ class Memory:
         self._turn = threading.Lock()  # nobody waits while holding it
         self._claims: dict[str, Remembered] = {}
         self._results: OrderedDict[str, Remembered] = OrderedDict()  # the one that was asked for last stands last
-        _memories.add(self)
+        this_process.tell(self)
 
-    def forget_claims(self) -> None:
+    def forked(self) -> None:
         """Forget who is at work: in a forked child, where nobody of them is."""
         self._turn = threading.Lock()
         self._claims = {}
@@ -168,17 +167,6 @@ class Memory:
     def _forget(self, key: str) -> None:
         self._claims.pop(key, None)
         self._results.pop(key, None)
-
-
-_memories: WeakSet[Memory] = WeakSet()
-
-
-def _forked() -> None:
-    for memory in _memories:
-        memory.forget_claims()
-
-
-os.register_at_fork(after_in_child=_forked)
 
 
 class InMemoryIdempotencyStore(IdempotencyStore):

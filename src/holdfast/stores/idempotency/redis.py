@@ -23,7 +23,7 @@ class RedisIdempotencyStore(IdempotencyStore):
     """Idempotency keys in Redis, shared by every process that uses the server and *prefix*; times are the server's.
 
     *link* is the caller's, and stays open. What Redis acknowledged it may lose with its last second, unless it was
-    told to sync every write.
+    told to sync every write. It removes by itself what has expired.
     """
 
     def __init__(
@@ -35,7 +35,9 @@ class RedisIdempotencyStore(IdempotencyStore):
         lease_seconds: Duration = DEFAULT_LEASE,
         world: World | None = None,
     ) -> None:
-        super().__init__(f"redis {prefix}", ttl_seconds=ttl_seconds, lease_seconds=lease_seconds, world=world)
+        super().__init__(
+            f"redis {link.address} {prefix}", ttl_seconds=ttl_seconds, lease_seconds=lease_seconds, world=world
+        )
         self._link = link
         self._prefix = f"{{{prefix}}}"
 
@@ -58,7 +60,7 @@ class RedisIdempotencyStore(IdempotencyStore):
         fleeting: bool,  # noqa: ARG002 -- the server outlives the worker
     ) -> Kept:
         # Carried to its end: whether a script that nobody waits for any more has run cannot be known.
-        asking = asyncio.ensure_future(self._run("claim", key, fingerprint, token, lease_ms, note))
+        asking = asyncio.ensure_future(self._run("claim", key, fingerprint, token, lease_ms, note, ABANDONED_MS))
         try:
             row = await asyncio.shield(asking)
         except asyncio.CancelledError:
@@ -76,11 +78,12 @@ class RedisIdempotencyStore(IdempotencyStore):
         return bool(await self._run("release", key, token or ""))
 
     async def _extend(self, key: str, token: str, lease_ms: int) -> bool:
-        return bool(await self._run("extend", key, token, lease_ms))
+        return bool(await self._run("extend", key, token, lease_ms, ABANDONED_MS))
 
     async def _put(self, key: str, fingerprint: str, mark: str, result: Result) -> bool:
         data, status_code, headers, ttl_ms = result
-        return bool(await self._run("put", key, fingerprint, mark, data, status_code, headers, ttl_ms))
+        args = (fingerprint, mark, data, status_code, headers, ttl_ms, ABANDONED_MS)
+        return bool(await self._run("put", key, *args))
 
     async def _sweep(self, before: str | None, most: int) -> int:
         until = "" if before is None else _milliseconds(before)

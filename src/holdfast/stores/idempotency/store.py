@@ -30,7 +30,7 @@ DEFAULT_TTL = 3600.0
 DEFAULT_LEASE = 300.0
 _LONGEST = 100 * 365 * 86400.0  # seconds; the year of what expires keeps its four digits
 ABANDONED_MS = 86_400_000  # for so long a claim that has expired is left for its owner, or for who takes it over
-_AT_ONCE = 1000  # entries that one statement of a cleanup removes
+AT_ONCE = 1000  # entries that one statement of a cleanup removes
 _json = PortableJSON()
 
 
@@ -164,9 +164,9 @@ class IdempotencyStore(Opened, ABC):
         until = None if before is None else utc_text(before)
         removed = 0
         while True:
-            some = await self._sweep(until, _AT_ONCE)
+            some = await self._sweep(until, AT_ONCE)
             removed += some
-            if some < _AT_ONCE:
+            if some < AT_ONCE:
                 return removed
 
     @property
@@ -286,6 +286,7 @@ def _checked_token(token: str) -> str:
 
 __all__ = [
     "ABANDONED_MS",
+    "AT_ONCE",
     "DEFAULT_LEASE",
     "DEFAULT_TTL",
     "IdempotencyStore",

@@ -145,6 +145,43 @@ class ExecutorContract:
 
         self._play(store_venue, scene)
 
+    @pytest.mark.parametrize("error", [StopIteration, SystemExit, KeyboardInterrupt])
+    def test_end_of_the_program_on_a_thread_is_a_failure_like_another(
+        self, store_venue: StoreVenue, error: type[BaseException]
+    ) -> None:
+        async def scene(ground: Ground) -> None:
+            store = await open_store(ground)
+            executor = await open_executor(ground, store)
+            outcomes: list[BaseException | None] = [error(), None]
+
+            def work(*_: Any) -> str:
+                raised = outcomes.pop(0)
+                if raised is not None:
+                    raise raised
+                return "done"
+
+            runtime = LocalRuntime(work)
+            with pytest.raises(RuntimeError, match=error.__name__):
+                await executor.execute(runtime, "wf", {}, "k")
+            assert await executor.execute(runtime, "wf", {}, "k") == ("done", "run-2")
+
+        self._play(store_venue, scene)
+
+    def test_parameters_without_a_json_form_tell_calls_apart(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            executor = await open_executor(ground, await open_store(ground))
+            runtime = LocalRuntime(lambda *_: "done")
+            odd = [{1: 2}, {(1, 2): 3}, {1, "a"}, "half \ud800", 10**5000, {"a": {b"k": 1}}]
+            for number, parameter in enumerate(odd):
+                first = await executor.execute(runtime, "wf", {"a": parameter}, f"k{number}")
+                assert await executor.execute(runtime, "wf", {"a": parameter}, f"k{number}") == first
+                for other in odd[:number]:
+                    with pytest.raises(KeyConflict):
+                        await executor.execute(runtime, "wf", {"a": other}, f"k{number}")
+            assert len(runtime.calls) == len(odd)
+
+        self._play(store_venue, scene)
+
     def test_results_that_do_not_fit_release_the_key(self, store_venue: StoreVenue) -> None:
         async def scene(ground: Ground) -> None:
             store = await open_store(ground)

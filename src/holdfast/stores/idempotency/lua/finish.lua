@@ -16,5 +16,6 @@ end
 local expires = string.format('%.0f', now + ARGV[7])
 redis.call('HSET', KEYS[1],
     'response_data', ARGV[4], 'status_code', ARGV[5], 'headers', ARGV[6], 'expires_at', expires, 'owner_token', ARGV[3])
+redis.call('PEXPIREAT', KEYS[1], expires)
 redis.call('ZADD', KEYS[2], expires, ARGV[1])
 return 1
