@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from holdfast.resilience.standing import Trial
 
-# Innermost first: the breaker, its trial, when it began, and the block around it.
-Block = tuple[Any, "Trial | None", float, Any]
-entered: ContextVar[Block | None] = ContextVar("holdfast_breakers", default=None)
+Block: TypeAlias = "tuple[Any, Trial | None, float, Any]"  # the breaker, its trial, when it began, the block around it
 
 
 def innermost_of(breaker: object, innermost: Block | None) -> Block | None:
@@ -30,4 +27,4 @@ def innermost_of(breaker: object, innermost: Block | None) -> Block | None:
     return (*block[:3], around)
 
 
-__all__ = ["Block", "entered", "innermost_of"]
+__all__ = ["Block", "innermost_of"]

@@ -6,12 +6,15 @@ from collections.abc import Callable  # noqa: TC003 -- whoever reads the hints o
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
-from typing import Any, TypeAlias, TypedDict, Unpack
+from typing import Any, TypeAlias, TypedDict, Unpack, cast
 
 from holdfast.core.breaker_rules import TripRules
+from holdfast.core.durations import checked_seconds
 from holdfast.errors import CircuitOpen, ConfigurationError
 from holdfast.model.breaker import OpenTime
-from holdfast.model.workflow import Duration, seconds
+from holdfast.model.workflow import Duration  # noqa: TC001 -- as Callable
+
+_SHORTEST = 0.001  # seconds
 
 Errors: TypeAlias = "type[BaseException] | tuple[type[BaseException], ...] | Callable[[BaseException], bool]"
 
@@ -90,16 +93,16 @@ def policy_of(**options: Unpack[BreakerOptions]) -> BreakerPolicy:
             open_time=_open_time(options),
             probes=_at_least_one("probes", options.get("probes", 3)),
             successes=_at_least_one("successes", options.get("successes", 2)),
-            probe_timeout=seconds(options.get("probe_timeout", 60)),
+            probe_timeout=checked_seconds(options.get("probe_timeout", 60), "probe_timeout", least=_SHORTEST),
             quorum=_at_least_one("quorum", options.get("quorum", 1)),
-            quorum_within=timedelta(seconds=seconds(options.get("quorum_within", 60))),
-            storage_timeout=seconds(options.get("storage_timeout", 2)),
+            quorum_within=_duration("quorum_within", options.get("quorum_within", 60), least=_SHORTEST),
+            storage_timeout=checked_seconds(options.get("storage_timeout", 2), "storage_timeout", least=_SHORTEST),
             mode=BreakerMode(options.get("mode", BreakerMode.ENFORCE)),
-            failed_result=options.get("failed_result"),
-            _counts=options.get("counts", Exception),
-            _ignores=options.get("ignores", ()),
+            failed_result=_function("failed_result", options.get("failed_result")),
+            _counts=_errors("counts", options.get("counts", Exception)),
+            _ignores=_errors("ignores", options.get("ignores", ())),
         )
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise ConfigurationError(f"A breaker cannot be set up so: {error}") from None
 
 
@@ -109,22 +112,39 @@ def _rules(options: BreakerOptions) -> TripRules:
         failures=options.get("failures", 5),
         failure_rate=options.get("failure_rate", 0.5),
         slow_call_rate=options.get("slow_call_rate"),
-        slow_call_seconds=None if slow is None else seconds(slow),
+        slow_call_seconds=None if slow is None else checked_seconds(slow, "slow_call_duration"),
         window=options.get("window", 100),
-        window_seconds=None if window is None else seconds(window),
+        window_seconds=None if window is None else checked_seconds(window, "window_duration", least=_SHORTEST),
         minimum_calls=options.get("minimum_calls", 10),
     )
 
 
 def _open_time(options: BreakerOptions) -> OpenTime:
     jitter, backoff = options.get("open_jitter", 0.1), options.get("open_backoff", 1.0)
-    if not 0 <= jitter <= 1 or backoff < 1:
+    if not 0 <= jitter <= 1 or not backoff >= 1:  # nor is it if this is no number
         raise ValueError("open_jitter is from 0 to 1, and open_backoff at least 1.")
-    base = timedelta(seconds=seconds(options.get("open_for", 60)))
-    cap = timedelta(seconds=seconds(options.get("open_cap", 3600)))
-    if base < timedelta(0) or cap < base:
+    base, cap = _duration("open_for", options.get("open_for", 60)), _duration("open_cap", options.get("open_cap", 3600))
+    if cap < base:
         raise ValueError("open_for is a duration, and open_cap at least as long.")
     return OpenTime(base=base, backoff=backoff, cap=cap, jitter=jitter)
+
+
+def _duration(name: str, value: Duration, *, least: float = 0.0) -> timedelta:
+    return timedelta(seconds=checked_seconds(value, name, least=least))
+
+
+def _errors(name: str, errors: Any) -> Errors:
+    kinds = errors if isinstance(errors, tuple) else (errors,)
+    is_function = callable(errors) and not isinstance(errors, type)
+    if is_function or all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in kinds):
+        return cast("Errors", errors)
+    raise ValueError(f"{name} is a class of errors, a tuple of such, or a function of an error, not {errors!r}.")
+
+
+def _function(name: str, function: Callable[[Any], bool] | None) -> Callable[[Any], bool] | None:
+    if function is None or callable(function):
+        return function
+    raise ValueError(f"{name} is a function of a result, not {function!r}.")
 
 
 def _at_least_one(name: str, value: int) -> int:

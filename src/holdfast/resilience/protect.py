@@ -17,17 +17,18 @@ breaker is not tried again, and a call that hangs counts against the breaker.
 from __future__ import annotations
 
 import functools
-import inspect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from holdfast.core.durations import checked_seconds
 from holdfast.errors import ConfigurationError
-from holdfast.model.workflow import Duration, Retry, seconds
 from holdfast.resilience import layers
+from holdfast.resilience.colour import is_awaited
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from holdfast.model.workflow import Duration, Retry
     from holdfast.model.world import World
     from holdfast.resilience.breaker import CircuitBreaker
     from holdfast.resilience.interrupting import Watch
@@ -55,7 +56,7 @@ class Protection:
 
     def around(self, function: Call) -> Call:
         """Return *function* with all its layers."""
-        is_async = inspect.iscoroutinefunction(function)
+        is_async = is_awaited(function, f"protect({self.name!r})")
         call = self.attempts(function, is_async=is_async)
         if self.replays is not None:
             self.replays(call, is_async=is_async)
@@ -66,14 +67,17 @@ class Protection:
         if self.timeout is not None and self.watch is not None:
             if is_async:
                 raise ConfigurationError(f"interrupt of {self.name!r} is for sync functions: async ones are cancelled.")
-            call = layers.interrupted(call, self.name, seconds(self.timeout), self.watch)
+            call = layers.interrupted(call, self.name, self._limit(self.timeout), self.watch)
         elif self.timeout is not None:
-            call = layers.timed(call, self.name, seconds(self.timeout), is_async=is_async)
+            call = layers.timed(call, self.name, self._limit(self.timeout), is_async=is_async)
         if self.breaker is not None:
             call = self.breaker(call)
         if self.retry is not None:
             call = layers.retried(call, self.retry, self.world, is_async=is_async)
         return call
+
+    def _limit(self, timeout: Duration) -> float:
+        return checked_seconds(timeout, f"The timeout of {self.name!r}", least=0.001)
 
     def around_attempts(self, call: Call, *, is_async: bool) -> Call:
         """Return *call*, which tries and gives up by itself, with the outer layers."""

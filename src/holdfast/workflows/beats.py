@@ -19,7 +19,8 @@ import msgspec
 
 from holdfast import faults
 from holdfast.core.liveness import Beat, Watch
-from holdfast.errors import DatabaseError
+from holdfast.db.outlast import outlast
+from holdfast.errors import DatabaseError, NotInitialized
 from holdfast.workflows.loop_watch import Loop, LoopWatch
 from holdfast.workflows.release import Releases
 
@@ -110,6 +111,9 @@ class Beats:
         self._lost = ""  # the incarnation for which the database has lost writes, or whose row is gone
         self._left: set[str] = set()  # earlier incarnations whose runs are not all released
         self._unknown: set[str] = set()  # tokens the last look found here, and nobody running them
+        self._turn = threading.Lock()
+        self._is_over = False
+        self._begun = threading.Event()
         self._ready = threading.Event()
         self._failure: BaseException | None = None
         self._loop_watch = LoopWatch(engine, world, patience=identity.lease / _BEATS_PER_LEASE / 2)
@@ -117,10 +121,21 @@ class Beats:
 
     def start(self) -> None:
         """Register, and beat from then on; raise what kept it from registering."""
-        self._thread.start()
+        with self._turn:
+            if self._is_over:
+                raise NotInitialized("The executor was stopped before it had begun to beat.")
+            self._thread.start()
         self._ready.wait()
         if self._failure is not None:
             raise self._failure
+
+    async def started(self) -> None:
+        """Do as ``start``, for a task. If it is cancelled no beat is left, which would take what runs next for lost."""
+        try:
+            await asyncio.to_thread(self.start)
+        except BaseException:
+            await outlast(asyncio.to_thread(self.stop))
+            raise
 
     def begin_anew(self, incarnation: str) -> None:
         """Become another one soon: the database has lost what was written for *incarnation*. From any thread.
@@ -132,9 +147,13 @@ class Beats:
             self._loop.call_soon_threadsafe(self._hurry.set)
 
     def stop(self) -> None:
-        """Beat no more and leave the table, so that nobody has to wait for a lease to end."""
-        if self._thread.is_alive() and self._ready.is_set() and self._failure is None:
-            self._loop.call_soon_threadsafe(self._end)
+        """Beat no more and leave the table, so that nobody has to wait for a lease to end; also while it registers."""
+        with self._turn:
+            self._is_over = True
+        if self._thread.is_alive():
+            self._begun.wait()
+            with suppress(RuntimeError):  # the beat has ended by itself
+                self._loop.call_soon_threadsafe(self._end)
             self._thread.join()
 
     def _end(self) -> None:
@@ -149,12 +168,14 @@ class Beats:
                 logger.exception("The beat of executor %s has ended.", self.identity.executor_id)
             self._failure = error
         finally:
+            self._begun.set()
             self._ready.set()
 
     async def _main(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
         self._hurry = asyncio.Event()
+        self._begun.set()
         try:
             await self._join()
             self._ready.set()
@@ -178,9 +199,10 @@ class Beats:
                 await self._look()
             except DatabaseError:
                 tries += 1
-                if self._world.monotonic() > deadline:
+                if self._world.monotonic() > deadline or await self._stopped_within(
+                    self.identity.lease / _TRIES_PER_LEASE
+                ):
                     raise
-                await asyncio.sleep(self.identity.lease / _TRIES_PER_LEASE)
             else:
                 self._acknowledged(self._registered_at)
                 return

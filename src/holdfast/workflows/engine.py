@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from holdfast.db.manager import ConnectionManager
 from holdfast.db.migrations import Migrator
+from holdfast.db.outlast import outlast
 from holdfast.db.pipeline import Pipeline
 from holdfast.db.process import this_process
 from holdfast.errors import ConfigurationError, MisuseError, NotInitialized, Superseded
@@ -151,7 +152,11 @@ class Engine(EngineLoop, EngineLetters):
         self.ticker.start()
         self.dispatch.start()
         self._keeper.start()
-        await self.wakeups.start()
+        try:
+            await self.wakeups.start()
+        except BaseException:  # whoever launches it will not close what they take for closed
+            await outlast(self.close())
+            raise
         self.start_replays()
 
     async def _open(self, schema: str) -> None:
@@ -171,7 +176,7 @@ class Engine(EngineLoop, EngineLetters):
         await self.declared.declare(self.desk, version)
         await self.pipeline.open()
         await self.stores.open()
-        await asyncio.to_thread(self._beats.start)
+        await self._beats.started()
 
     async def _migrate(self, schema: str) -> None:
         """Bring the tables up to date, through connections that may take their time."""

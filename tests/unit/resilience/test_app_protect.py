@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from holdfast import AsyncHoldfast, Holdfast, Retry
-from holdfast.errors import CallTimeout, CircuitOpen, ConfigurationError
+from holdfast.errors import CallTimeout, CircuitOpen, ConfigurationError, InvalidDuration
 from holdfast.stores import SQLCircuitBreakerStateRepository, SQLFailedOperationRepository
 from holdfast.testing.workers import until
 
@@ -179,6 +179,29 @@ def test_dead_letter_that_cannot_be_written_does_not_hide_the_error(app: Holdfas
     with pytest.raises(Broken) as raised:  # the application is not launched
         pay()
     assert "could not be kept" in raised.value.__notes__[0]
+
+
+@pytest.mark.parametrize("timeout", [0, -1, float("inf"), float("nan"), 1e12, "soon"])
+def test_timeout_that_no_clock_counts_is_refused(app: Holdfast, timeout: Any) -> None:
+    for function, interrupt in ((str, False), (str, True), (asyncio.sleep, False)):
+        with pytest.raises(InvalidDuration, match="timeout of 'pay'"):
+            app.protect("pay", timeout=timeout, interrupt=interrupt)(function)
+
+
+def test_generators_are_refused_and_objects_have_the_colour_of_their_call(app: Holdfast) -> None:
+    class Pays:
+        async def __call__(self) -> None:
+            raise LookupError
+
+    with pytest.raises(ConfigurationError, match=r"protect\('pay'\) cannot guard the generator function"):
+        app.protect("pay")(_pages)
+    pays: Any = app.protect("pay", fallback="later", timeout=60)(Pays())
+    assert asyncio.run(pays()) == "later"
+    assert app.breaker("pay").metrics.failures_in_a_row == 1
+
+
+def _pages() -> Iterator[int]:
+    yield 1
 
 
 def test_one_call_for_each_idempotency_key_and_fallbacks_are_not_stored(app: Holdfast) -> None:

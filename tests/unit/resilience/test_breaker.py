@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from holdfast.stores import InMemoryCircuitBreakerStateRepository
 from holdfast.testing.world import VirtualWorld
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable, Iterator
 
 
 class Broken(Exception):
@@ -271,6 +272,58 @@ def test_decorator_keeps_the_function_and_its_colour() -> None:
     assert asyncio.run(add_soon(1, 2)) == 3
 
 
+class Called:
+    """An object whose call is async."""
+
+    async def __call__(self, times: int) -> str:
+        return "fine" * times
+
+
+def test_object_whose_call_is_async_is_awaited() -> None:
+    breaker, _ = made(failures=1)
+
+    class Breaks:
+        async def __call__(self) -> None:
+            raise Broken
+
+    assert asyncio.run(breaker(Called())(2)) == "finefine"
+    assert asyncio.run(breaker(functools.partial(Called(), 1))()) == "fine"
+    with pytest.raises(Broken):
+        asyncio.run(breaker(Breaks())())
+    assert breaker.state == "open"
+
+
+def rows() -> Iterator[int]:
+    yield 1
+
+
+async def rows_soon() -> AsyncIterator[int]:
+    yield 1
+
+
+class Rows:
+    """An object whose call is a generator."""
+
+    def __call__(self) -> Iterator[int]:
+        yield 1
+
+
+@pytest.mark.parametrize(
+    "function", [rows, rows_soon, Rows(), functools.partial(rows), classmethod(lambda _: 1)], ids=repr
+)
+def test_what_cannot_be_guarded_is_refused(function: Any) -> None:
+    breaker, _ = made()
+    with pytest.raises(ConfigurationError, match="'api'"):
+        breaker(function)
+
+
+@pytest.mark.parametrize("function", [dict, Called, staticmethod(works), functools.partial(works)])
+def test_whatever_can_be_called_is_guarded(function: Any) -> None:
+    breaker, _ = made(window=10)
+    breaker(function)()
+    assert breaker.metrics.window.calls == 1
+
+
 def test_async_calls_count_like_sync_ones() -> None:
     breaker, world = made(failures=2, open_for=10, successes=1)
 
@@ -441,6 +494,21 @@ def test_threads_together_lose_no_failure() -> None:
         {"open_for": 7200},
         {"open_jitter": 2},
         {"open_backoff": 0.5},
+        {"open_backoff": float("nan")},
+        {"open_for": float("inf")},
+        {"open_for": float("nan")},
+        {"open_cap": 1e12},
+        {"probe_timeout": 0},
+        {"probe_timeout": -1},
+        {"storage_timeout": -1},
+        {"quorum_within": -1},
+        {"window_duration": float("inf")},
+        {"slow_call_rate": 0.5, "slow_call_duration": -1},
+        {"counts": "x"},
+        {"ignores": (ValueError, "x")},
+        {"ignores": int},
+        {"failed_result": 500},
+        {"probes": "3"},
         {"mode": "sleepy"},
         {"failuers": 3},
     ],

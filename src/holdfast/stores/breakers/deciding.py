@@ -17,6 +17,9 @@ from holdfast.core.breaker_slots import (
     ReleaseSlot,
     ResetHalfOpenCount,
 )
+from holdfast.core.durations import LONGEST
+from holdfast.errors import InvalidDuration
+from holdfast.serialize.exact import clean
 from holdfast.stores import tokens
 from holdfast.stores.breakers.interface import AsyncCircuitBreakerStateRepository
 from holdfast.stores.keys import checked_key
@@ -34,7 +37,10 @@ if TYPE_CHECKING:
     from holdfast.model.world import World
     from holdfast.stores.breakers.documents import Applied
 
-_NAME = "name of a breaker"
+
+def checked_name(service_name: str) -> str:
+    """Return the name if every storage can keep it, the same check before every call; ``InvalidKey`` or ``TooLong``."""
+    return checked_key(service_name, "name of a breaker")
 
 
 class Deciding(Opened, AsyncCircuitBreakerStateRepository):
@@ -49,7 +55,7 @@ class Deciding(Opened, AsyncCircuitBreakerStateRepository):
         """Do what the core decides about *event*, atomically, once, and in the order of all others."""
 
     async def _answer(self, service_name: str, event: Event) -> Any:
-        return (await self.apply(checked_key(service_name, _NAME), event)).answer
+        return (await self.apply(checked_name(service_name), event)).answer
 
     async def get_or_create(self, service_name: str) -> CircuitBreakerStateData:
         known = await self.get_by_service_name(service_name)
@@ -96,7 +102,7 @@ class Deciding(Opened, AsyncCircuitBreakerStateRepository):
     async def record_failure_with_open_check(
         self, service_name: str, *, open_time: OpenTime | None = None, error: str = "", token: str | None = None
     ) -> CircuitBreakerOpenAttempt | None:
-        event = OpenCheck(open_time, self._world.random.random(), error, self._token(service_name, token))
+        event = OpenCheck(open_time, self._world.random.random(), _kept(error), self._token(service_name, token))
         return cast("CircuitBreakerOpenAttempt | None", await self._answer(service_name, event))
 
     async def trip_to_open(
@@ -111,7 +117,7 @@ class Deciding(Opened, AsyncCircuitBreakerStateRepository):
         within: timedelta | None = None,
     ) -> CircuitBreakerOpenAttempt:
         draw = self._world.random.random()
-        event = Trip(failure_count, open_time, draw, reporter, quorum, within, error)
+        event = Trip(failure_count, open_time, draw, reporter, quorum, within, _kept(error))
         return cast("CircuitBreakerOpenAttempt", await self._answer(service_name, event))
 
     async def set_manual_control(
@@ -125,7 +131,7 @@ class Deciding(Opened, AsyncCircuitBreakerStateRepository):
         controlled_by: str = "",
     ) -> bool:
         expires = checked_time("expires_at", expires_at)
-        event = SetManualControl(checked_state(state), controlled_by_id, reason, expires, controlled_by)
+        event = SetManualControl(checked_state(state), controlled_by_id, _kept(reason), expires, _kept(controlled_by))
         return cast("bool", await self._answer(service_name, event))
 
     async def clear_manual_control(self, service_name: str, preserve_reason: bool = False) -> bool:
@@ -146,7 +152,7 @@ class Deciding(Opened, AsyncCircuitBreakerStateRepository):
         *,
         controlled_by: str = "",
     ) -> tuple[bool, str, str]:
-        event = ForceOpen(reason, controlled_by_id, _minutes(ttl_minutes), controlled_by)
+        event = ForceOpen(_kept(reason), controlled_by_id, _minutes(ttl_minutes), _kept(controlled_by))
         return cast("tuple[bool, str, str]", await self._answer(service_name, event))
 
     async def atomic_force_close(
@@ -158,13 +164,13 @@ class Deciding(Opened, AsyncCircuitBreakerStateRepository):
         ttl_minutes: float | None = None,
         controlled_by: str = "",
     ) -> tuple[bool, str, str]:
-        event = ForceClose(reason, controlled_by_id, _minutes(ttl_minutes), controlled_by)
+        event = ForceClose(_kept(reason), controlled_by_id, _minutes(ttl_minutes), _kept(controlled_by))
         return cast("tuple[bool, str, str]", await self._answer(service_name, event))
 
     async def atomic_reset(
         self, service_name: str, reason: str = "", controlled_by_id: int | None = None, *, controlled_by: str = ""
     ) -> tuple[bool, str, str]:
-        event = AtomicReset(reason, controlled_by_id, controlled_by)
+        event = AtomicReset(_kept(reason), controlled_by_id, _kept(controlled_by))
         return cast("tuple[bool, str, str]", await self._answer(service_name, event))
 
     async def try_acquire_half_open_slot(
@@ -211,7 +217,16 @@ class Deciding(Opened, AsyncCircuitBreakerStateRepository):
 
 
 def _minutes(ttl: float | None) -> timedelta | None:
-    return timedelta(minutes=ttl) if ttl is not None and ttl > 0 else None
+    if ttl is None or ttl <= 0:
+        return None
+    if not ttl <= LONGEST / 60:  # nor is it if this is no number
+        raise InvalidDuration(f"ttl_minutes is a number of minutes up to a hundred years, or None, not {ttl!r}.")
+    return timedelta(minutes=ttl)
 
 
-__all__ = ["Deciding"]
+def _kept(text: str) -> str:
+    """Return what a person or an error said, with halves of characters escaped, which no database keeps."""
+    return clean(text, len(text))
+
+
+__all__ = ["Deciding", "checked_name"]

@@ -13,7 +13,7 @@ from holdfast.core.breaker import decide
 from holdfast.db.process import this_process
 from holdfast.model.breaker import CircuitBreakerCloseAttempt, CircuitBreakerOpenAttempt, CircuitBreakerStateData
 from holdfast.model.world import RealWorld
-from holdfast.stores.breakers.deciding import Deciding
+from holdfast.stores.breakers.deciding import Deciding, checked_name
 from holdfast.stores.breakers.documents import Applied
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class AsyncInMemoryCircuitBreakerStateRepository(Deciding):
         return Applied(record, _answer(answer), now)
 
     async def get_by_service_name(self, service_name: str) -> CircuitBreakerStateData | None:
-        record = self._records.get(service_name)
+        record = self._records.get(checked_name(service_name))
         return None if record is None else _apart(record)
 
     async def get_all_states(self) -> list[CircuitBreakerStateData]:
@@ -75,10 +75,11 @@ class AsyncInMemoryCircuitBreakerStateRepository(Deciding):
 
     async def get_history(self, service_name: str, limit: int = 100) -> list[CircuitBreakerChange]:
         with self._lock:
-            return list(reversed(self._history.get(service_name, ())))[:limit]
+            return list(reversed(self._history.get(checked_name(service_name), ())))[:limit]
 
     def watch(self, service_name: str, watcher: Watcher) -> Callable[[], None]:
         """Tell *watcher* at once how the breaker is, and after every change; from the thread that makes it."""
+        checked_name(service_name)
         with self._lock:
             self._watchers.setdefault(service_name, []).append(watcher)
             watcher.seen(self._records.get(service_name), self._now())

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from holdfast.core.backoff import backoff
 from holdfast.core.breaker import Delete, decide
 from holdfast.model.world import RealWorld
-from holdfast.stores.breakers.deciding import Deciding
+from holdfast.stores.breakers.deciding import Deciding, checked_name
 from holdfast.stores.breakers.documents import (
     Applied,
     read,
@@ -149,7 +149,7 @@ class AsyncRedisCircuitBreakerStateRepository(Deciding):
         return [states, f"{states}:open", f"{states}:history:{service_name}", f"{states}:receipt:{key}"]
 
     async def get_by_service_name(self, service_name: str) -> CircuitBreakerStateData | None:
-        _, text = await self._link.run(_READ, [self._states], [service_name], again=True)
+        _, text = await self._link.run(_READ, [self._states], [checked_name(service_name)], again=True)
         return read(text) if text else None
 
     async def get_all_states(self) -> list[CircuitBreakerStateData]:
@@ -161,14 +161,14 @@ class AsyncRedisCircuitBreakerStateRepository(Deciding):
         return [read(text) for text in await self._link.run(_OPEN, self._keys("", "")[:2], [most], again=True)]
 
     async def get_history(self, service_name: str, limit: int = 100) -> list[CircuitBreakerChange]:
-        keys = self._keys(service_name, "")[2:3]
+        keys = self._keys(checked_name(service_name), "")[2:3]
         return [read_change(text) for text in await self._link.run(_HISTORY, keys, [max(0, limit)], again=True)]
 
     def watch(self, service_name: str, watcher: Watcher) -> Callable[[], None]:
         """Tell *watcher* soon how the breaker is, and after every change; on the loop. Return what ends that."""
         if self._listener is None:
             self._listener = asyncio.create_task(self._listen(), name="holdfast-breakers-listener")
-        return self._watching.add(service_name, watcher)
+        return self._watching.add(checked_name(service_name), watcher)
 
     async def _look(self, stamps: Mapping[str, str]) -> list[Sighting]:
         names = list(stamps)

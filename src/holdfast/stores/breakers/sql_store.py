@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.db.migrations import SCHEMA, Migrator
 from holdfast.model.world import RealWorld
-from holdfast.stores.breakers.deciding import Deciding
+from holdfast.stores.breakers.deciding import Deciding, checked_name
 from holdfast.stores.breakers.documents import Applied, read, read_change
 from holdfast.stores.breakers.facts import ChangeBreakers
 from holdfast.stores.breakers.queries import breakers_queries
@@ -73,7 +73,7 @@ class AsyncSQLCircuitBreakerStateRepository(Deciding):
         return Applied(record, answer, now)
 
     async def get_by_service_name(self, service_name: str) -> CircuitBreakerStateData | None:
-        row = await self._manager.fetchone(self._queries["breaker_get"], service_name=service_name)
+        row = await self._manager.fetchone(self._queries["breaker_get"], service_name=checked_name(service_name))
         return None if row is None else read(row["record"])
 
     async def get_all_states(self) -> list[CircuitBreakerStateData]:
@@ -85,12 +85,12 @@ class AsyncSQLCircuitBreakerStateRepository(Deciding):
 
     async def get_history(self, service_name: str, limit: int = 100) -> list[CircuitBreakerChange]:
         query = self._queries["history_of"]
-        rows = await self._manager.fetch(query, service_name=service_name, most=max(0, limit))
+        rows = await self._manager.fetch(query, service_name=checked_name(service_name), most=max(0, limit))
         return [read_change(row["entry"]) for row in rows]
 
     def watch(self, service_name: str, watcher: Watcher) -> Callable[[], None]:
         """Tell *watcher* soon how the breaker is, and after every change; on the loop. Return what ends that."""
-        return self._watching.add(service_name, watcher)
+        return self._watching.add(checked_name(service_name), watcher)
 
     def use_hints(self, hints: Hints) -> None:
         """Tell other processes of every change through *hints*; ``wake`` is for what they tell."""

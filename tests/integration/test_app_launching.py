@@ -1,0 +1,79 @@
+"""A launch that is cut short leaves nothing behind: no beat, no executor, and an application that can be launched."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from holdfast import AsyncHoldfast
+from holdfast.errors import Unavailable
+from holdfast.workflows.beats import Beats
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def beats() -> list[str]:
+    """Return the threads that beat."""
+    return [each.name for each in threading.enumerate() if each.name == "holdfast-beat"]
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres", "mariadb"])
+def test_launch_that_is_cancelled_while_it_registers_leaves_no_beat(
+    kind: str, fresh_database: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene() -> None:
+        app = AsyncHoldfast(fresh_database(kind), lease=1)
+
+        @app.workflow
+        async def one() -> int:
+            return 1
+
+        real, reached = Beats.start, asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def start(beat: Beats) -> None:
+            loop.call_soon_threadsafe(reached.set)
+            real(beat)
+
+        monkeypatch.setattr(Beats, "start", start)
+        for _ in range(3):
+            reached.clear()
+            launching = asyncio.create_task(app.launch())
+            await reached.wait()
+            launching.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await launching
+            assert beats() == []
+        async with app:
+            assert await one() == 1
+            assert len(await app.list_executors()) == 1
+            assert len(beats()) == 1
+        assert beats() == []
+
+    asyncio.run(scene())
+
+
+def test_launch_that_fails_when_all_runs_already_closes_all(
+    fresh_database: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene() -> None:
+        app = AsyncHoldfast(fresh_database("sqlite"))
+
+        async def away(_: object) -> None:
+            raise Unavailable("The database is away.")
+
+        async with app:
+            hints = type(app._engine.wakeups)
+        with monkeypatch.context() as patched:
+            patched.setattr(hints, "start", away)
+            with pytest.raises(Unavailable):
+                await app.launch()
+        assert beats() == []
+        async with app:
+            assert len(await app.list_executors()) == 1
+
+    asyncio.run(scene())
