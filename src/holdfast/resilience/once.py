@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from holdfast.errors import MisuseError
 from holdfast.serialize import PortableJSON
+from holdfast.serialize.annotations import Decoder, hints_of
 from holdfast.stores.idempotency.claims import giving_back
 from holdfast.stores.idempotency.fingerprint import digest
 from holdfast.stores.keys import checked_key
@@ -63,8 +64,10 @@ class Keys:
 def once(call: Call, keys: Keys, world: World) -> Call:
     """Make one call of an async function for each key. Everybody gets what was stored, the first as the last.
 
-    An error releases the key, and so does a result that does not fit JSON.
+    It is stored as JSON, and read as the type that the function says it returns. An error releases the key, and so does
+    a result that does not fit JSON or that type.
     """
+    read = _reader(call, keys.name)
 
     @functools.wraps(call)
     async def one(*args: Any, **kwargs: Any) -> Any:
@@ -74,21 +77,23 @@ def once(call: Call, keys: Keys, world: World) -> Call:
             while (kept := await claims.take(held)) is None:
                 await world.sleep(claims.patience(held))
             if not held.is_ours:
-                return _json.deserialize(kept.response_data)
+                return read(kept.response_data)
             data = _json.serialize(await call(*args, **kwargs))
+            result = read(data)
             await claims.keep(held, data)
         except BaseException:
             if held.is_ours:
                 with giving_back(held):
                     await claims.drop(held)
             raise
-        return _json.deserialize(data)
+        return result
 
     return one
 
 
 def once_blocking(call: Call, keys: Keys) -> Call:
     """Do as ``once`` for a sync function, which runs on its caller's own thread."""
+    read = _reader(call, keys.name)
 
     @functools.wraps(call)
     def one(*args: Any, **kwargs: Any) -> Any:
@@ -98,8 +103,9 @@ def once_blocking(call: Call, keys: Keys) -> Call:
             while (kept := claims.take(held)) is None:
                 time.sleep(claims.patience(held))
             if not held.is_ours:
-                return _json.deserialize(kept.response_data)
+                return read(kept.response_data)
             data = _json.serialize(call(*args, **kwargs))
+            result = read(data)
             claims.keep(held, data)
         except BaseException:
             held.is_over = True  # also if it is won from now on
@@ -107,9 +113,15 @@ def once_blocking(call: Call, keys: Keys) -> Call:
                 with giving_back(held):
                     claims.drop(held)
             raise
-        return _json.deserialize(data)
+        return result
 
     return one
+
+
+def _reader(call: Call, name: str) -> Callable[[str], Any]:
+    """Return what reads a result as the type that *call* says it returns; without one it is plain JSON."""
+    hints, _ = hints_of(call)
+    return Decoder(hints["return"], f"the result of {name!r}").decode if "return" in hints else _json.deserialize
 
 
 class AskedClaims:

@@ -25,7 +25,7 @@ from holdfast.errors import CircuitOpen, Unavailable
 from holdfast.model.breaker import CLOSED, HALF_OPEN, OPEN, OpenTime
 from holdfast.resilience.events import BreakerEvent
 from holdfast.resilience.policy import BreakerMode
-from holdfast.resilience.view import View, view_of
+from holdfast.resilience.view import Hearing, View, view_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -51,24 +51,6 @@ class Trial(NamedTuple):
     token: str
     is_shared: bool
     epoch: int | None = None
-
-
-class _Watch:
-    """Hears about one of the two records."""
-
-    def __init__(self, seen: Callable[[View], None], away: Callable[[Exception], None], standing: Standing) -> None:
-        self._seen = seen
-        self._away = away
-        self._standing = standing
-
-    def seen(self, record: CircuitBreakerStateData | None, now: datetime) -> None:
-        self._seen(self._standing.view(record, now))
-
-    def away(self, error: Exception) -> None:
-        self._away(error)
-
-    def ended(self) -> None:
-        self._standing.begin_anew()
 
 
 class Standing:
@@ -104,14 +86,14 @@ class Standing:
         self._asking = 0
         self._ask_again = float("-inf")
         self._permits: deque[Trial] = deque()
-        self._shared_watch = _Watch(self._shared_seen, self.lost, self)
+        self._shared_watch = Hearing(self.view, self._shared_seen, self.lost, self.begin_anew)
         self.known: concurrent.futures.Future[None] = concurrent.futures.Future()
         self.ready = self.sharing is None
         this_process.tell(self)
 
     def watch(self) -> None:
         """Begin to go by the own record; *changed* is called from now on."""
-        self._unwatch = self._own.watch(self.name, _Watch(self._own_seen, self.lost, self))
+        self._unwatch = self._own.watch(self.name, Hearing(self.view, self._own_seen, self.lost, self.begin_anew))
 
     def end(self) -> None:
         """Watch no more."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.model.breaker import CLOSED, OPEN
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import datetime, timedelta
 
     from holdfast.model.breaker import CircuitBreakerStateData
@@ -46,4 +48,18 @@ def view_of(
     return View(record.state, record.epoch, due, pinned_until, record.control_reason)
 
 
-__all__ = ["View", "view_of"]
+@dataclass(frozen=True, slots=True, eq=False)
+class Hearing:
+    """Watches one record in a repository, and passes it on as a view."""
+
+    view: Callable[[CircuitBreakerStateData | None, datetime], View]
+    heard: Callable[[View], None]
+    away: Callable[[Exception], None]
+    ended: Callable[[], None]
+
+    def seen(self, record: CircuitBreakerStateData | None, now: datetime) -> None:
+        """Take notice of the record as it is at *now*, by the repository's clock."""
+        self.heard(self.view(record, now))
+
+
+__all__ = ["Hearing", "View", "view_of"]

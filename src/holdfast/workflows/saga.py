@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol
 
 from holdfast.errors import UndoFailed
+from holdfast.serialize.exact import safe_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,8 +83,8 @@ def _name(function: Callable[..., Any]) -> str:
 
 def _tell(failed: list[tuple[str, Exception]], error: Exception) -> None:
     if failed:
-        what = "; ".join(f"{name}: {type(refused).__name__}: {refused}" for name, refused in failed)
+        what = "; ".join(f"{name}: {type(refused).__name__}: {safe_text(refused)}" for name, refused in failed)
         raise UndoFailed(
-            f"The saga failed with {type(error).__name__}: {error}, and was not wholly undone. "
+            f"The saga failed with {type(error).__name__}: {safe_text(error)}, and was not wholly undone. "
             f"To be undone by hand: {what}"
         ) from error

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from holdfast.errors import CircuitOpen, ConfigurationError
+from holdfast.errors import CircuitOpen, ConfigurationError, InvalidKey, TooLong
 from holdfast.resilience import BreakerEvent, BreakerMode, CircuitBreaker
 from holdfast.stores import InMemoryCircuitBreakerStateRepository
 from holdfast.testing.world import VirtualWorld
@@ -309,7 +309,9 @@ class Rows:
 
 
 @pytest.mark.parametrize(
-    "function", [rows, rows_soon, Rows(), functools.partial(rows), classmethod(lambda _: 1)], ids=repr
+    "function",
+    [rows, rows_soon, Rows(), functools.partial(rows), classmethod(lambda _: 1)],
+    ids=["generator", "async generator", "object", "partial", "classmethod"],
 )
 def test_what_cannot_be_guarded_is_refused(function: Any) -> None:
     breaker, _ = made()
@@ -516,6 +518,12 @@ def test_threads_together_lose_no_failure() -> None:
 def test_option_that_makes_no_sense_is_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError):
         CircuitBreaker("api", **options)
+
+
+@pytest.mark.parametrize("name", ["", "a\0", "half \ud800", "x" * 513, 5], ids=repr)
+def test_name_that_no_database_keeps_is_refused(name: Any) -> None:
+    with pytest.raises((InvalidKey, TooLong, TypeError), match="name of a breaker"):
+        CircuitBreaker(name)
 
 
 def test_many_threads_get_no_more_trials_than_allowed() -> None:

@@ -8,6 +8,8 @@ import sqlite3
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,6 +18,7 @@ from holdfast import AsyncHoldfast, Holdfast
 from holdfast.db import ConnectionManager
 from holdfast.errors import (
     CallTimeout,
+    CannotDeserialize,
     CannotSerialize,
     ConfigurationError,
     InvalidKey,
@@ -191,6 +194,51 @@ def test_result_that_does_not_fit_releases_the_key(app: Holdfast, options: dict[
         with pytest.raises(CannotSerialize, match=r"\$\.a"):
             pay()
         assert pay() == pay() == "fine"
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What a payment returns."""
+
+    order: str
+    parts: tuple[int, ...]
+    paid: datetime
+
+
+RECEIPT = Receipt("17", (1, 2), datetime(2030, 1, 1, tzinfo=UTC))
+
+
+def test_everybody_gets_the_type_that_the_function_returns(app: Holdfast, options: dict[str, Any]) -> None:
+    @app.protect("typed", idempotency_key="k", **options)
+    def typed() -> Receipt:
+        return RECEIPT
+
+    @app.protect("typed async", idempotency_key="k", timeout=60, **options)
+    async def typed_async() -> Receipt:
+        return RECEIPT
+
+    @app.protect("plain", idempotency_key="k", **options)
+    def plain():  # type: ignore[no-untyped-def]  # noqa: ANN202 -- it says nothing of its result
+        return RECEIPT
+
+    with app:
+        for _ in range(2):
+            assert typed() == asyncio.run(typed_async()) == RECEIPT
+            assert plain() == {"order": "17", "parts": [1, 2], "paid": "2030-01-01T00:00:00Z"}
+
+
+def test_result_that_is_not_of_the_type_releases_the_key(app: Holdfast, options: dict[str, Any]) -> None:
+    results: list[Any] = ["no number", 17]
+
+    @app.protect("pay", idempotency_key="k", **options)
+    def pay() -> int:
+        result: int = results.pop(0)
+        return result
+
+    with app:
+        with pytest.raises(CannotDeserialize, match="the result of 'pay'"):
+            pay()
+        assert pay() == pay() == 17
 
 
 def test_key_with_other_arguments_is_a_conflict(app: Holdfast, options: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from holdfast.errors import MisuseError, TooLong
+from holdfast.errors import InvalidDuration, InvalidKey, MisuseError, TooLong
 from holdfast.stores import OpenTime
 from holdfast.testing.contract.store_breakers_stage import STUCK, half_open, play, slot
 
@@ -168,6 +168,44 @@ class BreakerStates:
                 await breakers.update_state("x" * 512, "ajar")
             with pytest.raises(MisuseError, match="time zone"):
                 await breakers.set_manual_control("api", "open", expires_at=datetime(2030, 1, 1))  # noqa: DTZ001
+            assert await breakers.get_by_service_name("api") is None
+
+        play(store_venue, scene)
+
+    @pytest.mark.parametrize("name", ["", "a\0", "half \ud800", "x" * 513, 5, None], ids=repr)
+    def test_name_that_no_database_keeps_is_refused_by_every_call(self, store_venue: StoreVenue, name: Any) -> None:
+        async def scene(breakers: Any, _: Ground) -> None:
+            for call in (
+                breakers.get_or_create,
+                breakers.get_by_service_name,
+                breakers.get_history,
+                breakers.record_failure,
+                breakers.atomic_force_open,
+            ):
+                with pytest.raises((InvalidKey, TooLong, TypeError), match="name of a breaker"):
+                    await call(name)
+            assert await breakers.get_all_states() == []
+
+        play(store_venue, scene)
+
+    def test_what_people_say_is_kept_also_with_half_a_character(self, store_venue: StoreVenue) -> None:
+        async def scene(breakers: Any, _: Ground) -> None:
+            await breakers.atomic_force_open("api", "half \ud800, zero \0, ü", controlled_by="\udfff")
+            record = await breakers.get_by_service_name("api")
+            assert record.control_reason == "half \\ud800, zero \0, ü"
+            assert (await breakers.get_history("api"))[0].reason == record.control_reason
+            await breakers.atomic_reset("api", "\ud800")
+            await breakers.trip_to_open("api", error="\ud800")
+            assert len(await breakers.get_history("api")) == 3
+
+        play(store_venue, scene)
+
+    @pytest.mark.parametrize("minutes", [float("nan"), float("inf"), 1e12])
+    def test_time_of_a_pin_that_no_clock_counts_is_refused(self, store_venue: StoreVenue, minutes: float) -> None:
+        async def scene(breakers: Any, _: Ground) -> None:
+            for force in (breakers.atomic_force_open, breakers.atomic_force_close):
+                with pytest.raises(InvalidDuration, match="ttl_minutes"):
+                    await force("api", ttl_minutes=minutes)
             assert await breakers.get_by_service_name("api") is None
 
         play(store_venue, scene)
