@@ -22,15 +22,15 @@ def is_awaited(function: Any, guard: str) -> bool:
         raise ConfigurationError(
             f"{guard} guards functions, not {type(called).__name__}: put @classmethod and the like around it."
         )
-    if not (inspect.isroutine(called) or inspect.isclass(called)):
-        called = type(called).__call__
-    if inspect.isgeneratorfunction(called) or inspect.isasyncgenfunction(called):
+    # What is neither a function nor a class may still look like a function, as mocks do.
+    looks = [called] if inspect.isroutine(called) or inspect.isclass(called) else [called, type(called).__call__]
+    if any(inspect.isgeneratorfunction(look) or inspect.isasyncgenfunction(look) for look in looks):
         name = getattr(function, "__qualname__", repr(function))
         raise ConfigurationError(
             f"{guard} cannot guard the generator function {name}, whose calls do nothing yet: "
             "guard what it calls, or return a list."
         )
-    return inspect.iscoroutinefunction(called)
+    return any(map(inspect.iscoroutinefunction, looks))
 
 
 __all__ = ["is_awaited"]

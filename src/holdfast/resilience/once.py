@@ -46,18 +46,20 @@ class Keys:
     name: str
     key: str | Callable[..., str]
     claims: Callable[[bool], KeyClaims]
+    _what: str = field(init=False)
     _space: str = field(init=False)
 
     def __post_init__(self) -> None:
         space = self.name.replace("%", "%25").replace(":", "%3A")  # so that it ends at the colon
         object.__setattr__(self, "_space", f"protect:{space}:")
+        object.__setattr__(self, "_what", f"idempotency key of {self.name!r}")
 
     def held(self, claims: KeyClaims, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Held:
         """Return the key of a call, to be taken."""
         chosen = self.key(*args, **kwargs) if callable(self.key) else self.key
         if not isinstance(chosen, str):
             raise MisuseError(f"The idempotency key of {self.name!r} is text, not {type(chosen).__name__}.")
-        checked_key(chosen, f"idempotency key of {self.name!r}")
+        checked_key(chosen, self._what)
         return claims.hold(self._space + chosen, digest(self.name, {"positionalArgs": args, "namedArgs": kwargs}))
 
 

@@ -115,6 +115,7 @@ class Standing:
     def _cut_off(self, error: Unavailable) -> None:
         """Decide here by what the parent of this process knew; every call looks whether the repository is open now."""
         if self.away is None:
+            logger.warning("The breaker %r decides by itself in this process. %s", self.name, error)
             self.lost(error)
             self.known, self.ready = concurrent.futures.Future(), False
             self._changed()

@@ -75,10 +75,11 @@ async def _let_go(link: RedisLink, store: RedisIdempotencyStore) -> None:
     while await link.client.exists("{keys}:key:stored"):
         assert time.monotonic() < deadline, "the result does not expire"
         await asyncio.sleep(0.01)
-    await link.client.zadd("{keys}:expiry", {"of yesterday": 1000})
-    await store.try_claim("another", "f")
-    assert await link.client.zscore("{keys}:expiry", "of yesterday") is None
-    assert await link.client.zcard("{keys}:expiry") == 3
+    for call in (store.try_claim, store.set):
+        there = await link.client.zcard("{keys}:expiry")
+        await link.client.zadd("{keys}:expiry", {f"gone-{number}": 1000 for number in range(255 - there)})
+        await call(f"by {call.__name__}", "f", *(() if call == store.try_claim else (1,)))
+        assert await link.client.zcard("{keys}:expiry") == there + 1
 
 
 async def _left(link: RedisLink, key: str) -> Any:

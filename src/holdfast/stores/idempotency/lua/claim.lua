@@ -19,7 +19,8 @@ redis.call('HSET', KEYS[1],
     'created_at', string.format('%.0f', now), 'expires_at', expires, 'owner_token', ARGV[3])
 redis.call('PEXPIREAT', KEYS[1], string.format('%.0f', now + ARGV[4] + ARGV[6]))
 redis.call('ZADD', KEYS[2], expires, ARGV[1])
--- Who brings a key takes out the names of those that Redis has removed by itself.
-redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', string.format('%.0f', now - ARGV[6]))
+if redis.call('ZCARD', KEYS[2]) % 256 == 0 then -- now and then: the names of entries that Redis has let go by itself
+    redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', string.format('%.0f', now - ARGV[6]))
+end
 return redis.call('HMGET', KEYS[1],
     'fingerprint', 'response_data', 'status_code', 'headers', 'created_at', 'expires_at', 'owner_token')

@@ -13,5 +13,7 @@ redis.call('HSET', KEYS[1],
     'created_at', string.format('%.0f', now), 'expires_at', expires, 'owner_token', ARGV[3])
 redis.call('PEXPIREAT', KEYS[1], expires)
 redis.call('ZADD', KEYS[2], expires, ARGV[1])
-redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', string.format('%.0f', now - ARGV[8])) -- their entries are gone
+if redis.call('ZCARD', KEYS[2]) % 256 == 0 then -- now and then: the names of entries that Redis has let go by itself
+    redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', string.format('%.0f', now - ARGV[8]))
+end
 return 1
