@@ -122,9 +122,14 @@ INSERT INTO @operation_outputs (
 SELECT
     r.id, r.position, r.name, r.identity, r.fingerprint, r.output, r.error, r.child_id,
     r.serialization, r.token, (SELECT {now_ms}) - r.duration_ms, (SELECT {now_ms})
-FROM {rows} AS r JOIN @workflow_status AS w ON w.workflow_uuid = r.id AND w.owner_xid = r.token
-WHERE w.status || '' = 'PENDING'
+FROM {rows} AS r JOIN @workflow_status AS w ON w.workflow_uuid = r.id AND {token_of_run} = r.token
+WHERE true
 {share_runs}
+
+-- fragment: token_of_run
+-- The token of a run that has not ended. To PostgreSQL a condition on the status by itself would seem to leave so few
+-- runs that it would look through all of them first.
+CASE WHEN w.status = 'PENDING' THEN w.owner_xid END
 
 -- name: steps_look
 -- rows: id text, identity text

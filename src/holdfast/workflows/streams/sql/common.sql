@@ -27,9 +27,9 @@ SELECT r.id, r.stream, r.place, r.value, r.position, r.serialization, r.attempt,
 -- The runs that have these tokens and have not ended, held until commit, and whether the operation is recorded: then its attempts are over.
 SELECT r.id, r.identity, o.function_id AS recorded
 FROM {rows} AS r
-JOIN @workflow_status AS w ON w.workflow_uuid = r.id AND w.owner_xid = r.token
+JOIN @workflow_status AS w ON w.workflow_uuid = r.id AND CASE WHEN w.status = 'PENDING' THEN w.owner_xid END = r.token
 LEFT JOIN @operation_outputs AS o ON o.workflow_uuid = r.id AND o.identity = r.identity
-WHERE w.status || '' = 'PENDING'
+WHERE true
 {share_runs};
 
 -- name: runs_hold_to_ask
