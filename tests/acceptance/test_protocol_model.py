@@ -89,6 +89,7 @@ class Protocol(RuleBasedStateMachine):
         self.control = Control(self.manager, control_queries(self.manager.dialect, "holdfast"), RealWorld())
         self.runs: dict[str, ModelRun] = {}
         self.held: list[tuple[str, str]] = []
+        self.cuts: dict[str, int] = {}  # by token
         self.alive: list[str] = []
         self.made = 0
 
@@ -144,6 +145,11 @@ class Protocol(RuleBasedStateMachine):
     def step_row(self, run_id: str, token: str, identity: str) -> tuple[Any, ...]:
         return (run_id, token, POSITIONS[identity], "step", identity, "mark", f'"{token}"', None, None, "json", 0)
 
+    def writer(self, run_id: str, token: str) -> ModelRun | None:
+        """Return the run if it is this token's, and has not ended."""
+        run = self.owner(run_id, token)
+        return run if run is not None and run.status == "PENDING" else None
+
     def owner(self, run_id: str, token: str) -> ModelRun | None:
         """Return the run if *token* holds it, whatever its status."""
         run = self.runs.get(run_id)
@@ -168,7 +174,7 @@ class Protocol(RuleBasedStateMachine):
         run_id, token = data.draw(st.sampled_from(self.held))
         kind = self.record_progress if progress else self.record
         outcome = self.apply(kind, self.step_row(run_id, token, identity))
-        run = self.owner(run_id, token)
+        run = self.writer(run_id, token)
         if run is not None and run.records.setdefault(identity, token) == token:
             assert outcome is True
         elif run is not None:
@@ -177,8 +183,9 @@ class Protocol(RuleBasedStateMachine):
             assert outcome is True  # it was recorded while the token held: asking again changes nothing
         else:
             assert isinstance(outcome, Superseded)
-        if run is not None and progress:
-            run.attempts = 0
+        owned = self.owner(run_id, token)
+        if owned is not None and progress:
+            owned.attempts = 0
 
     @rule(data=st.data(), executor=EXECUTORS)
     def start_child(self, data: st.DataObject, executor: int) -> None:
@@ -191,7 +198,7 @@ class Protocol(RuleBasedStateMachine):
         kind = StartChildren(self.record, self.starter(executor))
         row = (self.step_row(run_id, token, "child"), self.start_row(child, child_token, run_id))
         outcome = self.apply(kind, row)
-        run, there = self.owner(run_id, token), self.runs.get(run_id)
+        run, there = self.writer(run_id, token), self.runs.get(run_id)
         if run is None and (there is None or there.records.get("child") != token):
             assert isinstance(outcome, Superseded)
         elif run is not None and "child" not in run.records:
@@ -239,6 +246,7 @@ class Protocol(RuleBasedStateMachine):
         if not self.held:
             return
         run_id, token = data.draw(st.sampled_from(self.held))
+        cut = self.cuts.setdefault(token, cut)  # who asks again asks for the same
         outcome = self.apply(self.retry, (run_id, token, cut, 0))
         run = self.owner(run_id, token)
         if run is not None and run.status == "PENDING":
