@@ -77,9 +77,8 @@ class Model:
         return sorted(found, key=lambda card: (card.created_at, card.sequence), reverse=True)
 
     def cleanup(self, flow: str, keep: int) -> int:
-        return sum(
-            self.delete(card.id) for card in deletable(self.listed(flow_id=flow), keep_count=keep, older_than=None)
-        )
+        going = deletable(self.listed(flow_id=flow), keep_count=keep, older_than=None)
+        return sum(self.delete(card.id) for card in going if card.id not in self.held)  # somebody goes on from those
 
 
 async def save(call: Callable[[FlowCheckpoint], Any], made: FlowCheckpoint) -> str:
