@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from holdfast.core.texts import is_kept
 from holdfast.errors import InvalidKey, TooLong
 
 LONGEST_KEY = 512  # characters; the shortest index of the three databases holds as many of any kind
@@ -15,7 +16,7 @@ def checked_key(key: str, what: str) -> str:
         raise InvalidKey(f"The {what} is empty: it names something, so it has at least one character.")
     if len(key) > LONGEST_KEY:
         raise TooLong(f"The {what} has {len(key)} characters, the longest may have {LONGEST_KEY}: store a hash of it.")
-    if "\0" in key or (not key.isascii() and any("\ud800" <= character <= "\udfff" for character in key)):
+    if not is_kept(key):
         raise InvalidKey(f"The {what} has a NUL character or half a character in it, which no database keeps.")
     return key
 

@@ -6,6 +6,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.durations import checked_seconds
+from holdfast.core.texts import is_kept
 from holdfast.errors import ConfigurationError, MisuseError
 from holdfast.model.workflow import StartOptions
 
@@ -128,7 +129,7 @@ def check_key(what: str, key: object) -> None:
         return
     if not isinstance(key, str):
         raise ConfigurationError(f"A {what} is a text, not a {type(key).__name__}.")
-    if not 0 < len(key) <= _LONGEST or "\0" in key or any("\ud800" <= letter <= "\udfff" for letter in key):
+    if not 0 < len(key) <= _LONGEST or not is_kept(key):
         raise ConfigurationError(
             f"A {what} has 1 to {_LONGEST} Unicode characters and no NUL; this one has {len(key)}."
         )

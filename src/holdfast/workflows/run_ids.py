@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from holdfast.core.texts import is_kept
 from holdfast.errors import ConfigurationError, WorkflowNotFound
 from holdfast.workflows.run import LONGEST_ID
 
@@ -25,11 +26,7 @@ def sought_id(workflow_id: str) -> str:
 
 
 def _fits(text: str) -> bool:
-    return 0 < len(text) <= LONGEST_ID and "\0" not in text and (text.isascii() or not any(map(_is_half, text)))
-
-
-def _is_half(character: str) -> bool:
-    return "\ud800" <= character <= "\udfff"
+    return 0 < len(text) <= LONGEST_ID and is_kept(text)
 
 
 __all__ = ["check_id", "sought_id"]

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from holdfast import faults
 from holdfast.core.dead_letters import summary_may_become
+from holdfast.core.texts import is_kept
 from holdfast.model.dead_letter import IN_FLIGHT, CompressedStatus, DLQCompressedEntry, FailedOperationData
 from holdfast.model.world import RealWorld, World
 from holdfast.stores.dead_letters import redis_records as records
@@ -290,7 +291,7 @@ def _fits(wanted: Wanted, record: FailedOperationData) -> bool:
 
 
 def _may_be_there(id: Any) -> bool:  # noqa: A002
-    return isinstance(id, str) and (id.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in id))
+    return isinstance(id, str) and is_kept(id)
 
 
 class AsyncRedisDLQRepository(AsyncFailedOperationRepository):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from holdfast import faults
+from holdfast.core.texts import is_kept
 from holdfast.db.migrations import SCHEMA, Migrator
 from holdfast.errors import UnknownCommit
 from holdfast.model.world import RealWorld, World
@@ -342,9 +343,7 @@ def _can_match(wanted: Wanted) -> bool:
 
 
 def _may_be_there(word: Any) -> bool:
-    if not isinstance(word, str) or len(word) > _LONGEST_ID or "\0" in word:
-        return False
-    return word.isascii() or not any("\ud800" <= character <= "\udfff" for character in word)
+    return isinstance(word, str) and len(word) <= _LONGEST_ID and is_kept(word)
 
 
 class AsyncSQLFailedOperationRepository(AsyncFailedOperationRepository):

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from holdfast.core.texts import is_kept
 from holdfast.errors import ConfigurationError
 from holdfast.model.workflow import INTERNAL_QUEUE, WorkflowStatus
 from holdfast.workflows.run import LONGEST_ID
@@ -258,7 +259,7 @@ def _check_texts(part: _Part, place: str) -> None:
     for each in fields(part):
         value = getattr(part, each.name)
         if isinstance(value, str):
-            if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
+            if not is_kept(value):
                 raise _misfit(f"{place}.{each.name} holds a NUL or half a character, which no database keeps")
             if each.name not in _PAYLOADS and len(value) > _LONGEST_NAME:
                 raise _misfit(f"{place}.{each.name} is longer than {_LONGEST_NAME} characters")

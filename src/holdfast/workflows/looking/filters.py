@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from holdfast.core.texts import is_kept
 from holdfast.errors import ConfigurationError
 from holdfast.model.workflow import WorkflowStatus
 
@@ -138,8 +139,7 @@ def _check_attributes(value: Any) -> None:
 
 
 def _is_text(value: Any) -> bool:
-    """Whether every database can hold it: no NUL, no half of a character."""
-    return isinstance(value, str) and "\0" not in value and not any("\ud800" <= each <= "\udfff" for each in value)
+    return isinstance(value, str) and is_kept(value)
 
 
 def _is_number(value: Any) -> bool:

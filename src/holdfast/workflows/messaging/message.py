@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from holdfast.core.texts import is_kept
 from holdfast.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -75,12 +76,8 @@ def shown(topic: str) -> str | None:
 
 def check_name(name: str, what: str) -> str:
     """Return *name*; ``ConfigurationError`` unless it fits its column on every database."""
-    if not 0 < len(name) <= LONGEST_NAME or "\0" in name or not _is_unicode(name):
+    if not 0 < len(name) <= LONGEST_NAME or not is_kept(name):
         raise ConfigurationError(
             f"{what} has 1 to {LONGEST_NAME} Unicode characters and no NUL; this one has {len(name)}."
         )
     return name
-
-
-def _is_unicode(text: str) -> bool:
-    return text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text)

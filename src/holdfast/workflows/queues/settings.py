@@ -6,6 +6,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from holdfast.core.durations import LONGEST
+from holdfast.core.texts import is_kept
 from holdfast.errors import ConfigurationError, InvalidDuration
 from holdfast.model.queue import RESERVED_PREFIX, Queue
 
@@ -48,7 +49,7 @@ DEFAULTS: Mapping[str, Any] = {each.name: each.default for each in fields(Queue)
 
 def check_name(name: str) -> str:
     """Return the name of a queue; ConfigurationError if it cannot be one."""
-    if not 0 < len(name) <= LONGEST_NAME or "\0" in name or not _is_unicode(name):
+    if not 0 < len(name) <= LONGEST_NAME or not is_kept(name):
         raise ConfigurationError(
             f"The name of a queue has 1 to {LONGEST_NAME} Unicode characters and no NUL: {name!r}."
         )
@@ -115,10 +116,6 @@ def _refuse_partition_limits(name: str, whole: Mapping[str, Any]) -> None:
         raise ConfigurationError(
             f"The queue {name!r} has no partitions, so {', '.join(given)} limit nothing: set partition_queue=True."
         )
-
-
-def _is_unicode(text: str) -> bool:
-    return text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 __all__ = [
