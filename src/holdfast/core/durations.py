@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 _MOST_DAYS = 36_500  # a hundred years: what is longer is a mistake, and this every clock still counts
 LONGEST = _MOST_DAYS * 86_400.0
+SHORTEST_LEASE = 0.001  # databases count in milliseconds, and who holds nothing for no time has nothing
 
 
 def checked_seconds(duration: Duration, what: str, *, least: float = 0.0, past: bool = False) -> float:
@@ -50,4 +51,4 @@ def days(number: float, what: str, *, least: float = 0) -> timedelta:
     return timedelta(days=number)
 
 
-__all__ = ["LONGEST", "checked_seconds", "days", "milliseconds", "patience"]
+__all__ = ["LONGEST", "SHORTEST_LEASE", "checked_seconds", "days", "milliseconds", "patience"]

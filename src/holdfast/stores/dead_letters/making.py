@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from holdfast import faults
+from holdfast.core.durations import checked_seconds
 from holdfast.model.dead_letter import FailedOperationData, FailedOperationStatus
-from holdfast.model.workflow import seconds
 from holdfast.stores.dead_letters import door
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Making:
             error=message if error is None else door.text(error),
             workflow_id=None if workflow_id is None else door.word(workflow_id, "workflow_id"),
             payload=None if payload is None else door.json(payload, "payload"),
-            retry_delay=None if retry_delay is None else seconds(retry_delay),
+            retry_delay=None if retry_delay is None else checked_seconds(retry_delay, "retry_delay"),
         )
         made = await self._adds.add(fresh)
         faults.point("dead_letter.made")

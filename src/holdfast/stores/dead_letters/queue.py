@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.dead_letters import Claim, GiveBack, transition
+from holdfast.core.durations import SHORTEST_LEASE, checked_seconds
 from holdfast.db.manager import ConnectionManager
 from holdfast.db.migrations import SCHEMA
 from holdfast.model.dead_letter import DeadLetterItem, DeadLetterStats, FailedOperationData
-from holdfast.model.workflow import seconds
 from holdfast.model.world import RealWorld, World
 from holdfast.stores import tokens
 from holdfast.stores.dead_letters import door
@@ -47,8 +47,8 @@ class DeadLetterQueue(Opened):
     def __init__(self, shelf: Shelf, *, base_delay: Duration, lease: Duration, domain: str, world: World) -> None:
         self._shelf = shelf
         self._records = AsyncFailedOperationRepository(shelf, lease=lease, world=world)
-        self._base_delay = seconds(base_delay)
-        self._lease = seconds(lease)
+        self._base_delay = checked_seconds(base_delay, "base_delay")
+        self._lease = checked_seconds(lease, "lease", least=SHORTEST_LEASE)
         self._domain = door.word(domain, "domain")
         self._world = world
 

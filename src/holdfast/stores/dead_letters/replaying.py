@@ -15,8 +15,8 @@ from holdfast.core.dead_letters import (
     transition,
     was_completed,
 )
+from holdfast.core.durations import SHORTEST_LEASE, checked_seconds
 from holdfast.model.dead_letter import ReplayEnd
-from holdfast.model.workflow import seconds
 from holdfast.stores import tokens
 from holdfast.stores.dead_letters import door
 from holdfast.stores.dead_letters.room import AT_ONCE, Room, happening
@@ -221,7 +221,7 @@ class Replaying(Room):
         return await self._sweep(wanted, happening(Release()))
 
     def _lease_of(self, lease: Duration | None) -> float:
-        return self._lease if lease is None else seconds(lease)
+        return self._lease if lease is None else checked_seconds(lease, "lease", least=SHORTEST_LEASE)
 
 
 __all__ = ["Replaying"]

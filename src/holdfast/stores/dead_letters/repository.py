@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holdfast.model.workflow import seconds
+from holdfast.core.durations import SHORTEST_LEASE, checked_seconds
 from holdfast.stores.dead_letters.keeping import Keeping
 from holdfast.stores.dead_letters.looking import Looking
 from holdfast.stores.dead_letters.records import Records
@@ -25,7 +25,7 @@ class AsyncFailedOperationRepository(Records, Replaying, Looking, Keeping):
     """
 
     def __init__(self, shelf: Shelf, *, lease: Duration = DEFAULT_LEASE, world: World | None = None) -> None:
-        super().__init__(shelf, lease=seconds(lease), world=world)
+        super().__init__(shelf, lease=checked_seconds(lease, "lease", least=SHORTEST_LEASE), world=world)
 
 
 __all__ = ["DEFAULT_LEASE", "AsyncFailedOperationRepository"]

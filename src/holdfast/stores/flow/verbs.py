@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from holdfast.core.durations import checked_seconds, days
+from holdfast.core.durations import SHORTEST_LEASE, checked_seconds, days
 from holdfast.errors import (
     CannotDeserialize,
     ConfigurationError,
@@ -231,7 +231,7 @@ class Verbs:
 
 def lease_seconds(lease: Duration) -> float:
     """Return how long a claim holds, checked."""
-    return checked_seconds(lease, "lease", least=0.001)
+    return checked_seconds(lease, "lease", least=SHORTEST_LEASE)
 
 
 def iso(moment: datetime) -> str:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from holdfast.core.durations import checked_seconds
 from holdfast.db.process import this_process
-from holdfast.model.workflow import Duration, seconds
 from holdfast.stores.idempotency.entry import IN_PROGRESS
 from holdfast.stores.idempotency.memory_claims import MemoryClaims
 from holdfast.stores.idempotency.store import ABANDONED_MS, DEFAULT_LEASE, DEFAULT_TTL, IdempotencyStore
@@ -20,6 +20,7 @@ from holdfast.stores.moments import utc_text_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from holdfast.model.workflow import Duration
     from holdfast.model.world import World
     from holdfast.stores.idempotency.entry import Result
 
@@ -196,7 +197,9 @@ class InMemoryIdempotencyStore(IdempotencyStore):
 
     def memory_claims(self, *, wait_seconds: Duration) -> MemoryClaims:
         """Return how work is done once for each key, by plain calls; another is waited for during *wait_seconds*."""
-        return MemoryClaims(self._memory, self._world, ttl_ms=self._ttl, waits=seconds(wait_seconds))
+        return MemoryClaims(
+            self._memory, self._world, ttl_ms=self._ttl, waits=checked_seconds(wait_seconds, "wait_seconds")
+        )
 
     def _new_token(self) -> str:
         return self._memory.new_token()

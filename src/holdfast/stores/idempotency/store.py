@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from holdfast import faults
-from holdfast.model.workflow import Duration, seconds
+from holdfast.core.durations import SHORTEST_LEASE, checked_seconds, milliseconds
 from holdfast.model.world import RealWorld
 from holdfast.serialize import PortableJSON
 from holdfast.stores import tokens
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
+    from holdfast.model.workflow import Duration
     from holdfast.model.world import World
 
 DEFAULT_TTL = 3600.0
 DEFAULT_LEASE = 300.0
-_LONGEST = 100 * 365 * 86400.0  # seconds; the year of what expires keeps its four digits
 ABANDONED_MS = 86_400_000  # for so long a claim that has expired is left for its owner, or for who takes it over
 AT_ONCE = 1000  # entries that one statement of a cleanup removes
 _json = PortableJSON()
@@ -49,8 +49,8 @@ class IdempotencyStore(Opened, ABC):
         self, place: str, *, ttl_seconds: Duration, lease_seconds: Duration, world: World | None = None
     ) -> None:
         self._place = place
-        self._ttl = milliseconds(ttl_seconds, "ttl_seconds")
-        self._lease = milliseconds(lease_seconds, "lease_seconds")
+        self._ttl = milliseconds(ttl_seconds, "ttl_seconds", least=SHORTEST_LEASE)
+        self._lease = milliseconds(lease_seconds, "lease_seconds", least=SHORTEST_LEASE)
         self._world: World = world or RealWorld()
 
     async def get(self, key: str) -> IdempotencyEntry | None:
@@ -98,7 +98,9 @@ class IdempotencyStore(Opened, ABC):
         worker with it. On SQLite it does not wait for the disk; elsewhere it is as any other.
         """
         checked_key(key, "idempotency key")
-        lease = self._lease if lease_seconds is None else milliseconds(lease_seconds, "lease_seconds")
+        lease = (
+            self._lease if lease_seconds is None else milliseconds(lease_seconds, "lease_seconds", least=SHORTEST_LEASE)
+        )
         mine = _checked_token(token) if token is not None else self._new_token()
         mark, data = _checked_fingerprint(fingerprint), NO_NOTE if note is None else _json.serialize(note)
         kept = await self._claim(key, mark, mine, lease, data, fleeting=fleeting)
@@ -151,7 +153,9 @@ class IdempotencyStore(Opened, ABC):
     async def extend_claim(self, key: str, *, lease_seconds: Duration | None = None, token: str | None = None) -> bool:
         """Have the claim last for *lease_seconds* from now; False if it is not, or no longer, this caller's."""
         checked_key(key, "idempotency key")
-        lease = self._lease if lease_seconds is None else milliseconds(lease_seconds, "lease_seconds")
+        lease = (
+            self._lease if lease_seconds is None else milliseconds(lease_seconds, "lease_seconds", least=SHORTEST_LEASE)
+        )
         holder = tokens.held(self._item(key), token)
         return holder is not None and await self._extend(key, holder, lease)
 
@@ -190,7 +194,7 @@ class IdempotencyStore(Opened, ABC):
     def _result(self, data: Any, status_code: int, headers: Mapping[str, Any] | None, ttl: Duration | None) -> Result:
         if status_code == IN_PROGRESS:
             raise ValueError("A result cannot have the status code 0: that is the mark of a claim in progress.")
-        ttl_ms = self._ttl if ttl is None else milliseconds(ttl, "ttl_seconds")
+        ttl_ms = self._ttl if ttl is None else milliseconds(ttl, "ttl_seconds", least=SHORTEST_LEASE)
         return _json.serialize(data), status_code, _json.serialize(dict(headers or {})), ttl_ms
 
     @abstractmethod
@@ -243,19 +247,11 @@ def claims_of(
     return Claims(
         store.verbs,
         world,
-        ttl_ms=milliseconds(ttl_seconds, "ttl_seconds"),
-        lease_ms=milliseconds(lease_seconds, "lease_seconds"),
-        waits=seconds(wait_seconds),
+        ttl_ms=milliseconds(ttl_seconds, "ttl_seconds", least=SHORTEST_LEASE),
+        lease_ms=milliseconds(lease_seconds, "lease_seconds", least=SHORTEST_LEASE),
+        waits=checked_seconds(wait_seconds, "wait_seconds"),
         on_conflict=on_conflict,
     )
-
-
-def milliseconds(duration: Duration, what: str) -> int:
-    """Return a duration that is above zero in milliseconds; at most a hundred years."""
-    given = seconds(duration)
-    if not 0 < given <= _LONGEST:
-        raise ValueError(f"{what} is more than 0 and at most {_LONGEST:g} seconds, not {given:g}.")
-    return max(1, round(given * 1000))
 
 
 def _entry(kept: Kept) -> IdempotencyEntry:
