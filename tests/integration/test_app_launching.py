@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
 from holdfast import AsyncHoldfast
-from holdfast.errors import Unavailable
+from holdfast.errors import MisuseError, Unavailable
 from holdfast.workflows.beats import Beats
 
 if TYPE_CHECKING:
@@ -77,3 +78,45 @@ def test_launch_that_fails_when_all_runs_already_closes_all(
             assert len(await app.list_executors()) == 1
 
     asyncio.run(scene())
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres", "mariadb"])
+def test_two_launches_at_once_are_one(kind: str, fresh_database: Callable[[str], str]) -> None:
+    async def scene() -> None:
+        app = AsyncHoldfast(fresh_database(kind))
+        await asyncio.gather(app.launch(), app.launch(), app.launch())
+        assert len(beats()) == 1
+        assert len(await app.list_executors()) == 1
+        await app.close()
+        assert beats() == []
+
+    asyncio.run(scene())
+
+
+# asyncio warns of connections whose loop ended before them, as it should: nobody can close them any more.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("kind", ["sqlite", "postgres", "mariadb"])
+def test_application_whose_loop_ended_before_it_was_closed_is_closed_on_another_and_launched_there(
+    kind: str, fresh_database: Callable[[str], str]
+) -> None:
+    app = AsyncHoldfast(fresh_database(kind), lease=1)
+
+    @app.workflow
+    async def one() -> int:
+        return 1
+
+    async def forgetful() -> None:
+        await app.launch()
+        assert await one() == 1
+
+    async def careful() -> None:
+        with pytest.raises(MisuseError, match="another event loop"):
+            await app.launch()
+        await app.close()
+        assert beats() == []
+        async with app:
+            assert await one() == 1
+
+    asyncio.run(forgetful())
+    asyncio.run(careful())
+    gc.collect()  # so that asyncio warns now

@@ -40,7 +40,8 @@ class Ending:
             if not self._no_more_time.done():
                 self._no_more_time.set_result(None)
             await self.over()
-        self._task.result()
+        if not self._task.cancelled():  # as it is if the loop that the parts were begun on ended before
+            self._task.result()
 
 
 async def _end(parts: Sequence[Part]) -> None:

@@ -88,6 +88,7 @@ class Engine(EngineLoop, EngineLetters):
     def _begin(self) -> None:
         """Make what is a process's own even before it is launched: it has locks, and counts threads."""
         settings = self.settings
+        self._door = asyncio.Lock()  # one launch at a time
         self.threads = WorkflowThreads(settings.max_workflow_threads)
         self.permit = Permit(settings.world)
         self.attempts = Attempts(settings.world, self.permit, self.threads)
@@ -121,10 +122,15 @@ class Engine(EngineLoop, EngineLetters):
     async def launch(self) -> None:
         """Open the database, bring its tables up to date, register, and begin to look for work."""
         self.forget_parent()
-        if self._ending is not None:
-            await self._ending.over()
-        if self._launched:
-            return
+        if self._launched or self._door.locked():
+            self.refuse_other_loop()
+        async with self._door:
+            if self._ending is not None:
+                await self._ending.over()
+            if not self._launched:
+                await self._launch()
+
+    async def _launch(self) -> None:
         settings = self.settings
         self.live_here()
         # Client timeouts are shorter than the lease, so that a conversation that hangs is given up while the executor
@@ -232,7 +238,8 @@ class Engine(EngineLoop, EngineLetters):
         if self._launched and self._ending is None:
             self._ending = Ending(self._parts)
         if self._ending is not None:
-            await self._ending.within(drain)
+            with self.forgiving_a_dead_loop():
+                await self._ending.within(drain)
 
     def _parts(self, no_more_time: asyncio.Future[None]) -> list[Callable[[], Awaitable[object]]]:
         """Return how the parts end, in the order in which they do."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.errors import MisuseError, NotInitialized
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
+    from contextlib import AbstractContextManager
 
 T = TypeVar("T")
 
@@ -26,6 +28,18 @@ class EngineLoop:
         """Live on the loop that runs this code."""
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
+
+    def refuse_other_loop(self) -> None:
+        """Raise if the engine does not live on the loop that runs this code."""
+        if self._loop is not asyncio.get_running_loop():
+            raise MisuseError(
+                "The application was launched on another event loop, and lives on one at a time. close() it before it "
+                "is launched on this one; with `async with app:` it is closed before its loop ends."
+            )
+
+    def forgiving_a_dead_loop(self) -> AbstractContextManager[object]:
+        """Pass over what connections of a loop that ended before them raise when they are closed: they are cut."""
+        return suppress(RuntimeError) if self._loop is not None and self._loop.is_closed() else nullcontext()
 
     def live_nowhere(self) -> None:
         """Be on no loop, in a process that was forked from the one whose thread has it."""
