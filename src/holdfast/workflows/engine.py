@@ -60,6 +60,7 @@ T = TypeVar("T")
 logger = logging.getLogger("holdfast.workflows")
 
 _SHORTEST_TIMEOUT = 1.0
+_LONGEST_FLUSH = 30.0
 
 
 class Engine(EngineLoop, EngineLetters):
@@ -261,7 +262,7 @@ class Engine(EngineLoop, EngineLetters):
             self.transactions.close,
             self._stop_guards,
             self.stores.close,
-            self.pipeline.close,
+            partial(self.pipeline.close, min(self.settings.lease, _LONGEST_FLUSH)),  # a database away is away for both
             self.manager.close,
             self._forget,
         ]
