@@ -27,14 +27,28 @@ class CallCodec:
 
     *skip* leading parameters are given by the library and are not in the record. ``untyped`` names the
     annotations that could not be resolved, whose values come back as plain JSON: a caller should warn about
-    them. An annotation that portable JSON cannot tell apart raises :class:`ConfigurationError` here, before
-    anything is recorded.
+    them. They may name what stands further down in their module, so they are looked up once more at the first
+    use; ``is_early`` until then. An annotation that portable JSON cannot tell apart raises
+    :class:`ConfigurationError` here, before anything is recorded.
     """
 
     def __init__(self, fn: Callable[..., Any], *, skip: int = 0) -> None:
         self.name = getattr(fn, "__qualname__", type(fn).__qualname__)
-        hints, unresolved = hints_of(fn)
-        parameters = list(inspect.signature(fn).parameters.values())[skip:]
+        self._fn = fn
+        self._skip = skip
+        self._read_annotations()
+        self.is_early = bool(self.untyped)
+
+    def look_again(self) -> None:
+        """Look up, once, what was not known when the function was declared."""
+        if self.is_early:
+            self._read_annotations()
+            self.is_early = False
+
+    def _read_annotations(self) -> None:
+        hints, unresolved = hints_of(self._fn)
+        self.hints = hints
+        parameters = list(inspect.signature(self._fn).parameters.values())[self._skip :]
         known = {parameter.name for parameter in parameters} | {"return"}
         self.untyped = tuple(name for name in unresolved if name in known)
         self._envelope = Decoder(_Call, f"the call of {self.name}")
@@ -56,6 +70,7 @@ class CallCodec:
         Raises :class:`CannotDeserialize` when a value does not fit its annotation, or the call does not fit
         the signature: then the function has changed since the call was recorded.
         """
+        self.look_again()
         call = self._envelope.decode(text)
         positional, named = call.positional or [], call.named or {}
         self.check(len(positional), named)
@@ -63,6 +78,7 @@ class CallCodec:
 
     def decode_result(self, text: str) -> Any:
         """Return the recorded result as the type of the return annotation."""
+        self.look_again()
         return self._result.decode(text)
 
     def check(self, positional: int, named: dict[str, Any]) -> None:

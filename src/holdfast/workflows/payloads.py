@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
-from types import UnionType
-from typing import TYPE_CHECKING, Any, Protocol, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
 from holdfast.core.fingerprint import fingerprint
-from holdfast.serialize import CallCodec, PortableJSON, error_name
-from holdfast.serialize.annotations import hints_of
+from holdfast.serialize import PortableJSON, error_name
+from holdfast.workflows.function_codec import FunctionCodec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from holdfast.serialize import Serialization
-
-
-_PLAIN: frozenset[type] = frozenset({str, int, float, bool, type(None)})
 
 
 def _for_mark(value: Any) -> Any:
@@ -58,48 +53,6 @@ class ValueCodec:
         return value if type(value) is self._type else self.load(text, format_)
 
 
-class ResultCodec:
-    """Reads the stored results of one function; made once per function."""
-
-    __slots__ = ("_as_they_are", "_calls", "_plain", "_serialization")
-
-    def __init__(self, serialization: Serialization, function: Callable[..., Any], *, skip: int = 0) -> None:
-        self._serialization = serialization
-        try:
-            self._calls = CallCodec(function, skip=skip)
-        except ValueError:  # some built-in functions have no signature
-            self._calls = CallCodec(_anything)
-        hints = hints_of(function)[0]
-        self._as_they_are = _as_they_are(hints.get("return", Any))
-        self._plain = _plain_parameters(function, hints, skip)
-
-    def load(self, text: str | None, format_: str | None) -> Any:
-        """Return the result as the type of the function's return annotation; None for an operation without one."""
-        return None if text is None else self._serialization.load_result(text, format_, self._calls)
-
-    def delivered(self, value: Any, text: str, format_: str) -> Any:
-        """Return *value* as a replay would: as it is if the record and the annotation keep it so, else read back."""
-        return value if type(value) in self._as_they_are else self.load(text, format_)
-
-    def delivered_call(
-        self, arguments: tuple[Any, ...], keywords: dict[str, Any], text: str, format_: str
-    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the arguments, just stored as *text*, as a replay would: as they are if the record keeps them so."""
-        plain = self._plain
-        if plain is not None and not keywords and len(arguments) == len(plain):
-            for value, types in zip(arguments, plain, strict=True):
-                if type(value) not in types:
-                    break
-            else:
-                return arguments, keywords
-        self._calls.check_live(len(arguments), keywords)
-        return self.load_call(text, format_)
-
-    def load_call(self, text: str | None, format_: str | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the arguments as the types of the function's annotations."""
-        return ((), {}) if text is None else self._serialization.load_call(text, format_, self._calls)
-
-
 class Payloads:
     """The serialization of an application as the workflow room uses it."""
 
@@ -113,9 +66,9 @@ class Payloads:
         """Return the reader of values of one type."""
         return ValueCodec(self._serialization, type_)
 
-    def codec(self, function: Callable[..., Any], *, skip: int = 0) -> ResultCodec:
+    def codec(self, function: Callable[..., Any], *, skip: int = 0) -> FunctionCodec:
         """Return the reader of a function's calls and results; *skip* leading parameters are not in the record."""
-        return ResultCodec(self._serialization, function, skip=skip)
+        return FunctionCodec(self._serialization, function, skip=skip)
 
     def dump(self, value: Any) -> tuple[str, str]:
         """Return text and marker of *value*; ``CannotSerialize`` names the path of what does not fit."""
@@ -151,36 +104,6 @@ class Payloads:
         except (TypeError, ValueError, msgspec.MsgspecError, RecursionError):
             shapes = [type(value).__qualname__ for value in arguments], sorted(keywords)
             return fingerprint(name, repr(shapes).encode())
-
-
-def _as_they_are(annotation: Any) -> frozenset[type]:
-    """Return the types whose values come back from the record unchanged under *annotation*.
-
-    An ``int`` under ``float`` does not, nor a ``str`` under ``Decimal``.
-    """
-    if annotation is Any:
-        return _PLAIN
-    types: tuple[Any, ...] = (annotation,)
-    if get_origin(annotation) in {Union, UnionType}:
-        types = get_args(annotation)
-    return _PLAIN.intersection(types) if _PLAIN.issuperset(types) else frozenset()
-
-
-def _plain_parameters(
-    function: Callable[..., Any], hints: Mapping[str, Any], skip: int
-) -> tuple[frozenset[type], ...] | None:
-    """Return for each parameter the types that come back unchanged; None if not all can be given by position."""
-    try:
-        parameters = list(inspect.signature(function).parameters.values())[skip:]
-    except ValueError:  # some built-in functions have no signature
-        return None
-    if any(one.kind not in {one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD} for one in parameters):
-        return None
-    return tuple(_as_they_are(hints.get(one.name, Any)) for one in parameters)
-
-
-def _anything(*args: Any, **kwargs: Any) -> Any:
-    raise NotImplementedError
 
 
 class LoadedErrors(Mapping[str, type[BaseException]]):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from holdfast.core.version import version_of
 from holdfast.errors import ConfigurationError
 from holdfast.model.workflow import DEFAULT_MAX_RECOVERY_ATTEMPTS
+from holdfast.workflows.names import check_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -17,9 +18,7 @@ if TYPE_CHECKING:
     from holdfast.model.workflow import Duration, Retry
     from holdfast.resilience.breaker import CircuitBreaker
     from holdfast.resilience.protect import Protection
-    from holdfast.workflows.payloads import ResultCodec
-
-_LONGEST_NAME = 255
+    from holdfast.workflows.function_codec import FunctionCodec
 
 Binds = Literal["nothing", "class", "instance"]
 
@@ -31,7 +30,7 @@ class Definition:
     name: str
     function: Callable[..., Any]
     is_async: bool
-    codec: ResultCodec
+    codec: FunctionCodec
     class_name: str | None = None
     binds: Binds = "nothing"
     max_recovery_attempts: int = DEFAULT_MAX_RECOVERY_ATTEMPTS
@@ -46,7 +45,7 @@ class StepDefinition:
     name: str
     function: Callable[..., Any]
     is_async: bool
-    codec: ResultCodec
+    codec: FunctionCodec
     binds: Binds = "nothing"
     retry: Retry | None = None
     timeout: Duration | None = None
@@ -85,7 +84,8 @@ class Registry:
 
     def add_instance(self, class_name: str, config_name: str, instance: Any) -> None:
         """Register the object whose methods are run for the pair of names."""
-        checked_name(config_name, type(instance))
+        check_name(class_name)
+        check_name(config_name)
         known = self.instances.setdefault((class_name, config_name), instance)
         if known is not instance:
             raise ConfigurationError(
@@ -136,13 +136,7 @@ class Registry:
 
 def checked_name(name: str | None, function: Callable[..., Any]) -> str:
     """Return the name to record for *function*; refuse one that no table or query could hold."""
-    chosen = name if name is not None else _name_of(function)
-    if not chosen or len(chosen) > _LONGEST_NAME or '"' in chosen or "\\" in chosen or not chosen.isprintable():
-        raise ConfigurationError(
-            f"The name {chosen[:80]!r} cannot be recorded: use 1 to {_LONGEST_NAME} printable characters "
-            "without quotation marks and backslashes (name=...)."
-        )
-    return chosen
+    return check_name(name if name is not None else _name_of(function))
 
 
 def binds_to(function: Any) -> tuple[Binds, Callable[..., Any]]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from holdfast.model.workflow import History
-    from holdfast.workflows.payloads import ResultCodec
+    from holdfast.workflows.function_codec import FunctionCodec
     from holdfast.workflows.registry import Definition
 
 LONGEST_ID = 255
@@ -141,7 +141,7 @@ class Run:
         return function(*self.arguments, **self.keywords)
 
     @property
-    def codec(self) -> ResultCodec:
+    def codec(self) -> FunctionCodec:
         """The reader of this workflow's results."""
         return self.definition.codec
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Optional, Union
 
@@ -10,6 +11,11 @@ import pytest
 from holdfast.errors import RecordedError
 from holdfast.serialize import Serialization
 from holdfast.workflows.payloads import LoadedErrors, Payloads
+
+
+@dataclass
+class Part:
+    number: int
 
 
 class Known(Exception):
@@ -51,6 +57,76 @@ def test_value_is_delivered_as_a_replay_would_deliver_it(annotation: Any, value:
     for found in (codec.delivered(value, text, format_), codec.load(text, format_)):
         assert found == delivered
         assert type(found) is type(delivered)
+
+
+def of_later(later: Later) -> Later:
+    return later
+
+
+def of_nobody(nobody: Nobody, plain: Any) -> Any:  # type: ignore[name-defined]  # noqa: F821 -- never defined
+    return nobody, plain
+
+
+def of_anything(anything, *, named=None):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    return anything, named
+
+
+def test_annotation_may_name_what_stands_further_down() -> None:
+    """The codec is made where the function is declared; by its first use the module has all its names."""
+    payloads = Payloads(Serialization())
+    there = globals().pop("Later")
+    try:
+        codec = payloads.codec(of_later)
+    finally:
+        globals()["Later"] = there
+    text, format_ = payloads.dump_call((Later(1),), {})
+    assert codec.delivered_call((Later(1),), {}, text, format_) == ((Later(1),), {})
+    assert codec.load_call(text, format_) == ((Later(1),), {})
+    text, format_ = payloads.dump(Later(1))
+    assert codec.delivered(Later(1), text, format_) == Later(1)
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "keywords", "told"),
+    [
+        (of_nobody, (Decimal(1), Decimal(1)), {}, "the argument 'nobody' of of_nobody a Decimal comes back as str"),
+        (of_anything, (Part(1),), {}, "the argument 'anything' of of_anything a Part comes back as dict"),
+        (of_anything, ({"in": [b"it"]},), {}, "the argument 'anything' of of_anything a bytes comes back as str"),
+        (of_anything, (1,), {"named": {2}}, "the argument 'named' of of_anything a set comes back as list"),
+    ],
+)
+def test_argument_that_changes_for_want_of_an_annotation_is_told_once(
+    caplog: pytest.LogCaptureFixture, function: Any, arguments: Any, keywords: Any, told: str
+) -> None:
+    payloads = Payloads(Serialization())
+    codec = payloads.codec(function)
+    text, format_ = payloads.dump_call(arguments, keywords)
+    for _ in range(2):
+        codec.delivered_call(arguments, keywords, text, format_)
+    [record] = caplog.records
+    assert told in record.getMessage()
+
+
+def test_result_that_changes_for_want_of_an_annotation_is_told_and_what_stays_is_not(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    payloads = Payloads(Serialization())
+    for function in (of_nobody, of_later):
+        payloads.codec(function).delivered(Later(1), *payloads.dump(Later(1)))
+    for value in ({"a": [1, "x", None]}, (1, 2), "x", 2.5):
+        payloads.codec(of_anything).delivered(value, *payloads.dump(value))
+    assert caplog.records == []  # one says Any, the other what it is; and plain JSON keeps the rest
+    payloads.codec(of_anything).delivered(Later(1), *payloads.dump(Later(1)))
+    [record] = caplog.records
+    assert record.getMessage() == (
+        "In the result of of_anything a Later comes back as dict: it has no annotation. Annotate it, with Any if plain"
+        " JSON is what you want."
+    )
+
+
+@dataclass
+class Later:
+    number: int
 
 
 def test_errors_are_found_by_their_whole_name_only() -> None:
