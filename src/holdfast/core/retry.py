@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import traceback
+
 from holdfast.model.workflow import Retry, seconds
 
 
@@ -10,12 +12,20 @@ def wait_before_retry(policy: Retry, attempt: int, error: BaseException, draw: f
 
     *draw* is a random number from 0 to 1 for the jitter.
     """
-    if attempt >= policy.attempts or isinstance(error, policy.never):
-        return None
-    if policy.when is not None and not policy.when(error):
+    if attempt >= policy.attempts or isinstance(error, policy.never) or not _is_worth_it(policy, error):
         return None
     try:
         full = min(seconds(policy.cap), seconds(policy.interval) * policy.backoff ** (attempt - 1))
     except OverflowError:  # beyond what a float holds, and so beyond the cap
         full = seconds(policy.cap) if seconds(policy.interval) > 0 else 0.0
     return full * (1 - policy.jitter) + full * policy.jitter * draw
+
+
+def _is_worth_it(policy: Retry, error: BaseException) -> bool:
+    """Ask the policy's own code. What that cannot judge is final: it must not take the place of *error*."""
+    try:
+        return policy.when is None or bool(policy.when(error))
+    except Exception as broken:  # noqa: BLE001 -- code of the user's may raise anything
+        [*_, said] = traceback.format_exception_only(broken)
+        error.add_note(f"It is not tried again, because the `when` of its Retry failed: {said.strip()}")
+        return False

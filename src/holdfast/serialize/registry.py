@@ -6,7 +6,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from holdfast.errors import CannotDeserialize, ConfigurationError, FormatRefused
+from holdfast.errors import (
+    CannotDeserialize,
+    CannotSerialize,
+    CodecError,
+    ConfigurationError,
+    FormatRefused,
+    SerializationError,
+)
 from holdfast.serialize.failure import decode_error, encode_error
 from holdfast.serialize.marker import check_format, split
 from holdfast.serialize.pickled import PickleFormat
@@ -73,18 +80,31 @@ class Serialization:
         exactly that format and those codecs, whatever is configured now. Raises :class:`CannotSerialize` and
         :class:`CodecError`.
         """
-        if within is None and self._bare:
-            return Stored(self._default.serialize(value), self._default.name)
-        format_ = self._format(within)
-        return self._store(format_.serialize(value), format_.name, within)
+        format_ = self._default if within is None else self._format(within)
+        try:
+            text = format_.serialize(value)
+        except SerializationError:
+            raise
+        except Exception as error:
+            raise CannotSerialize(f"Cannot store the value: writing it raised {type(error).__name__}.") from error
+        return Stored(text, format_.name) if within is None and self._bare else self._store(text, format_.name, within)
 
     def dump_call(self, args: Sequence[Any], kwargs: Mapping[str, Any], *, within: str | None = None) -> Stored:
         """Return the arguments of a call as they are to be stored: one shape in every format."""
         return self.dump({"positionalArgs": list(args), "namedArgs": dict(kwargs)}, within=within)
 
     def dump_error(self, error: BaseException, *, within: str | None = None, traceback: bool = False) -> Stored:
-        """Return the record of *error*: portable JSON in every format, so that any reader can show it."""
-        return self._store(encode_error(error, traceback=traceback), PortableJSON.name, within)
+        """Return the record of *error*: portable JSON in every format, so that any reader can show it.
+
+        Without *within* this never fails: in place of an error that a codec does not take, the codec's own is stored,
+        as it is.
+        """
+        try:
+            return self._store(encode_error(error, traceback=traceback), PortableJSON.name, within)
+        except CodecError as refused:
+            if within is not None:
+                raise
+            return Stored(encode_error(CodecError(str(refused))), PortableJSON.name)  # its cause may show the value
 
     def load(self, text: str, format: str | None, type: Any = Any) -> Any:
         """Return the value stored as *text* under the marker *format*, as *type* if it is portable JSON.
@@ -92,14 +112,14 @@ class Serialization:
         Raises :class:`CannotDeserialize`, :class:`FormatRefused` and :class:`CodecError`.
         """
         serializer, plain = self._open(text, format)
-        return serializer.decode(plain, type) if isinstance(serializer, PortableJSON) else serializer.deserialize(plain)
+        return serializer.decode(plain, type) if isinstance(serializer, PortableJSON) else _read(serializer, plain)
 
     def load_call(self, text: str, format: str | None, codec: CallCodec) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return ``(args, kwargs)`` of a stored call, typed by the signature if it is portable JSON."""
         serializer, plain = self._open(text, format)
         if isinstance(serializer, PortableJSON):
             return codec.decode_call(plain)
-        call = serializer.deserialize(plain)
+        call = _read(serializer, plain)
         if not isinstance(call, dict):
             raise CannotDeserialize(f"A call stored as {serializer.name} is a {type(call).__qualname__}, not a dict.")
         args, kwargs = tuple(call.get("positionalArgs") or ()), dict(call.get("namedArgs") or {})
@@ -109,7 +129,7 @@ class Serialization:
     def load_result(self, text: str, format: str | None, codec: CallCodec) -> Any:
         """Return a stored result, typed by the return annotation in *codec* if it is portable JSON."""
         serializer, plain = self._open(text, format)
-        return codec.decode_result(plain) if isinstance(serializer, PortableJSON) else serializer.deserialize(plain)
+        return codec.decode_result(plain) if isinstance(serializer, PortableJSON) else _read(serializer, plain)
 
     def load_error(
         self,
@@ -143,6 +163,16 @@ class Serialization:
 
     def _open(self, text: str, marker: str | None) -> tuple[Serializer, str]:
         return self._format(marker), self._stack.open(text, marker)
+
+
+def _read(serializer: Serializer, text: str) -> Any:
+    """Have a format read *text*, one of the application's own perhaps."""
+    try:
+        return serializer.deserialize(text)
+    except SerializationError:
+        raise
+    except Exception as error:
+        raise CannotDeserialize(f"Reading a value of {serializer.name} raised {type(error).__name__}.") from error
 
 
 __all__ = ["Serialization", "Serializer", "Stored"]

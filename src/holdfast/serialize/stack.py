@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import base64
 import binascii
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from holdfast.errors import CodecError, ConfigurationError
+from holdfast.errors import CodecError, ConfigurationError, HoldfastError
 from holdfast.serialize.marker import Applied, check_codec, split
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from holdfast.serialize.codecs import Codec
 
@@ -30,12 +31,14 @@ class Stack:
         return not self._codecs
 
     def close(self, text: str, format_: str) -> tuple[str, str]:
-        """Run *text* through the codecs that choose to take it; return it with its marker."""
+        """Run *text* through the codecs that choose to take it; return it with its marker; raises ``CodecError``."""
         if not self._codecs:
             return text, format_
         data, marker = text.encode(), format_
         for name, codec in self._codecs.items():
-            if (variant := codec.choose(data)) is not None:
+            with _told(name):
+                variant = codec.choose(data)
+            if variant is not None:
                 data, marker = self._apply(data, marker, Applied(name, variant))
         return (text, format_) if marker == format_ else (base64.b64encode(data).decode("ascii"), marker)
 
@@ -60,8 +63,10 @@ class Stack:
             raise CodecError(f"A value marked {marker!r} is not base64 text: it is damaged.") from error
         for count in range(len(applied), 0, -1):
             bound = "+".join([made, *map(str, applied[:count])]).encode()
-            codec, variant = applied[count - 1]
-            data = self._named(codec).decode(data, variant, bound)
+            name, variant = applied[count - 1]
+            codec = self._named(name)
+            with _told(name):
+                data = codec.decode(data, variant, bound)
         try:
             return data.decode()
         except UnicodeDecodeError as error:
@@ -69,7 +74,9 @@ class Stack:
 
     def _apply(self, data: bytes, marker: str, applied: Applied) -> tuple[bytes, str]:
         marker = f"{marker}+{applied}"
-        return self._named(applied.codec).encode(data, applied.variant, marker.encode()), marker
+        codec = self._named(applied.codec)
+        with _told(applied.codec):
+            return codec.encode(data, applied.variant, marker.encode()), marker
 
     def _named(self, name: str) -> Codec:
         if (codec := self._codecs.get(name)) is None:
@@ -78,6 +85,17 @@ class Stack:
                 " Serialization(codecs=[...]).",
             )
         return codec
+
+
+@contextmanager
+def _told(name: str) -> Iterator[None]:
+    """Have what a codec raises, which may be one of the application's own, say whose it is."""
+    try:
+        yield
+    except HoldfastError:
+        raise
+    except Exception as error:
+        raise CodecError(f"The codec {name!r} raised {type(error).__name__}.") from error
 
 
 __all__ = ["Stack"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from enum import Enum
 from math import isfinite
+from types import CoroutineType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
@@ -85,6 +86,8 @@ class Walk:
         for base in kind.__mro__:
             if (scalar := SCALARS.get(base)) is not None:
                 return self._scalar(scalar, value)
+        if kind is CoroutineType:
+            return self._refuse("it is a coroutine, which nobody has awaited")
         return self._refuse(f"the type {kind.__qualname__} has no portable form; {_ADVICE}")
 
     def _container(self, kind: type) -> Callable[[Any], Any] | None:

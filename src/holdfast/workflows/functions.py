@@ -13,7 +13,7 @@ from holdfast.model.workflow import Duration, StartOptions
 from holdfast.workflows.enqueue_rows import work_of
 from holdfast.workflows.handles import AsyncHandle, Handle
 from holdfast.workflows.outbox import put_in, put_in_blocking
-from holdfast.workflows.place import task_place, thread_place
+from holdfast.workflows.place import refuse_unawaited, task_place, thread_place
 from holdfast.workflows.queue_options import (
     NONE_SAID,
     check_options,
@@ -74,6 +74,7 @@ class Step(Generic[P, C]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> C:
         """Call the function; recorded if this is a workflow."""
         if self.definition.is_async:
+            refuse_unawaited(self._engine, self.definition, "call it by app.run_step(step, ...)")
             return cast("C", self._invoke(args, kwargs))
         place = thread_place(self._engine)
         if place is None:
@@ -121,6 +122,7 @@ class _Workflow(Generic[P, R, C]):
         """Run durably and return the value: of a sync function here, of an async one when awaited."""
         call = self._call(args, kwargs, "A call")
         if self.definition.is_async:
+            refuse_unawaited(self._engine, self.definition, "start() it and ask its handle for the result")
             return cast("C", self._run(call))
         return cast("C", self._run_blocking(call))
 

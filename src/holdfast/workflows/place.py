@@ -14,6 +14,7 @@ from holdfast.errors import MisuseError, StepTimeout
 if TYPE_CHECKING:
     from holdfast.core.identity import Branch
     from holdfast.workflows.engine import Engine
+    from holdfast.workflows.registry import Definition, StepDefinition
     from holdfast.workflows.run import Run
     from holdfast.workflows.voice import Voice
 
@@ -22,16 +23,23 @@ class WorkflowPlace:
     """Code of a workflow: its run, its branch, and the task or thread the branch belongs to.
 
     *interrupted* if the task was cancelled while an operation was being recorded: the outcome was delivered, and the
-    cancellation is still due.
+    cancellation is still due. *position* is that of the operation that was begun last.
     """
 
-    __slots__ = ("branch", "interrupted", "owner", "run")
+    __slots__ = ("branch", "interrupted", "owner", "position", "run")
 
     def __init__(self, run: Run, branch: Branch, owner: object) -> None:
         self.run = run
         self.branch = branch
         self.owner = owner
         self.interrupted = False
+        self.position = 0
+
+    def position_ahead(self) -> int:
+        """Return the lowest position of what comes from here on, in this branch or in one it opens later."""
+        recorded = (self.run.history or {}).items()
+        ahead = (each.position for identity, each in recorded if self.branch.is_ahead(identity))
+        return min(ahead, default=self.run.next_position)
 
     def raise_interruption(self) -> None:
         """Raise a cancellation that is still due, unless the block it belonged to has ended in the meantime."""
@@ -122,6 +130,16 @@ def thread_place(engine: Engine) -> WorkflowPlace | None:
             "make the step async, or await app.run_step(step, ...)."
         )
     return place
+
+
+def refuse_unawaited(engine: Engine, called: Definition | StepDefinition, remedy: str) -> None:
+    """Raise where a coroutine is made on the thread of a sync workflow: nobody awaits it there, and nothing is done."""
+    place = here.get()
+    if isinstance(place, WorkflowPlace) and not place.run.definition.is_async and place.run.engine is engine:
+        raise MisuseError(
+            f"{called.name!r} is async and was called in a sync workflow, where nothing awaits it: {remedy}, or make "
+            "the workflow async."
+        )
 
 
 def refuse_closed_attempt() -> None:

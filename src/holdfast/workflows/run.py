@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from hashlib import blake2b
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -12,7 +13,7 @@ from holdfast.workflows.parking.waits import Waits
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from holdfast.model.workflow import History
     from holdfast.workflows.function_codec import FunctionCodec
@@ -29,15 +30,32 @@ class Outcome(Struct, frozen=True):
     elsewhere: bool = False
 
 
+class Undoing(Struct):
+    """A saga that is undone: the positions of the first operation in it and of its last undo, and if all was undone.
+
+    While it is being undone nobody knows which will be the last.
+    """
+
+    first: int
+    last: float = inf
+    wholly: bool = True
+
+    def ended(self, last: int, *, wholly: bool) -> None:
+        """Say that nothing more will be undone."""
+        self.last, self.wholly = last, wholly
+
+
 class CutAt:
     """Where the record of a run must be cut for an operation that failed to be done anew.
 
-    That is the operation's own position; for the result of a child, the position where the child was started.
+    That is the operation's own position; for the result of a child, the position where the child was started. A saga
+    whose undoing would be cut off is cut whole: what it did is not there any more.
     """
 
     def __init__(self) -> None:
         self._failed: dict[int, tuple[BaseException, int]] = {}
         self._children: dict[str, int] = {}
+        self._undone: list[Undoing] = []
 
     def child(self, child_id: str, position: int) -> None:
         """Note where a child was started."""
@@ -47,8 +65,34 @@ class CutAt:
         """Note which operation raised *error*, which is kept so that its identity stays its own."""
         self._failed[id(error)] = (error, min(position, self._children.get(child_id or "", position)))
 
+    def together(self, errors: Sequence[BaseException]) -> None:
+        """Note that of several errors the first one stands for all: what failed with the others is done anew too."""
+        positions = [each for each in map(self._failed_at, errors) if each is not None]
+        if self._failed_at(errors[0]) is not None:
+            self._failed[id(errors[0])] = errors[0], min(positions)
+
+    def undoing(self, first: int) -> Undoing:
+        """Note that a saga is being undone whose first operation has the position *first*."""
+        noted = Undoing(first)
+        self._undone.append(noted)
+        return noted
+
     def position(self, error: BaseException) -> int | None:
-        """Return where to cut for *error*, or for what it was raised from; None if no operation failed with it."""
+        """Return where to cut for *error*, or for what it was raised from.
+
+        None if no operation failed with it, or if a saga would be done anew of which something is left.
+        """
+        cut = self._failed_at(error)
+        if cut is None:
+            return None
+        for saga in sorted(self._undone, key=lambda each: each.last, reverse=True):
+            if cut <= saga.last:
+                if not saga.wholly:
+                    return None
+                cut = min(cut, saga.first)
+        return cut
+
+    def _failed_at(self, error: BaseException) -> int | None:
         seen: set[int] = set()
         cause: BaseException | None = error
         while cause is not None and id(cause) not in seen:
@@ -80,6 +124,7 @@ class Run:
         "generation",
         "history",
         "id",
+        "in_background",
         "instance",
         "keywords",
         "next_position",
@@ -127,6 +172,7 @@ class Run:
         self.engine: Any = None
         self.stopped: BaseException | None = None
         self.task: asyncio.Task[None] | None = None
+        self.in_background = False  # nobody's call is what it is
         self._outcome: Outcome | None = None
         self._watchers: list[Callable[[Outcome], None]] = []
         self._lock = threading.Lock()

@@ -86,6 +86,7 @@ class Runner:
     def launch(self, run: Run) -> None:
         """Begin a run in the background; on the loop."""
         self.running[run.id] = run
+        run.in_background = True
         if run.definition.is_async:
             run.task = asyncio.get_running_loop().create_task(self.execute(run), name=f"holdfast-{run.id}")
         else:
@@ -116,7 +117,12 @@ class Runner:
             if cancelled and error is not None:
                 raise error  # a child that runs in its parent's task must not swallow what was meant for the parent
             return
-        await self._write_end(run, self._end(run, value, error))
+        try:
+            end = self._end(run, value, error)
+        except BaseException:
+            self._lost(run)
+            raise
+        await self._write_end(run, end)
 
     def execute_blocking(self, run: Run) -> None:
         """Carry a sync run to its outcome, on the current thread.
@@ -249,8 +255,9 @@ class Runner:
     def _again(self, run: Run, error: BaseException) -> _End | None:
         """Return how the run is tried again as a whole, or None if that was its last try.
 
-        What succeeded is not done again: the record is kept up to the operation that failed. An error that came from
-        no operation would come again from the same record, so only a run that has recorded nothing starts over.
+        What succeeded is not done again: the record is kept up to the operation that failed, or to the saga that was
+        undone. An error that came from no operation would come again from the same record, so only a run that has
+        recorded nothing starts over.
         """
         if run.definition.retry is None or run.cut_at is None or not isinstance(error, Exception):
             return None
@@ -259,13 +266,18 @@ class Runner:
         if wait is None:
             return None
         if cut is None:
-            logger.warning("Run %s is not tried again: its own code raised what the record would repeat.", run.id)
+            logger.warning(
+                "Run %s is not tried again: its own code raised what the record would repeat, or not all was undone.",
+                run.id,
+            )
             return None
         logger.info("Run %s failed and is tried again in %.1f s: %s", run.id, wait, error)
         return _End(self._retry, (run.id, run.token, cut, int(wait * 1000)), Outcome(elsewhere=True), wait)
 
     def _ended(self, run: Run, end: _End) -> None:
         faults.point("run.outcome_written")
+        if end.outcome.error is not None and run.in_background:  # else its caller gets the error, and its traceback
+            logger.warning("Run %s of %s ended with an error.", run.id, run.definition.name, exc_info=end.outcome.error)
         run.stop(Superseded("the run has ended"))  # for what it has left behind: tasks and threads nobody waits for
         self._forget(run)
         run.settle(end.outcome)

@@ -6,6 +6,7 @@ import asyncio
 import concurrent.futures
 import contextvars
 import inspect
+import logging
 import threading
 from dataclasses import replace
 from functools import partial
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from holdfast.workflows.threads import WorkflowThreads
 
 T = TypeVar("T")
+
+logger = logging.getLogger("holdfast.workflows")
 
 _MOST_FAILURES = 20
 _LONGEST_MESSAGE = 1000
@@ -129,7 +132,18 @@ class Attempts:
             return None
         if isinstance(error, CircuitOpen) and step.retry.when is None:
             return None  # whoever wants to wait for the breaker says so
-        return wait_before_retry(step.retry, attempt, error, self._world.random.random())
+        wait = wait_before_retry(step.retry, attempt, error, self._world.random.random())
+        if wait is not None:
+            logger.info(
+                "Attempt %s of %s of step %s in run %s failed; the next is in %.1f s.",
+                attempt,
+                step.retry.attempts,
+                step.name,
+                operation.run.id,
+                wait,
+                exc_info=error,
+            )
+        return wait
 
 
 def _guarded_blocking(step: StepDefinition, call: Callable[[], Any]) -> Any:

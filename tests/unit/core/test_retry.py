@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import timedelta
 from typing import Any
 
@@ -48,6 +49,13 @@ def test_final_errors_are_not_followed_by_an_attempt() -> None:
     assert wait_before_retry(Retry(when=lambda error: "no" in str(error)), 1, _ERROR, 0) is not None
 
 
+def test_error_that_the_policy_cannot_judge_is_final_and_says_why() -> None:
+    error = ValueError("of the step")
+    assert wait_before_retry(Retry(when=lambda found: found.code >= 500), 1, error, 0) is None  # type: ignore[attr-defined]
+    [note] = error.__notes__
+    assert "`when` of its Retry failed: AttributeError: 'ValueError' object has no attribute 'code'" in note
+
+
 @given(
     attempt=st.integers(1, 10**6),
     backoff=st.floats(1, 1e6),
@@ -65,9 +73,40 @@ def test_every_wait_is_between_nothing_and_the_cap(attempt: int, **given_: float
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"attempts": 0}, {"jitter": 1.5}, {"jitter": -0.1}, {"backoff": 0.5}, {"interval": -1}]
+    "wrong",
+    [{"attempts": 0}, {"jitter": 1.5}, {"jitter": -0.1}, {"backoff": 0.5}, {"backoff": math.nan}, {"interval": -1}],
 )
 def test_policy_that_makes_no_sense_is_refused_by_name(wrong: dict[str, Any]) -> None:
     (name,) = wrong
     with pytest.raises(ValueError, match=f"Retry.{name}"):
         Retry(**wrong)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"attempts": "3"},
+        {"attempts": 2.5},
+        {"attempts": True},
+        {"interval": "1 s"},
+        {"backoff": None},
+        {"cap": None},
+        {"jitter": "half"},
+        {"when": 500},
+        {"never": "ValueError"},
+        {"never": [ValueError, 3]},
+        {"never": int},
+        {"never": None},
+    ],
+)
+def test_policy_of_something_else_is_refused_by_name_when_it_is_made(wrong: dict[str, Any]) -> None:
+    (name,) = wrong
+    with pytest.raises(TypeError, match=f"Retry.{name}"):
+        Retry(**wrong)
+
+
+@pytest.mark.parametrize("never", [ValueError, [ValueError], (each for each in [ValueError]), {ValueError}])
+def test_final_errors_may_be_one_class_or_any_collection_of_them(never: Any) -> None:
+    policy = Retry(never=never)
+    assert policy.never == (ValueError,)
+    assert wait_before_retry(policy, 1, _ERROR, 0) is None

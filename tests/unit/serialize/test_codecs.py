@@ -186,6 +186,46 @@ def test_codec_that_opens_to_no_text_is_noticed() -> None:
         Serialization(codecs=[Compression()]).load(data, "portable_json+zlib")
 
 
+class Bad:
+    """A codec of the user's that fails where it is told to."""
+
+    name = "bad"
+
+    def __init__(self, at: str) -> None:
+        self._at = at
+
+    def choose(self, data: bytes) -> str | None:
+        self._fail("choose", data)
+        return "v1"
+
+    def encode(self, data: bytes, variant: str, bound: bytes) -> bytes:
+        self._fail("encode", data, variant, bound)
+        return data
+
+    def decode(self, data: bytes, variant: str, bound: bytes) -> bytes:
+        self._fail("decode", data, variant, bound)
+        return data
+
+    def _fail(self, at: str, *given: object) -> None:
+        if at == self._at:
+            raise OSError(f"the key service is away, for {given}")
+
+
+@pytest.mark.parametrize("at", ["choose", "encode", "decode"])
+def test_what_a_codec_raises_is_a_codec_error_that_names_it_and_shows_nothing(at: str) -> None:
+    serialization = Serialization(codecs=[Bad(at)])
+    with pytest.raises(CodecError, match=r"^The codec 'bad' raised OSError\.$"):
+        serialization.load(*serialization.dump("hunter2"))
+
+
+@pytest.mark.parametrize("at", ["choose", "encode"])
+def test_error_that_a_codec_does_not_take_is_recorded_as_the_codec_s_own(at: str) -> None:
+    serialization = Serialization(codecs=[Bad(at)])
+    text, marker = serialization.dump_error(ValueError("hunter2"))
+    assert "hunter2" not in text
+    assert isinstance(serialization.load_error(text, marker), CodecError)
+
+
 @pytest.mark.parametrize(
     ("keys", "current", "message"),
     [

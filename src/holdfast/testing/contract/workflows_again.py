@@ -88,6 +88,32 @@ class AgainContract:
 
         Stage(venue).play(scene)
 
+    def test_policy_that_cannot_judge_an_error_leaves_it_to_be_the_outcome(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            app, tried = stage.app(), list[str]()
+            unsure = Retry(attempts=3, interval=0.02, when=lambda error: error.code >= 500)  # type: ignore[attr-defined]
+
+            async def breaking() -> None:
+                tried.append("step")
+                raise Broken("of the step")
+
+            step = app.step(breaking, retry=unsure)
+
+            async def one() -> None:
+                tried.append("run")
+                await step()
+
+            flow = app.workflow(one, retry=unsure)
+            async with app:
+                with pytest.raises(Broken, match=r"^of the step$"):
+                    await flow()
+                handle = await flow.start()
+                assert isinstance(await handle.error(), Broken)
+            assert tried == ["run", "step"] * 2
+            assert stage.run(handle.workflow_id)["status"] == "ERROR"
+
+        Stage(venue).play(scene)
+
     def test_error_that_was_caught_stays_in_the_record(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:
             app, did = stage.app(), list[str]()
@@ -123,6 +149,33 @@ class AgainContract:
                 assert await flow() == ["first", ["second"], ["third"]]
             assert did.count("first") == 1
             assert did.count("second") == 2
+
+        Stage(venue).play(scene)
+
+    def test_branches_that_failed_together_are_done_again_together(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            app, did, gate = stage.app(), list[str](), stage.gate()
+            step = counting(app, did, fails={"first": 1, "second": 1})
+
+            async def late() -> None:
+                await gate()
+                await step("first")
+
+            async def early() -> None:
+                try:
+                    await step("second")
+                finally:
+                    gate.open()
+
+            async def both() -> None:
+                await app.gather(late, early)
+
+            flow = app.workflow(both, retry=SOON)
+            async with app:
+                handle = await flow.start()
+                await handle.result()
+            assert sorted(did) == ["first", "first", "second", "second"]
+            assert stage.run(handle.workflow_id)["retries"] == 1
 
         Stage(venue).play(scene)
 

@@ -1,0 +1,133 @@
+"""Mistakes of a program's own code: each ends in an outcome, or is told, and holds nobody else up."""
+
+from __future__ import annotations
+
+import asyncio
+import bz2
+import logging
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from holdfast import AsyncHoldfast, Holdfast, Retry
+from holdfast.db.sync import SyncConnectionManager
+from holdfast.errors import CodecError, MisuseError
+from holdfast.serialize import Serialization
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Bzip2:
+    """A codec that lets the errors of its library through, and fails on command."""
+
+    name = "bz2"
+    away = False
+
+    def choose(self, data: bytes) -> str | None:
+        if self.away:
+            raise OSError("the key service is away")
+        return "" if len(data) > 500 else None
+
+    def encode(self, data: bytes, _variant: str, _bound: bytes) -> bytes:
+        return bz2.compress(data)
+
+    def decode(self, data: bytes, _variant: str, _bound: bytes) -> bytes:
+        return bz2.decompress(data)
+
+
+def test_payload_that_a_codec_cannot_open_ends_its_run_and_no_other(fresh_database: Callable[[str], str]) -> None:
+    url = fresh_database("sqlite")
+    app = Holdfast(url, serializer=Serialization(codecs=[Bzip2()]))
+
+    @app.workflow
+    def length(text: str) -> int:
+        return len(text)
+
+    with app:
+        app.register_queue("q")
+        app.pause_queue("q")
+        handles = [length.options(queue_name="q").enqueue("x" * 1000) for _ in range(4)]
+        with SyncConnectionManager(url) as manager:
+            manager.execute(
+                "UPDATE workflow_status SET inputs = 'AAAA' WHERE workflow_uuid = ?", handles[0].workflow_id
+            )
+        app.resume_queue("q")
+        with pytest.raises(CodecError, match="The codec 'bz2' raised OSError"):
+            handles[0].result(timeout=60)
+        assert [each.result(timeout=60) for each in handles[1:]] == [1000] * 3
+
+
+def test_result_that_a_codec_does_not_take_ends_the_run(fresh_database: Callable[[str], str]) -> None:
+    async def scene() -> None:
+        codec = Bzip2()
+        app = AsyncHoldfast(fresh_database("sqlite"), serializer=Serialization(codecs=[codec]))
+
+        @app.workflow
+        async def work() -> int:
+            codec.away = True
+            return 2
+
+        async with app:
+            handle = await work.start()
+            with pytest.raises(CodecError, match="The codec 'bz2' raised OSError"):
+                await handle.result(timeout=60)
+            codec.away = False
+            assert (await handle.status()).status == "ERROR"
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("what", ["step", "workflow"])
+def test_async_function_that_a_sync_workflow_calls_is_refused_with_the_way_to_do_it(
+    what: str, fresh_database: Callable[[str], str]
+) -> None:
+    app, sent = Holdfast(fresh_database("sqlite")), list[str]()
+
+    async def send(to: str) -> str:
+        sent.append(to)
+        return to
+
+    called: Any = app.step(send) if what == "step" else app.workflow(send)
+
+    @app.workflow
+    def order(to: str) -> str:
+        called(to)
+        return "ok"
+
+    @app.workflow
+    def right(to: str) -> str:
+        found: str = app.run_step(called, to) if what == "step" else called.start(to).result()
+        return found
+
+    with app:
+        with pytest.raises(MisuseError, match="nothing awaits it"):
+            order("ann")
+        assert sent == []
+        assert right("bob") == "bob"
+        assert sent == ["bob"]
+
+
+def test_run_that_fails_in_the_background_leaves_its_traceback_in_the_log(
+    fresh_database: Callable[[str], str], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "holdfast.workflows")
+    app = Holdfast(fresh_database("sqlite"))
+
+    @app.step(retry=Retry(attempts=2, interval=0.01))
+    def look() -> None:
+        raise LookupError("nothing there")
+
+    @app.workflow
+    def job() -> None:
+        look()
+
+    with app:
+        handle = job.options(workflow_id="j-1").start()
+        with pytest.raises(LookupError):
+            handle.result(timeout=60)
+    told = [each for each in caplog.records if each.exc_info]
+    assert [each.levelname for each in told] == ["INFO", "WARNING"]
+    assert "Attempt 1 of 2 of step" in told[0].getMessage()
+    assert "Run j-1 of" in told[1].getMessage()
+    assert 'raise LookupError("nothing there")' in caplog.text
