@@ -175,3 +175,37 @@ def test_threads_that_close_at_once_both_return_when_it_is_closed(fresh_database
                 app.list_executors()
 
     asyncio.run(scene())
+
+
+AT_EXIT = """
+import atexit, sys, threading
+from holdfast import Client, Holdfast
+
+app, client, called = Holdfast(sys.argv[1]), Client(sys.argv[1]), threading.Event()
+
+@app.workflow
+def waits():
+    called.set()
+    threading.Event().wait()
+
+app.launch()
+client.open()
+atexit.register(app.close)
+atexit.register(client.close)
+waits.options(workflow_id="waits").start()
+called.wait()
+"""
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres", "mariadb"])
+def test_application_that_is_closed_when_its_program_ends_hands_over_and_signs_off(
+    kind: str, fresh_database: FreshDatabase
+) -> None:
+    """No thread can be begun any more by then, and what asyncio keeps for that is closed."""
+    url = fresh_database(kind)
+    done = subprocess.run(
+        [sys.executable, "-c", AT_EXIT, url], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert "Traceback" not in done.stderr
+    assert done.returncode == 0
+    assert left_behind(url) == ("ENQUEUED", 0)

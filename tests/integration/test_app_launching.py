@@ -36,9 +36,9 @@ def test_launch_that_is_cancelled_while_it_registers_leaves_no_beat(
         real, reached = Beats.start, asyncio.Event()
         loop = asyncio.get_running_loop()
 
-        def start(beat: Beats) -> None:
-            loop.call_soon_threadsafe(reached.set)
-            real(beat)
+        async def start(beat: Beats) -> None:
+            loop.call_soon(reached.set)
+            await real(beat)
 
         monkeypatch.setattr(Beats, "start", start)
         for _ in range(3):

@@ -17,10 +17,11 @@ T = TypeVar("T")
 
 
 class Portal:
-    """Runs coroutines on a background loop and waits for their results."""
+    """Runs coroutines on a background loop and waits for their results; *opened_by* names the call that starts it."""
 
-    def __init__(self, name: str = "holdfast-loop") -> None:
+    def __init__(self, name: str = "holdfast-loop", *, opened_by: str = "initialize()") -> None:
         self._name = name
+        self._opened_by = opened_by
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._pid = 0
@@ -54,7 +55,7 @@ class Portal:
         loop = self._loop
         if loop is None:
             work.close()
-            raise NotInitialized("This object is not open; call initialize() first, or use it in a with block.")
+            raise NotInitialized(f"This object is not open; call {self._opened_by} first, or use it in a with block.")
         if os.getpid() != self._pid:
             work.close()
             raise WrongLoop(
@@ -70,7 +71,7 @@ class Portal:
         except RuntimeError:
             work.close()
             raise NotInitialized(
-                "This object was closed by another thread; call initialize() to open it again."
+                f"This object was closed by another thread; call {self._opened_by} to open it again."
             ) from None
         try:
             return reply.result()
@@ -82,6 +83,8 @@ class Portal:
     @staticmethod
     def _run(loop: asyncio.AbstractEventLoop) -> None:
         asyncio.set_event_loop(loop)
+        threads = concurrent.futures.ThreadPoolExecutor(thread_name_prefix="holdfast-loop-thread")
+        loop.set_default_executor(threads)
         try:
             loop.run_forever()
         finally:
@@ -90,5 +93,5 @@ class Portal:
                 task.cancel()
             loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
             loop.run_until_complete(loop.shutdown_asyncgens())
-            loop.run_until_complete(loop.shutdown_default_executor())
+            threads.shutdown()  # asyncio would begin a thread for that, which a program that is ending cannot
             loop.close()

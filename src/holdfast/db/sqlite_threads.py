@@ -13,6 +13,7 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from holdfast.db.glances import until
 from holdfast.errors import NotInitialized
 
 if TYPE_CHECKING:
@@ -63,8 +64,7 @@ class SqliteThreads:
         self._stopped = True
         for _ in self._threads:
             self._jobs.put(None)
-        for thread in self._threads:
-            await asyncio.to_thread(thread.join)
+        await until(lambda: not any(each.is_alive() for each in self._threads))
         self._threads.clear()
 
     def post(self, job: Job) -> None:

@@ -19,6 +19,7 @@ import msgspec
 
 from holdfast import faults
 from holdfast.core.liveness import Beat, Watch
+from holdfast.db.glances import until
 from holdfast.db.outlast import outlast
 from holdfast.errors import DatabaseError, NotInitialized
 from holdfast.workflows.loop_watch import Loop, LoopWatch
@@ -111,7 +112,6 @@ class Beats:
         self._lost = ""  # the incarnation for which the database has lost writes, or whose row is gone
         self._left: set[str] = set()  # earlier incarnations whose runs are not all released
         self._unknown: set[str] = set()  # tokens the last look found here, and nobody running them
-        self._turn = threading.Lock()
         self._is_over = False
         self._begun = threading.Event()
         self._ready = threading.Event()
@@ -119,22 +119,20 @@ class Beats:
         self._loop_watch = LoopWatch(engine, world, patience=identity.lease / _BEATS_PER_LEASE / 2)
         self._thread = threading.Thread(target=self._run, name="holdfast-beat", daemon=True)
 
-    def start(self) -> None:
-        """Register, and beat from then on; raise what kept it from registering."""
-        with self._turn:
-            if self._is_over:
-                raise NotInitialized("The executor was stopped before it had begun to beat.")
-            self._thread.start()
-        self._ready.wait()
-        if self._failure is not None:
-            raise self._failure
+    async def start(self) -> None:
+        """Register, and beat from then on; raise what kept it from registering.
 
-    async def started(self) -> None:
-        """Do as ``start``, for a task. If it is cancelled no beat is left, which would take what runs next for lost."""
+        If it is cancelled no beat is left, which would take what runs next for lost.
+        """
+        if self._is_over:
+            raise NotInitialized("The executor was stopped before it had begun to beat.")
+        self._thread.start()
         try:
-            await asyncio.to_thread(self.start)
+            await until(self._ready.is_set)
+            if self._failure is not None:
+                raise self._failure
         except BaseException:
-            await outlast(asyncio.to_thread(self.stop))
+            await outlast(self.stop())
             raise
 
     def begin_anew(self, incarnation: str) -> None:
@@ -146,15 +144,14 @@ class Beats:
         with suppress(RuntimeError):  # the beat has ended
             self._loop.call_soon_threadsafe(self._hurry.set)
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
         """Beat no more and leave the table, so that nobody has to wait for a lease to end; also while it registers."""
-        with self._turn:
-            self._is_over = True
+        self._is_over = True
         if self._thread.is_alive():
-            self._begun.wait()
+            await until(self._begun.is_set)
             with suppress(RuntimeError):  # the beat has ended by itself
                 self._loop.call_soon_threadsafe(self._end)
-            self._thread.join()
+            await until(lambda: not self._thread.is_alive())
 
     def _end(self) -> None:
         self._stop.set()

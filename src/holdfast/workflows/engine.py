@@ -183,7 +183,7 @@ class Engine(EngineLoop, EngineLetters):
         await self.declared.declare(self.desk, version)
         await self.pipeline.open()
         await self.stores.open()
-        await self._beats.started()
+        await self._beats.start()
 
     async def _migrate(self, schema: str) -> None:
         """Bring the tables up to date, through connections that may take their time."""
@@ -258,7 +258,7 @@ class Engine(EngineLoop, EngineLetters):
             self.results.stop,
             self.communication.bells.stop,
             self.feed.stop,
-            partial(asyncio.to_thread, self._beats.stop),
+            self._beats.stop,
             self.transactions.close,
             self._stop_guards,
             self.stores.close,
