@@ -15,6 +15,7 @@ from holdfast.workflows import branches
 from holdfast.workflows.app_life import AppLife, AsyncAppLife
 from holdfast.workflows.app_stores import AppStores, AsyncAppStores
 from holdfast.workflows.application import Application
+from holdfast.workflows.configuration import refuse_one_loop
 from holdfast.workflows.durable import unpatched
 from holdfast.workflows.functions import AsyncWorkflow, Workflow
 from holdfast.workflows.handles import AsyncHandle, Handle, ticket_of, values
@@ -52,7 +53,8 @@ class Holdfast(Application, AppLife, Management[Handle[Any]], MessagingMethods, 
 
     def __init__(self, url: str | os.PathLike[str] | None = None, **settings: Unpack[Settings]) -> None:
         super().__init__(url, **settings)
-        self._portal = Portal()
+        refuse_one_loop(self._engine.settings.world)
+        self._portal = Portal(opened_by="launch()")
 
     @overload
     def workflow(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Workflow[P, R, Coroutine[Any, Any, R]]: ...
@@ -178,7 +180,8 @@ class Holdfast(Application, AppLife, Management[Handle[Any]], MessagingMethods, 
         if thread_place(self._engine) is not None:
             return [handle.result() for handle in handles]
         waiting = self._running.waiting.outcomes([ticket_of(handle) for handle in handles])
-        return values(self._engine.ask_blocking(waiting))
+        with self._engine.threads.waiting():  # the runs it waits for may need its place
+            return values(self._engine.ask_blocking(waiting))
 
     def patch(self, name: str) -> bool:
         """Return whether this run goes the new way of a change called *name*; runs from before it go the old way."""

@@ -84,7 +84,11 @@ class WorkflowThreads:
     def _work(self, job: _Job | None) -> None:
         while job is not None:
             self._mine.place = job.place
-            job.call()
+            try:
+                job.call()
+            except BaseException:
+                self._let_go(job.place)
+                raise
             with self._lock:
                 if not job.place.held:  # somebody else has it
                     return

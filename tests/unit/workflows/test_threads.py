@@ -164,3 +164,16 @@ def test_job_that_is_left_before_it_began_is_done_beside_the_others() -> None:
     assert done.wait(PATIENCE)
     assert after.wait(PATIENCE)  # it keeps nobody waiting
     end.set()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_job_that_raises_keeps_no_place() -> None:
+    threads, done = WorkflowThreads(1), threading.Event()
+
+    def broken() -> None:
+        raise LookupError("nobody is told but the log")
+
+    for _ in range(3):
+        threads.submit(broken)
+    threads.submit(done.set)
+    assert done.wait(PATIENCE)

@@ -260,6 +260,26 @@ class BranchesContract:
 
         Stage(venue).play(scene)
 
+    def test_steps_that_wait_for_runs_leave_room_for_these(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            app = stage.app(max_workflow_threads=1)
+            child = app.workflow(double)
+
+            async def ask(number: int) -> Any:
+                return await app.wait_all([await child.start(number)])
+
+            step = app.step(ask)
+
+            async def parent(number: int) -> Any:
+                return await step(number)
+
+            flow = app.workflow(parent)
+            async with app:
+                handles = [await flow.start(number) for number in range(2)]
+                assert await app.wait_all(handles) == [[0], [2]]
+
+        Stage(venue).play(scene)
+
     def test_wait_first_is_the_same_on_replay(self, venue: Venue) -> None:
         def build(app: App, life: Life) -> Flow:
             async def runner(number: int) -> int:
