@@ -8,6 +8,7 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from holdfast.db.asking import ask
 from holdfast.errors import MisuseError, NotInitialized, WrongLoop
 
 if TYPE_CHECKING:
@@ -66,19 +67,11 @@ class Portal:
             raise MisuseError(
                 "A blocking call on the library's own event loop would wait for itself; use the async class there."
             )
+        closed = f"This object was closed by another thread; call {self._opened_by} to open it again."
         try:
-            reply = asyncio.run_coroutine_threadsafe(work, loop)
-        except RuntimeError:
-            work.close()
-            raise NotInitialized(
-                f"This object was closed by another thread; call {self._opened_by} to open it again."
-            ) from None
-        try:
-            return reply.result()
-        except concurrent.futures.CancelledError:
+            return ask(loop, work, closed=closed)
+        except asyncio.CancelledError:
             raise NotInitialized("This object was closed by another thread during the call.") from None
-        finally:
-            reply.cancel()  # an interrupt of the waiting thread must not leave the work behind; nothing if it is done
 
     @staticmethod
     def _run(loop: asyncio.AbstractEventLoop) -> None:

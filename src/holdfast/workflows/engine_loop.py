@@ -7,6 +7,7 @@ import threading
 from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from holdfast.db.asking import ask
 from holdfast.errors import MisuseError, NotInitialized
 
 if TYPE_CHECKING:
@@ -69,12 +70,10 @@ class EngineLoop:
         if self.is_loop_thread():
             work.close()
             raise MisuseError("A blocking call was made on the event loop, where it would wait for itself.")
-        try:
-            reply = asyncio.run_coroutine_threadsafe(work, self.loop())
-        except RuntimeError:
+        if self._loop is None:
             work.close()
-            raise NotInitialized(NOT_LAUNCHED) from None
-        return reply.result()
+            raise NotInitialized(NOT_LAUNCHED)
+        return ask(self._loop, work, closed=NOT_LAUNCHED)
 
     def on_loop(self, call: Callable[[], None]) -> bool:
         """Run *call* on the loop, now if this is its thread; False if the loop has ended, and with it all who wait."""
