@@ -162,7 +162,7 @@ def test_terminal_is_asked_before_anything_is_lost(fresh_database: Callable[[str
     assert "Cancelled 3 runs." in screen
     code, screen = terminal.type("workflow", "list", answer="")
     assert code == 0
-    assert "┃" in screen
+    assert "──" in screen
     assert all(each in screen for each in ids)
     assert terminal.type("prune", "--older-than", "0s", answer="y\n")[0] == 0
     assert terminal.json("workflow", "list")["workflows"] == []

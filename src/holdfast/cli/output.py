@@ -13,6 +13,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from holdfast.cli.narrow import fitted
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -36,25 +38,40 @@ class Output:
         if not self.as_json:
             click.echo(printable(text))
 
+    def remark(self, text: str) -> None:
+        """Print a line for people beside a table: on standard error, so that whoever reads the table gets rows only."""
+        if not self.as_json:
+            complain(text)
+
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-        """Print rows for people: framed on a terminal; elsewhere one line a row, tabs between, nothing cut."""
-        if self.as_json:
-            return
+        """Print rows for people, a line each: what fits on a terminal; elsewhere all of it, with tabs between."""
         lines = [[shown(cell) for cell in row] for row in rows]
-        if not self._console.is_terminal:
-            for line in (columns, *lines):
-                click.echo("\t".join(line))
+        if self.as_json or self._piped(columns, lines):
+            return
+        table, left_out = fitted(columns, lines, self._console.width)
+        self._console.print(table)
+        if left_out:
+            complain(f"There is no room for {', '.join(left_out)}: widen the terminal, or use --json.")
+
+    def facts(self, facts: Iterable[tuple[str, Any]]) -> None:
+        """Print names and values for people, without those that have none."""
+        columns, lines = ("field", "value"), [[name, shown(value)] for name, value in facts if value is not None]
+        if self.as_json or self._piped(columns, lines):
             return
         table = Table()
-        for number, column in enumerate(columns):
-            table.add_column(column, overflow="fold", no_wrap=number == 0)  # an id in one piece can be copied
+        table.add_column(columns[0], no_wrap=True)
+        table.add_column(columns[1], overflow="fold")
         for line in lines:
             table.add_row(*(Text(cell) for cell in line))
         self._console.print(table)
 
-    def facts(self, facts: Iterable[tuple[str, Any]]) -> None:
-        """Print names and values for people, without those that have none."""
-        self.table(("field", "value"), [(name, value) for name, value in facts if value is not None])
+    def _piped(self, columns: Sequence[str], lines: Iterable[Sequence[str]]) -> bool:
+        """Print a header and the lines if standard output is no terminal; return whether it is none."""
+        if self._console.is_terminal:
+            return False
+        for line in (columns, *lines):
+            click.echo("\t".join(line))
+        return True
 
 
 def complain(text: str) -> None:

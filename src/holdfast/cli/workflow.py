@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from holdfast.client import Client
     from holdfast.workflows.desk import FilterOptions
 
-_COLUMNS = ("id", "status", "name", "queue", "created", "completed", "executor", "version")
+_COLUMNS = ("id", "status", "name", "created", "queue", "completed", "executor", "version")
 
 
 @click.group(name="workflow")
@@ -45,8 +45,8 @@ def list_(
                 run.workflow_id,
                 run.status.value,
                 run.name,
-                run.queue_name,
                 moment(run.created_at),
+                run.queue_name,
                 moment(run.completed_at),
                 run.executor_id,
                 run.application_version,
@@ -55,7 +55,7 @@ def list_(
         ],
     )
     if page.cursor is not None:
-        out.say(f"There are more: --cursor {page.cursor}")
+        out.remark(f"There are more: --cursor {page.cursor}")
 
 
 @command.command()

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+
+import pytest
 
 from holdfast.cli.output import Output, moment, printable, shown
-
-if TYPE_CHECKING:
-    import pytest
 
 
 def test_text_of_others_cannot_command_a_terminal() -> None:
@@ -42,9 +41,56 @@ def test_json_is_one_document_and_nothing_else(capsys: pytest.CaptureFixture[str
     assert json.loads(capsys.readouterr().out) == {"a": [1, None, "ä"]}
 
 
-def test_table_on_a_terminal_is_framed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_facts_on_a_terminal_are_framed_and_nothing_is_cut(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
-    Output(as_json=False).table(("id",), [("[red]one[/red]",)])
+    Output(as_json=False).facts([("id", "[red]one[/red]"), ("input", "x" * 300), ("none", None)])
     printed = capsys.readouterr().out
     assert "[red]one[/red]" in printed
     assert "┃" in printed
+    assert printed.count("x") == 300
+
+
+@pytest.mark.parametrize("width", [80, 100, 132, 200])
+def test_row_on_a_terminal_is_one_line_whatever_its_width(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", str(width))
+    id_, time = "01a1e4fa-38b3-7000-9a44-c9fa2baf3881", "2026-11-16 15:29:26.123Z"
+    columns = ("id", "status", "name", "created", "queue", "completed", "executor", "version")
+    row = (
+        id_,
+        "SUCCESS",
+        "checkout",
+        time,
+        "_holdfast_sys_internal",
+        time,
+        "local",
+        "e8f5902845ba97c20cdf41b3eca385eb",
+    )
+    Output(as_json=False).table(columns, [row, (id_, "PENDING", "checkout", time, None, None, "local", None)])
+    printed, remarks = capsys.readouterr()
+    lines = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in printed.splitlines()]
+    assert len(lines) == 4
+    assert all(len(line) <= width for line in lines)
+    assert all(
+        line.startswith(f"{id_}  {status}") for line, status in zip(lines[2:], ("SUCCESS", "PENDING"), strict=True)
+    )
+    assert "2026-11-16 15:29:26Z" in lines[2]
+    left_out = re.findall(r"\b(\w+)(?=[,:])", remarks.partition(" for ")[2])
+    assert lines[0].split() == [column for column in columns if column not in left_out]
+    assert ("version" in left_out) == (width < 150)
+
+
+def test_column_in_which_nothing_stands_is_left_out_on_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    Output(as_json=False).table(("id", "queue", "name"), [("[red]one[/red]", None, "checkout")])
+    printed, remarks = capsys.readouterr()
+    assert "queue" not in printed
+    assert "[red]one[/red]" in printed
+    assert remarks == ""
