@@ -146,6 +146,27 @@ def test_value_that_the_driver_refuses_costs_postgres_a_connection_and_nothing_e
     _played(fresh_database("postgres"), scene)
 
 
+def test_type_that_has_changed_under_a_statement_of_postgres_is_read_as_it_is_now(
+    fresh_database: Callable[[str], str],
+) -> None:
+    async def scene(manager: ConnectionManager) -> None:
+        await manager.execute("CREATE TYPE crate AS (wide INTEGER, high INTEGER)")
+        await manager.execute("CREATE TABLE boxes (id INTEGER NOT NULL PRIMARY KEY, box crate NOT NULL)")
+        await manager.execute("INSERT INTO boxes VALUES (1, ROW(2, 3))")
+
+        async def boxes() -> list[dict[str, int]]:
+            sql = "SELECT box FROM boxes WHERE id = ?"
+            return [dict(row["box"]) for row in await manager.run(lambda transaction: transaction.fetch(sql, 1))]
+
+        for _ in range(2):  # the second time it is prepared
+            assert await boxes() == [{"wide": 2, "high": 3}]
+        await manager.execute("ALTER TYPE crate DROP ATTRIBUTE high")
+        for _ in range(2):
+            assert await boxes() == [{"wide": 2}]
+
+    _played(fresh_database("postgres"), scene)
+
+
 def test_postgres_is_sent_two_packets_for_a_transaction_and_two_for_a_run_of_one_statement(
     fresh_database: Callable[[str], str],
 ) -> None:

@@ -125,6 +125,15 @@ class ConnectionManager:
             if backend is not None and not forked:  # a child's goodbye would end the parent's conversation
                 await backend.close()
 
+    def let_go(self) -> None:
+        """End, without waiting, what did not end with the loop, which was closed and left this open; from any thread.
+
+        That is the threads of SQLite. Connections to a server end when nobody has them any more.
+        """
+        backend, self._backend = self._backend, None
+        if backend is not None and os.getpid() == self._pid:
+            backend.let_go()
+
     def close_first(self, close: Callable[[], Awaitable[None]]) -> Callable[[], None]:
         """Have *close* called before the connections end; return what takes that back, which *close* must call."""
         self._first_to_close.append(close)
@@ -276,7 +285,7 @@ class TransactionBlock:
     @property
     def ended_early(self) -> bool:
         """Whether a statement has ended the transaction on the server, as DDL does on MariaDB/MySQL: it commits."""
-        return self._session.usable and not self._session.in_transaction
+        return not self._session.in_transaction and self._session.usable
 
     async def begin(self, *, with_next: bool = False) -> Transaction:
         """Take a session of one's own and open a transaction on it; *with_next* together with its first statement."""

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import types
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Generator
-    from contextvars import Context
+    from collections.abc import Awaitable, Coroutine, Generator
 
 T = TypeVar("T")
 
@@ -29,10 +27,17 @@ def outlast(work: Awaitable[T]) -> Generator[Any, None, T]:
             except StopIteration as done:
                 outcome: T = done.value
                 return outcome
-            with suppress(Exception, asyncio.CancelledError):  # the future's own error is raised in *work* itself
+            try:
                 yield None if waits_for is None else _Deaf(waits_for)
+            except (Exception, asyncio.CancelledError):  # noqa: BLE001, S112 -- *work* is told its future's own error
+                continue
     finally:
         steps.close()
+
+
+async def to_the_end(work: Coroutine[Any, Any, T]) -> T:
+    """Wait for *work* until it is done, even if this task is cancelled meanwhile: it may have been carried out."""
+    return await outlast(asyncio.ensure_future(work))
 
 
 class _Deaf:
@@ -41,18 +46,13 @@ class _Deaf:
     asyncio waits for anything that behaves like a future.
     """
 
-    __slots__ = ("_asyncio_future_blocking", "_future")
+    __slots__ = ("_asyncio_future_blocking", "add_done_callback", "get_loop")
 
     def __init__(self, future: asyncio.Future[Any]) -> None:
-        self._future = future
         future._asyncio_future_blocking = False  # noqa: SLF001 -- what a task does with a future that it is given
         self._asyncio_future_blocking = True
-
-    def get_loop(self) -> asyncio.AbstractEventLoop:
-        return self._future.get_loop()
-
-    def add_done_callback(self, call: Callable[[asyncio.Future[Any]], object], *, context: Context) -> None:
-        self._future.add_done_callback(call, context=context)
+        self.add_done_callback = future.add_done_callback
+        self.get_loop = future.get_loop
 
     def cancel(self, msg: object = None) -> bool:  # noqa: ARG002 -- asyncio's signature
         return True

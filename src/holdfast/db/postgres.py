@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from typing import TYPE_CHECKING, Any
 
 from holdfast.db.placeholders import is_read
@@ -25,7 +26,7 @@ except ImportError:
     asyncpg = None
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Sequence
 
     from holdfast.db.session import Row
     from holdfast.db.settings import Settings
@@ -95,25 +96,26 @@ class PostgresSession:
         if self._withdrawn():
             self._in_transaction = False
             return
-        await self._commit("COMMIT", lambda: self._connection.execute("COMMIT"))
+        await self._commit()
 
     async def commit_after(self, sql: str, args: Sequence[Any]) -> bool:
         if self._withdrawn():
             self._in_transaction = False  # a lone statement commits by itself
             return await self.execute(sql, args) > 0
         if self._prepares:
-            await self._commit(sql, lambda: self._trips.commit_after(sql, args))
+            await self._commit(sql, args)
             return True
         if not await self.execute(sql, args):
             return False
         await self.commit()
         return True
 
-    async def _commit(self, sql: str, send: Callable[[], Awaitable[str]]) -> None:
+    async def _commit(self, last: str = "", args: Sequence[Any] = ()) -> None:
+        """Commit, in one trip with a *last* statement if there is one."""
         if not self.usable:
             raise ConnectionLost("The connection to PostgreSQL was lost before the commit; nothing was written.")
         try:
-            status = await send()
+            status = await (self._trips.commit_after(last, args) if last else self._connection.execute("COMMIT"))
         except asyncio.CancelledError:
             self._broken = True
             raise
@@ -122,7 +124,7 @@ class PostgresSession:
                 raise UnknownCommit(
                     "The connection to PostgreSQL broke during COMMIT: the writes may or may not be there."
                 ) from error
-            raise self._meaning(error, sql) from error
+            raise self._meaning(error, last or "COMMIT") from error
         finally:
             self._in_transaction = False
         if status == "ROLLBACK":  # PostgreSQL answers COMMIT so after a failed statement: nothing was written
@@ -132,13 +134,12 @@ class PostgresSession:
 
     async def _open_with(self, sql: str, *args: Any) -> str:
         """Send BEGIN and a statement at once; return the status of the latter. Without values it may be a script."""
-        await self._trips.make_ready()
         if args:
             return (await self._trips.begin_with(self._withdrawn(), sql, args))[1]
+        await self._trips.make_ready()
         return str(await self._connection.execute(f"{self._withdrawn()};\n{sql}"))
 
     async def _open_and_fetch(self, sql: str, *args: Any) -> list[Any]:
-        await self._trips.make_ready()
         return (await self._trips.begin_with(self._withdrawn(), sql, args))[0]
 
     def _withdrawn(self) -> str:
@@ -242,8 +243,18 @@ async def connect(settings: Settings) -> PostgresSession:
             f"PostgreSQL at {where} did not answer within {settings.connect_timeout:g} s: check host, port, firewall."
         ) from error
     except OSError as error:
-        raise Unavailable(f"PostgreSQL at {where} cannot be reached: check that it runs and listens there.") from error
+        raise Unavailable(f"PostgreSQL at {where} {_unreachable(error)}") from error
     except (asyncpg.InterfaceError, ValueError) as error:
         raise Unavailable(f"The options in the URL {where} do not suit PostgreSQL: {error}") from error
-    # Where the driver has no such inner part any more, each statement takes a trip of its own.
-    return PostgresSession(connection, prepares=settings.prepared and hasattr(connection, "_transport"))
+    # Where the driver has no such inner parts any more, each statement takes a trip of its own.
+    inner = hasattr(connection, "_transport") and hasattr(connection, "_protocol")
+    return PostgresSession(connection, prepares=settings.prepared and inner)
+
+
+def _unreachable(error: OSError) -> str:
+    """Say why there is no connection. The driver has no class of its own for a server without TLS."""
+    if "rejected SSL" in str(error):
+        return "speaks no TLS, and the URL asks for it with sslmode: set TLS up there, or leave sslmode out."
+    if isinstance(error, ssl.SSLError):
+        return f"does not agree with us on TLS: {error}. Check sslmode and sslrootcert in the URL."
+    return "cannot be reached: check that it runs and listens there."

@@ -11,12 +11,10 @@ from __future__ import annotations
 
 import struct
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
-
-T = TypeVar("T")
+    from collections.abc import Callable, Sequence
 
 _COMMIT = "COMMIT"
 _MOST = 100
@@ -36,6 +34,7 @@ class Trips:
     def __init__(self, connection: Any) -> None:
         self._connection = connection
         self._ahead: _Ahead | None = None
+        self._commit: Any = None
         self._prepared: OrderedDict[str, Any] = OrderedDict()
         self._names: dict[str, str] = {}
         self._made = 0
@@ -47,23 +46,29 @@ class Trips:
         While a statement is prepared, and not yet run, the server does not count the session as idle, and would not
         end it if this process were stopped just then: that must not happen while it holds rows that others want.
         """
-        await self._ready(_COMMIT)
+        if self._commit is None:
+            self._commit = await self._connection.prepare(_COMMIT)
 
     async def begin_with(self, opening: str, sql: str, args: Sequence[Any]) -> tuple[list[Any], str]:
         """Send *opening*, which begins a transaction, and its first statement; return the latter's rows and status."""
-        known = sql in self._prepared
-        if not known:  # preparing looks at tables, and a transaction that has done so cannot choose its isolation level
-            await self._answered(self._connection.execute(opening))
-        statement = await self._ready(sql)
-        rows = await (self._send(self._going(opening, ()), statement, args) if known else statement.fetch(*args))
-        return rows, statement.get_statusmsg()
+        statement = self._prepared.get(sql)
+        if statement is not None:
+            self._prepared.move_to_end(sql)
+            return await self._send(self._going(opening, ()), statement, args)
+        await self.make_ready()
+        # Preparing looks at tables, and a transaction that has done so cannot choose its isolation level.
+        self.out_of_step = True
+        await self._connection.execute(opening)
+        self.out_of_step = False
+        statement = self._prepared[sql] = await self._connection.prepare(sql)
+        if len(self._prepared) > _MOST:
+            self._prepared.popitem(last=False)
+        return await statement.fetch(*args), statement.get_statusmsg()
 
     async def commit_after(self, sql: str, args: Sequence[str | int | None]) -> str:
         """Send the last statement of a transaction and COMMIT; return the status of the latter."""
-        commit = await self._ready(_COMMIT)
-        await self._send(self._going(sql, args), commit, ())
-        status: str = commit.get_statusmsg()
-        return status
+        await self.make_ready()
+        return (await self._send(self._going(sql, args), self._commit, ()))[1]
 
     def _going(self, sql: str, args: Sequence[str | int | None]) -> bytes:
         """Return the messages that carry a statement out; they prepare it, too, if it is new to this connection."""
@@ -74,39 +79,25 @@ class Trips:
             parsed = _parsed(name, sql)
         return parsed + _bound(name, args)
 
-    async def _ready(self, sql: str) -> Any:
-        """Return the driver's prepared statement; a trip of its own the first time."""
-        statement = self._prepared.get(sql)
-        if statement is None:
-            statement = self._prepared[sql] = await self._connection.prepare(sql)
-            if len(self._prepared) > _MOST:
-                self._prepared.popitem(last=False)
-        else:
-            self._prepared.move_to_end(sql)
-        return statement
-
-    async def _send(self, ahead: bytes, statement: Any, args: Sequence[Any]) -> list[Any]:
+    async def _send(self, ahead: bytes, statement: Any, args: Sequence[Any]) -> tuple[list[Any], str]:
+        """Send *ahead* and a prepared statement; return the latter's rows and status."""
         if self._ahead is None:
             self._ahead = _Ahead(self._connection._transport)  # noqa: SLF001 -- the driver has no other door
         self._ahead.send(ahead)
-        try:
-            return await self._answered(statement.fetch(*args))
-        except Exception as error:
-            if not (getattr(error, "sqlstate", None) or "").startswith(_STANDS):
-                self._names.clear()  # a table may have changed under a statement, or it was never prepared
-                self._prepared.clear()
-            raise
-
-    async def _answered(self, request: Coroutine[Any, Any, T]) -> T:
-        """Await *request*; the connection is out of step unless the server itself has answered, be it with an error."""
+        request = self._connection._protocol.bind_execute  # noqa: SLF001 -- what fetch() ends in, five calls further
         self.out_of_step = True
         try:
-            answer = await request
+            rows, status, _ = await request(statement._state, args, "", 0, True, None)  # noqa: SLF001 -- the same
         except Exception as error:
-            self.out_of_step = getattr(error, "sqlstate", None) is None
+            state = getattr(error, "sqlstate", None) or ""
+            self.out_of_step = not state  # it was not the server that has answered
+            if not state.startswith(_STANDS):
+                self._names.clear()  # a table may have changed under a statement, or it was never prepared
+                self._prepared.clear()
+                self._commit = None
             raise
         self.out_of_step = False
-        return answer
+        return rows, (status or b"").decode()
 
 
 class _Ahead:

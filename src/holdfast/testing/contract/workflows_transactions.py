@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -363,5 +365,30 @@ class TransactionContract:
             async with app:
                 assert await flow() == 10
                 assert accounts.all() == {"ann": 90, "bob": 110}
+
+        Stage(venue).play(scene)
+
+    def test_handle_is_freed_without_the_garbage_collector(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            app, accounts = stage.app(), Accounts(stage)
+            handles: list[weakref.ref[Any]] = []
+
+            async def pay(tx: Tx) -> int:
+                handles.append(weakref.ref(tx.raw))
+                return await accounts.pay(tx, 1)
+
+            call = transaction(app, pay)
+
+            async def paying() -> list[bool]:
+                await call()
+                return [handle() is None for handle in handles]
+
+            flow = app.workflow(paying)
+            async with app:
+                gc.disable()
+                try:
+                    assert await flow() == [True]
+                finally:
+                    gc.enable()
 
         Stage(venue).play(scene)

@@ -7,7 +7,7 @@ savepoint of ours marks the beginning: once a statement has ended the transactio
 from __future__ import annotations
 
 import asyncio
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Engine as SqlEngine
@@ -20,13 +20,13 @@ from holdfast import faults
 from holdfast.core.durations import checked_seconds
 from holdfast.errors import ConfigurationError, Conflict, MisuseError, Retryable, TransactionBroken, UnknownCommit
 from holdfast.model.workflow import seconds
+from holdfast.workflows.commits import begin_commit
 from holdfast.workflows.transactions.alchemy_outputs import Outputs, meaning, refuse_unknown
 from holdfast.workflows.transactions.elsewhere import KEEP
 from holdfast.workflows.transactions.handle import took_too_long
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextlib import AbstractContextManager
 
     from sqlalchemy import Connection, RootTransaction
     from sqlalchemy.ext.asyncio import AsyncConnection
@@ -77,7 +77,7 @@ class Work:
         try:
             self._session.flush()
             if self._operation is not None:
-                self._operation.check()
+                begin_commit(self._operation)
                 self._check_mark(connection)
                 if not self._outputs.fill(connection, self._operation, output, serialization):
                     raise self._ended()
@@ -97,9 +97,10 @@ class Work:
                 self._outer.rollback()
             connection.rollback()
 
-    def entered(self) -> AbstractContextManager[None]:
+    def mark(self) -> None:
         """Nothing to say: the connection is none of ours."""
-        return nullcontext()
+
+    def unmark(self, mark: None) -> None: ...
 
     def doom(self, error: BaseException | None) -> Exception | None:
         """Return why it cannot be kept: ended by its function, or, by the error it raised, to be done again."""

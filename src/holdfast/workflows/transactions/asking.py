@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from holdfast.errors import MisuseError, Superseded
@@ -13,8 +14,7 @@ from holdfast.workflows.transactions.handle import Transaction, took_too_long
 from holdfast.workflows.transactions.own import OwnDatabase
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable, Coroutine
 
     from holdfast.workflows.engine import Engine
     from holdfast.workflows.recorder import Operation
@@ -33,11 +33,14 @@ class Lent:
         self._name = definition.name
         self._now = asked.now
         self._end = None if definition.timeout is None else self._now() + seconds(definition.timeout)
-        self.handle = Transaction(opened.handle, asked.ask, self._left, definition.name)
+        self.handle = Transaction(opened.handle, asked.ask, partial(_left, self._end, self._now), definition.name)
 
-    def entered(self) -> AbstractContextManager[None]:
+    def mark(self) -> Any:
         """Say that the calling thread is inside."""
-        return self.opened.entered()
+        return self.opened.mark()
+
+    def unmark(self, mark: Any) -> None:
+        self.opened.unmark(mark)
 
     def doom(self, error: BaseException | None) -> Exception | None:
         """Return why it cannot be kept: also a time that is over, which nobody could tell the function."""
@@ -45,8 +48,9 @@ class Lent:
             return took_too_long(self._name)
         return self.opened.doom(error)
 
-    def _left(self) -> float | None:
-        return None if self._end is None else self._end - self._now()
+
+def _left(end: float | None, now: Callable[[], float]) -> float | None:
+    return None if end is None else end - now()
 
 
 class Asked:

@@ -15,6 +15,7 @@ from holdfast.core.backoff import backoff
 from holdfast.db.outlast import outlast
 from holdfast.errors import Retryable, Superseded, Unavailable, UnknownCommit
 from holdfast.model.workflow import seconds
+from holdfast.workflows.commits import TooLate
 from holdfast.workflows.place import Inside, inside
 from holdfast.workflows.recorder import Kept
 from holdfast.workflows.transactions.handle import took_too_long
@@ -194,18 +195,18 @@ async def _outlasting(work: Coroutine[Any, Any, T], operation: Operation | None)
 class _Within:
     """Says, for the length of a block, that its code is the function of an open transaction."""
 
-    __slots__ = ("_entered", "_found", "_mark")
+    __slots__ = ("_found", "_mark", "_opened", "_outer")
 
     def __init__(self, engine: Engine, definition: TransactionDefinition, opened: Opened) -> None:
         self._found = Inside(engine, definition.name)
-        self._entered = opened.entered()
+        self._opened = opened
 
     def __enter__(self) -> None:
         self._mark = inside.set(self._found)
-        self._entered.__enter__()
+        self._outer = self._opened.mark()
 
     def __exit__(self, *_: object) -> None:
-        self._entered.__exit__(None, None, None)
+        self._opened.unmark(self._outer)
         self._found.is_open = False
         inside.reset(self._mark)
 
@@ -223,7 +224,7 @@ def _announce(operation: Operation | None) -> None:
 
 
 def _stop(operation: Operation | None, lost: Superseded) -> None:
-    if operation is not None:
+    if operation is not None and not isinstance(lost, TooLate):  # what others of its run commit is to be recorded
         operation.run.stop(lost)
 
 

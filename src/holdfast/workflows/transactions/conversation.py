@@ -15,12 +15,30 @@ if TYPE_CHECKING:
     from holdfast.db.queries import Queries, Query
 
 
-class Conversation:
-    """A session of one's own with an open transaction; *handle* is what the function sees of it.
+class Beginning:
+    """A transaction on *block* that is begun, by *begin*, when it is first asked for.
 
-    The session is taken and the transaction begun, by *begin*, when it is first asked for: for a thread that saves a
-    way to the loop and back, and a function that first does something else holds up nobody.
+    For a thread that saves a way to the loop and back, and a function that first does something else holds up nobody.
     """
+
+    __slots__ = ("_begin", "begun", "block")
+
+    def __init__(
+        self, block: TransactionBlock, begin: Callable[[TransactionBlock], Coroutine[Any, Any, Transaction]]
+    ) -> None:
+        self._begin = begin
+        self.block = block
+        self.begun: Transaction | None = None
+
+    async def transaction(self) -> Transaction:
+        """Return the transaction, begun."""
+        if self.begun is None:
+            self.begun = await self._begin(self.block)
+        return self.begun
+
+
+class Conversation:
+    """A session of one's own with a transaction, open from its first statement; *handle* is what the function sees."""
 
     def __init__(
         self,
@@ -30,30 +48,28 @@ class Conversation:
         name: str,
     ) -> None:
         self._block = block
-        self._begin = begin
-        self._begun: Transaction | None = None
+        self._beginning = Beginning(block, begin)  # the handle knows it, and not this: no circle to be collected
         self.name = name
-        self.handle = AsyncTransaction(self.transaction, lambda: block.ended_early, queries, name)
+        self.handle = AsyncTransaction(self._beginning, queries, name)
 
     async def transaction(self) -> Transaction:
         """Return the transaction, begun."""
-        if self._begun is None:
-            self._begun = await self._begin(self._block)
-        return self._begun
+        return await self._beginning.transaction()
 
     async def end_after(self, query: Query, **named: Any) -> bool:
         """Run a last statement and commit, unless it touches no row; return whether it did. The session is given back.
 
         On PostgreSQL the statement must fail rather than touch no row.
         """
-        await self.transaction()
+        if self._beginning.begun is None:
+            await self._beginning.transaction()
         kept = await self._block.end_after(query, **named)
         self._ended(keep=kept)
         return kept
 
     async def end(self, *, keep: bool) -> None:
         """Commit, or roll back, and give the session back; nothing to do for one that was never begun."""
-        if self._begun is not None:
+        if self._beginning.begun is not None:
             await self._block.end(keep=keep)
         self._block.is_open = False
         self._ended(keep=keep)
@@ -62,25 +78,13 @@ class Conversation:
         for call in self.handle.afterwards if keep else ():
             call()
 
-    def entered(self) -> Entered:
+    def mark(self) -> Any:
         """Have the manager refuse to be used from within: on SQLite that would wait for ever."""
-        return Entered(self._block)
+        return self._block.mark()
+
+    def unmark(self, mark: Any) -> None:
+        self._block.unmark(mark)
 
     def doom(self, error: BaseException | None) -> Exception | None:  # noqa: ARG002 -- the handle saw every error itself
         """Return why it cannot be kept, whatever the function made of it."""
         return self.handle.doom()
-
-
-class Entered:
-    """Says, for the length of a block, that the calling task or thread is inside of a transaction."""
-
-    __slots__ = ("_block", "_mark")
-
-    def __init__(self, block: TransactionBlock) -> None:
-        self._block = block
-
-    def __enter__(self) -> None:
-        self._mark = self._block.mark()
-
-    def __exit__(self, *_: object) -> None:
-        self._block.unmark(self._mark)

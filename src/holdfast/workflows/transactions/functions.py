@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 from holdfast.workflows.place import task_place, thread_place
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
     from holdfast.workflows.engine import Engine
     from holdfast.workflows.place import WorkflowPlace
     from holdfast.workflows.recorder import Kept, Operation
@@ -55,16 +57,18 @@ class TransactionStep(Generic[P, C]):
             return self._value(await self._carrier.run(None, self._call(args, kwargs)))
         return await self._step(place, args, kwargs)
 
-    async def _step(self, place: WorkflowPlace, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _step(self, place: WorkflowPlace, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Awaitable[Any]:
         step, engine = self.definition.step, self._engine
         call = self._call(args, kwargs)
 
-        async def produce(operation: Operation) -> Any:
-            kept = await engine.attempts.run(step, functools.partial(self._carrier.run, operation, call), operation)
-            return self._recorded(operation, kept)
+        def produce(operation: Operation) -> Awaitable[Any]:
+            carry = functools.partial(self._carrier.run, operation, call)
+            carried = engine.attempts.run(step, carry, operation)
+            return carried if self._own else self._loaded(carried)
 
         mark = engine.payloads.mark(step.name, args, kwargs)
-        return await engine.recorder.do(place, step.name, mark, step.codec, produce)
+        done = engine.recorder.do(place, step.name, mark, step.codec, produce)
+        return done if self._own else self._recorded(place, done)
 
     def _step_blocking(self, place: WorkflowPlace, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         step, engine = self.definition.step, self._engine
@@ -72,10 +76,21 @@ class TransactionStep(Generic[P, C]):
 
         def produce(operation: Operation) -> Any:
             kept = engine.attempts.run_blocking(step, functools.partial(self._carrier.run, operation, call), operation)
-            return self._recorded(operation, kept)
+            return kept if self._own else self._value(kept)
 
         mark = engine.payloads.mark(step.name, args, kwargs)
-        return engine.recorder.do_blocking(place, step.name, mark, step.codec, produce)
+        try:
+            return engine.recorder.do_blocking(place, step.name, mark, step.codec, produce)
+        finally:
+            if not self._own:
+                place.run.commits().end(place)
+
+    async def _recorded(self, place: WorkflowPlace, done: Awaitable[Any]) -> Any:
+        """Await an operation whose data is elsewhere: the end of its execution waits for its record as well."""
+        try:
+            return await done
+        finally:
+            place.run.commits().end(place)
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         function = self.definition.step.function
@@ -84,12 +99,8 @@ class TransactionStep(Generic[P, C]):
     def _value(self, kept: Kept) -> Any:
         return self.definition.step.codec.load(kept.output, kept.serialization)
 
-    def _recorded(self, operation: Operation, kept: Kept) -> Any:
-        """Return what the recorder is to do: nothing if the record is part of the transaction, else to record this."""
-        if not self._own:
-            return self._value(kept)
-        operation.run.suspect = False
-        return kept
+    async def _loaded(self, carried: Awaitable[Kept]) -> Any:
+        return self._value(await carried)
 
     def __repr__(self) -> str:
         return f"<transaction {self.definition.name}>"

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from holdfast.db import Transaction as OpenTransaction
     from holdfast.db.queries import Queries
     from holdfast.db.session import Row
+    from holdfast.workflows.transactions.conversation import Beginning
 
 T = TypeVar("T")
 
@@ -40,15 +41,8 @@ class AsyncTransaction:
     record, and rolled back if the function raises.
     """
 
-    def __init__(
-        self,
-        begin: Callable[[], Coroutine[Any, Any, OpenTransaction]],
-        ended_early: Callable[[], bool],
-        queries: Queries,
-        name: str,
-    ) -> None:
-        self._ended_early = ended_early
-        self._begin = begin
+    def __init__(self, beginning: Beginning, queries: Queries, name: str) -> None:
+        self._beginning = beginning
         self._queries = queries
         self._name = name
         self._doom: Exception | None = None
@@ -81,24 +75,25 @@ class AsyncTransaction:
         self._refuse_control(sql)
         async with self._turn:
             try:
-                transaction = await self._begin()
-                answer = await self._marked(transaction, sql, run)
+                transaction = self._beginning.begun or await self._beginning.transaction()
+                answer = await (self._marked(transaction, sql, run) if self._is_call(sql) else run(transaction))
             except Retryable as error:
                 self._doom = error
                 raise
-        if self._ended_early():
+        if self._beginning.block.ended_early:
             raise self._broken(sql)
         return answer
+
+    def _is_call(self, sql: str) -> bool:
+        return self._queries.dialect is DialectName.MYSQL and _CALL.match(sql) is not None
 
     async def _marked(
         self, transaction: OpenTransaction, sql: str, run: Callable[[OpenTransaction], Coroutine[Any, Any, T]]
     ) -> T:
-        """Run a statement; the call of a procedure between two marks: it may end one transaction and begin another."""
-        if self._queries.dialect is not DialectName.MYSQL or _CALL.match(sql) is None:
-            return await run(transaction)
+        """Run the call of a procedure between two marks: it may end one transaction and begin another."""
         await transaction.execute(self._queries["call_mark"])
         answer = await run(transaction)
-        if not self._ended_early():
+        if not self._beginning.block.ended_early:
             try:
                 await transaction.execute(self._queries["call_marked"])
             except QueryFailed as error:

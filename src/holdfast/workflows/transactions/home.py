@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from holdfast.model.workflow import Duration
     from holdfast.workflows.recorder import Kept, Operation
     from holdfast.workflows.registry import StepDefinition
@@ -34,8 +32,10 @@ class Opened(Protocol):
     def handle(self) -> Any:
         """What the function is handed."""
 
-    def entered(self) -> AbstractContextManager[None]:
-        """Say in the context of the caller, for the length of a block, that it is inside."""
+    def mark(self) -> Any:
+        """Say in the context of the caller that it is inside, until ``unmark`` with what is returned."""
+
+    def unmark(self, mark: Any) -> None: ...
 
     def doom(self, error: BaseException | None) -> Exception | None:
         """Return why it cannot be kept, after a function that returned or raised *error*; None if that stands."""

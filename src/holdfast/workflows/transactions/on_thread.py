@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.db.session import run_sync
@@ -12,7 +13,6 @@ from holdfast.workflows.transactions.handle import Transaction
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
-    from contextlib import AbstractContextManager
 
     from holdfast.workflows.engine import Engine
     from holdfast.workflows.recorder import Kept, Operation
@@ -29,20 +29,23 @@ class Held:
 
     def __init__(self, opened: Conversation, name: str) -> None:
         self.opened = opened
-        self._turn = threading.Lock()
-        self.handle = Transaction(opened.handle, self._run, lambda: None, name)
+        self.handle = Transaction(opened.handle, partial(_in_turn, threading.Lock()), lambda: None, name)
 
-    def entered(self) -> AbstractContextManager[None]:
+    def mark(self) -> Any:
         """Say that the calling thread is inside."""
-        return self.opened.entered()
+        return self.opened.mark()
+
+    def unmark(self, mark: Any) -> None:
+        self.opened.unmark(mark)
 
     def doom(self, error: BaseException | None) -> Exception | None:
         """Return why it cannot be kept."""
         return self.opened.doom(error)
 
-    def _run(self, statement: Coroutine[Any, Any, T]) -> T:
-        with self._turn:
-            return run_sync(statement)
+
+def _in_turn(turn: threading.Lock, statement: Coroutine[Any, Any, T]) -> T:
+    with turn:
+        return run_sync(statement)
 
 
 class OnThread:

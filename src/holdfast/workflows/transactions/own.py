@@ -101,6 +101,7 @@ class OwnDatabase:
             return refused
         if not kept:
             raise Superseded("another execution owns the run")
+        operation.run.suspect = False
         faults.point("transaction.committed")
         return None
 
@@ -187,4 +188,5 @@ def _judged(operation: Operation, found: Row | None) -> Kept | None:
             f"Operation {operation.identity} of run {operation.run.id} is recorded already, "
             f"as {found['function_name']}."
         )
+    operation.run.suspect = False
     return Kept(found["output"], found["serialization"], found["error"])
