@@ -71,6 +71,16 @@ _SQL = re.compile(
 )
 
 
+# MariaDB/MySQL: what is compared with a column is compared in the collation of that column. What is compared with its
+# like alone has that of the connection, or in a JSON_TABLE that of the database, where "a", "A" and "a " may be one.
+_JSON_TEXT = re.compile(r"\w+ (?:VAR)?CHAR\(\d+\) (?!CHARACTER SET utf8mb4 /\*M! COLLATE)[^,)]*")
+_DERIVED = re.compile(r"\) AS `?(\w+)`?")
+_GATHERED = re.compile(r"\b(?:GROUP BY|PARTITION BY|DISTINCT)\b(.*?)(?:\bORDER BY\b|\bHAVING\b|\bFROM\b|\)|$)")
+_AS_BYTES = re.compile(r"CAST\(\w+\.\w+ AS BINARY\)")
+_NUMBER_OF_ROW = "n"
+_ROWS = f"SELECT 0 AS `{_NUMBER_OF_ROW}`"  # how a batch begins
+
+
 def _database_queries(dialect: DialectName, schema: str) -> Queries:
     names = schema_fragments(dialect, schema) | {"database": quote("holdfast", dialect, "database")}
     return Queries.load(dialect, schema, fragments=names)
@@ -138,6 +148,29 @@ def variants(query: Query) -> Iterator[Query]:
     if query.optional:
         yield query.variant(())
         yield from (query.variant({name}) for name in sorted(query.optional))
+
+
+def in_another_collation(query: Query) -> Iterator[str]:
+    """Yield each text that MariaDB/MySQL would compare otherwise than it compares keys."""
+    for statement in query.statements:
+        text = _AS_BYTES.sub("", " ".join(statement.text.split()))
+        for found in _JSON_TEXT.findall(text) if "JSON_TABLE" in text else ():
+            yield f"mysql: {query.name} has a JSON_TABLE without the collation of the keys: {found}"
+        given = {found[1] for found in _DERIVED.finditer(text) if _ROWS in _enclosed(text, found.start())}
+        for gathered in _GATHERED.findall(text):
+            for alias, column in re.findall(r"(\w+)\.`?(\w+)`?", gathered):
+                if alias in given and column != _NUMBER_OF_ROW:
+                    yield f"mysql: {query.name} gathers {alias}.{column} as the connection compares it, not the table"
+
+
+def _enclosed(text: str, end: int) -> str:
+    """Return what stands in the brackets that close at *end*."""
+    depth = 0
+    for at in range(end, -1, -1):
+        depth += (text[at] == ")") - (text[at] == "(")
+        if depth == 0:
+            return text[at:end]
+    return text[:end]
 
 
 async def refused(url: DatabaseURL, queries: Sequence[Query]) -> list[str]:
@@ -211,6 +244,8 @@ def problems(servers: dict[str, str], folder: str) -> Iterator[str]:
         yield from compare(*sides)
         for side in sides:
             loaded[side.dialect] += [variant for query in side for variant in variants(query)]
+    for query in loaded[DialectName.MYSQL]:
+        yield from in_another_collation(query)
     sqlite = DatabaseURL.parse(f"{folder}/queries.sqlite")
     yield from asyncio.run(refused(sqlite, loaded[DialectName.SQLITE]))
     for dialect, kind in {DialectName.POSTGRES: "postgres", DialectName.MYSQL: "mariadb"}.items():

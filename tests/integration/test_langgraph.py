@@ -16,8 +16,12 @@ from langgraph.checkpoint.conformance.report import ProgressCallbacks
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from redis import Redis
 
-from holdfast.errors import ConfigurationError, InvalidURL, Retryable, StorageError, TooLong
+from holdfast.db import ConnectionManager
+from holdfast.db.migrations import SCHEMA
+from holdfast.db.url import DialectName
+from holdfast.errors import ConfigurationError, DamagedCheckpoint, InvalidURL, Retryable, StorageError, TooLong
 from holdfast.integrations.langgraph import HoldfastSaver
+from holdfast.stores.threads import LargeValue, Place, Saved, SQLThreads, thread_queries
 from holdfast.testing.servers import databases_of
 from holdfast.testing.servers.redis_cluster import RedisCluster
 
@@ -237,6 +241,91 @@ def test_names_with_any_characters_are_kept_apart(saver: HoldfastSaver, thread: 
     saver.delete_thread(thread)
     left = [len(steps(saver, {"configurable": {"thread_id": thread_id}})) for thread_id in threads]
     assert left == [2, 2, 0, 2, 2, 2]
+
+
+def test_values_of_channels_whose_names_are_nearly_the_same_are_kept_apart(saver: HoldfastSaver, thread: str) -> None:
+    names = ("doc", "Doc", "d\u00f6c", "doc ", "do\u0308c")
+    values = {name: f"{name}{LONG}" for name in names}
+    checkpoint, _ = made(1, **values)
+    saver.put(at(thread), checkpoint, about(1), {})
+    assert newest(saver, thread) == values
+    [listed] = saver.list(at(thread))
+    assert listed.checkpoint["channel_values"] == values
+    saver.copy_thread(thread, f"{thread}-2")
+    saver.prune([thread])
+    assert newest(saver, thread) == newest(saver, f"{thread}-2") == values
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres", "mariadb", "redis"])
+def test_checkpoint_whose_value_is_gone_is_told_and_never_returned_without_it(
+    kind: str, fresh_database: Callable[[str], str]
+) -> None:
+    url = fresh_database(kind)
+    with HoldfastSaver(url) as saver:
+        checkpoint, _ = made(1, large=LONG, small=1)
+        saver.put(at("t"), checkpoint, about(1), {})
+        if kind == "redis":
+            with Redis.from_url(url) as client:
+                assert client.delete("{holdfast:threads}:values:t") == 1
+        else:
+            schema = f"{SCHEMA}." if kind == "postgres" else ""
+            asyncio.run(executed(url, f"DELETE FROM {schema}holdfast_thread_values"))
+
+        async def read_async() -> None:
+            try:
+                with pytest.raises(DamagedCheckpoint, match="'large'"):
+                    await saver.aget_tuple(at("t"))
+            finally:
+                await saver._sides.aclose_here()
+
+        with pytest.raises(DamagedCheckpoint, match="'large'"):
+            saver.get_tuple(at("t"))
+        with pytest.raises(DamagedCheckpoint, match="'large'"):
+            list(saver.list(at("t")))
+        asyncio.run(read_async())
+        saver.delete_thread("t")
+        assert saver.get_tuple(at("t")) is None
+
+
+async def executed(url: str, sql: str) -> None:
+    async with ConnectionManager(url) as manager:
+        await manager.execute(sql)
+
+
+def test_copy_beside_a_prune_brings_the_values_of_what_it_copies(fresh_database: Callable[[str], str]) -> None:
+    url = fresh_database("postgres")
+
+    async def scene() -> None:
+        threads = SQLThreads(ConnectionManager(url))
+        await threads.initialize()
+        async with ConnectionManager(url) as manager:
+            await copied_beside_a_prune(threads, manager)
+        await threads.close()
+
+    asyncio.run(scene())
+
+
+async def copied_beside_a_prune(threads: SQLThreads, manager: ConnectionManager) -> None:
+    value = LargeValue("text", "1", "f", b"large")
+    old = Saved(Place("target", "", "1"), None, None, "f", b"", "{}", {"text": "1"})
+    await threads.put(old, [value])
+    await threads.copy_thread("target", "source")
+    await threads.put(old._replace(place=Place("source", "", "3")), [])
+    await threads.put(old._replace(place=Place("target", "", "2"), large={}), [])  # so the first may go, and the value
+    async with manager.transaction() as transaction:
+        copy = thread_queries(DialectName.POSTGRES, SCHEMA)["thread_copy"]
+        await transaction.execute(copy, source="source", target="target")
+        prune = asyncio.ensure_future(threads.prune(["target"]))
+        waits = "SELECT pid FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))"
+        async with asyncio.timeout(60):
+            while not await transaction.fetch(waits):
+                done, _ = await asyncio.wait([prune], timeout=0.01)
+                if done:
+                    break
+    await prune
+    found = await threads.find("target", "", "3")
+    assert found is not None
+    assert found.values == (value,)
 
 
 def test_threads_and_tasks_use_one_saver_at_once(url: str, thread: str) -> None:

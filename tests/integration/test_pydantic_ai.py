@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from holdfast.testing.nursery import Nursery
 
 PROGRAM = Path(__file__).parent / "programs" / "agent.py"
+CONVERSATION = Path(__file__).parent / "programs" / "conversation.py"
 
 
 @pytest.fixture
@@ -160,6 +161,38 @@ def test_replay_delivers_the_same_run_of_the_agent(app: AsyncHoldfast) -> None:
     assert asyncio.run(run()) == 0
     assert seen[0] == seen[1]
     assert seen[0][0] != seen[0][1]
+
+
+@pytest.mark.parametrize(("backend", "at"), [("sqlite", 1), ("postgres", 2), ("mariadb", 3)])
+def test_killed_conversation_goes_on_in_the_same_runs_of_its_agents(
+    backend: str, at: int, fresh_database: Callable[[str], str], tmp_path: Path, nursery: Nursery
+) -> None:
+    told: dict[str, Any] = {"url": fresh_database(backend), "ledger": str(tmp_path / "ledger")}
+    with Worker(CONVERSATION, nursery, **told, point="step.recorded", at=at) as first:
+        assert first.end() == -signal.SIGKILL
+    with Worker(CONVERSATION, nursery, **told) as second:
+        _, runs, outputs = second.hear("done")
+    assert runs == ["talk:0", "talk:0", "talk:1", "talk:1", "talk:2", "talk:2"]
+    assert outputs == ["after 1", "after 3", "after 5"]
+    assert (tmp_path / "ledger").read_text().split() == ["1", "3", "5"]  # nothing was asked twice
+
+
+def test_runs_of_an_agent_in_one_workflow_are_conversations_of_their_own(app: AsyncHoldfast) -> None:
+    agent = Model([says("a"), says("b"), says("c")]).agent()
+
+    @app.workflow
+    async def ask() -> list[tuple[str, str]]:
+        one, two = await agent.run("?"), await agent.run("?")
+        more = await agent.run("?", message_history=two.all_messages())
+        return [(each.run_id, each.conversation_id) for each in (one, two, more)]
+
+    async def run() -> list[tuple[str, str]]:
+        async with app:
+            return await ask()
+
+    one, two, more = asyncio.run(run())
+    assert len({one[0], two[0], more[0]}) == 3
+    assert one[1] != two[1] == more[1]
 
 
 def test_timeout_of_an_agent_counts_from_its_recorded_beginning(app: AsyncHoldfast) -> None:

@@ -176,6 +176,31 @@ def test_query_that_a_server_does_not_understand_is_named(
     ]
 
 
+def test_text_that_mariadb_would_compare_otherwise_than_keys_is_named(tmp_path: Path) -> None:
+    (tmp_path / "mysql.sql").write_text(
+        "-- name: of_the_table\n-- rows: id text\n"
+        "SELECT t.id, count(*) FROM {rows} AS r JOIN @things AS t ON t.id = r.id GROUP BY t.id;\n"
+        "-- name: given\n-- rows: id text\nSELECT r.id, count(*) FROM {rows} AS r GROUP BY r.id HAVING count(*) > 1;\n"
+        "-- name: given_within\n-- rows: id text\nSELECT DISTINCT m.id FROM (SELECT r.id FROM {rows} AS r) AS m;\n"
+        "-- name: as_bytes\n-- rows: id text\nSELECT r.id FROM {rows} AS r GROUP BY CAST(r.id AS BINARY), r.n;\n"
+        "-- name: of_json\nSELECT j.k FROM JSON_TABLE(:keys, '$[*]' COLUMNS (k VARCHAR(9) PATH '$')) AS j;\n"
+    )
+    queries = Queries.load(DialectName.MYSQL, "holdfast", folder=tmp_path)
+    check = tool("check_queries").in_another_collation
+    told = [(query.name, row.rpartition(":")[2].split()) for query in queries for row in check(query)]
+    assert [(name, [word for word in words if "." in word or word == "k"]) for name, words in sorted(told)] == [
+        ("given", ["r.id"]),
+        ("given_within", ["m.id"]),
+        ("of_json", ["k"]),
+    ]
+
+
+def test_every_query_compares_texts_as_keys_are_compared() -> None:
+    check = tool("check_queries")
+    queries = [query for load in check.LOADERS.values() for query in load(DialectName.MYSQL, "holdfast")]
+    assert [row for query in queries for row in check.in_another_collation(query)] == []
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [

@@ -11,17 +11,22 @@ side by side keep their identities whatever their latencies, and a replay finds 
 
 from __future__ import annotations
 
+import re
+
+_PLACE = re.compile(r"~?(\d+)")
+
 
 class Branch:
     """One line of operations in a run."""
 
-    __slots__ = ("_branches", "_closed", "_operations", "_parent", "path")
+    __slots__ = ("_branches", "_closed", "_marks", "_operations", "_parent", "path")
 
     def __init__(self, path: str = "", parent: Branch | None = None) -> None:
         self.path = path
         self._parent = parent
         self._operations = 0
         self._branches = 0
+        self._marks = 0
         self._closed = False
 
     @property
@@ -43,8 +48,27 @@ class Branch:
         """Return the identity the next operation will get, without taking it."""
         return f"{self.path}.{self._operations}" if self.path else str(self._operations)
 
+    def next_mark(self) -> str:
+        """Return a name for what begins now and is no operation itself, in the order of those: the same on replay."""
+        place = self._marks
+        self._marks = place + 1
+        return f"{self.path}.{place}" if self.path else str(place)
+
     def open(self) -> Branch:
         """Open a branch below this one, in the order of opening."""
         place = self._branches
         self._branches = place + 1
         return Branch(f"{self.path}~{place}", self)
+
+    def is_ahead(self, identity: str) -> bool:
+        """Whether an operation has yet to begin in this branch, or is of a branch that is yet to be opened below it."""
+        if not identity.startswith(self.path):
+            return False
+        rest = identity[len(self.path) :]
+        if self.path and not rest.startswith("~"):
+            if not rest.startswith("."):
+                return False  # of a branch whose place only begins with the same digits
+            rest = rest[1:]
+        found = _PLACE.match(rest)
+        place = int(found[1]) if found is not None else -1
+        return place >= (self._branches if rest.startswith("~") else self._operations)

@@ -35,7 +35,7 @@ except ImportError as error:
 from holdfast.errors import ConfigurationError
 from holdfast.integrations.langgraph_sides import SaverSides
 from holdfast.integrations.langgraph_stored import Stored
-from holdfast.stores.threads import Found, LargeValue, Place, Saved, Span, Walk, Write
+from holdfast.stores.threads import Found, LargeValue, Place, Saved, Span, Walk, Write, incomplete
 
 if TYPE_CHECKING:
     import os
@@ -293,7 +293,12 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
         )
 
     def _whole(self, found: Found, only: Container[str] | None = None) -> Checkpoint:
-        """Return a checkpoint with its values; of the large ones *only* those, if some are named."""
+        """Return a checkpoint with its values; of the large ones *only* those, if some are named.
+
+        Raises ``DamagedCheckpoint`` if one of them is gone: without it a graph would go on from another state.
+        """
+        if len(found.values) != len(found.saved.large):
+            raise incomplete(found)
         checkpoint: Checkpoint = self.serde.loads_typed((found.saved.format, found.saved.data))
         for value in found.values:
             if only is None or value.channel in only:

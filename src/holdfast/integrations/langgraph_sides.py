@@ -43,7 +43,9 @@ class SaverSides(Sides["Threads"]):
             return RedisThreads(RedisLink(address)) if in_redis else SQLThreads(_manager(address))
 
         super().__init__(
-            lambda: _opened(made(), reading=False), one=not in_redis and DatabaseURL.parse(address).in_memory
+            lambda: _opened(made(), reading=False),
+            one=not in_redis and DatabaseURL.parse(address).in_memory,
+            let_go=_let_go,
         )
         self._writing = threading.Lock()
         self._reads: Driven[Threads] = Driven(lambda: _opened(made(), reading=True))
@@ -67,7 +69,7 @@ class SaverSides(Sides["Threads"]):
                 yield found
 
     def close(self) -> None:
-        """End what sync calls have opened; it opens again when used."""
+        """End what sync calls have opened, and what loops that are closed have left; it opens again when used."""
         self._reads.close()
         super().close()
 
@@ -125,6 +127,11 @@ async def _opened(threads: SQLThreads | RedisThreads, *, reading: bool) -> Threa
         await threads.close()
         raise
     return threads
+
+
+def _let_go(threads: Threads) -> None:
+    if isinstance(threads, SQLThreads):
+        threads.let_go()
 
 
 def _manager(address: str) -> ConnectionManager:

@@ -115,9 +115,9 @@ class HoldfastDurability(BaseDurabilityCapability[AgentDepsT]):
         return _Backend(agent_name=self.name or "", default_model_id=self.default_model_id, config=self._steps)
 
     def get_default_run_id(self) -> str | None:
-        """Return an id of this run of the agent that is the same on replay."""
+        """Return an id of this run of the agent that no other run has and that is the same on replay."""
         place = _place()
-        return None if place is None else f"{place.run.id}:{place.branch.peek_identity()}"
+        return None if place is None else f"{place.run.id}:{place.branch.next_mark()}"
 
     def get_default_conversation_id(self, run_id: str) -> str | None:
         """Return an id of the conversation that is the same on replay."""

@@ -1,8 +1,16 @@
-"""Whether the calling task was cancelled while something was carried to its end."""
+"""What is carried to its end though the calling task is cancelled, and whether it was."""
 
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from holdfast.db.outlast import outlast
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+T = TypeVar("T")
 
 _running = asyncio._get_running_loop  # noqa: SLF001 -- asks without raising, which would take longer than the call
 
@@ -17,4 +25,12 @@ def cancels() -> int:
     return 0 if task is None else task.cancelling()
 
 
-__all__ = ["cancels"]
+async def to_the_end(work: Coroutine[Any, Any, T]) -> T:
+    """Wait for *work* until it is done, even if this task is cancelled meanwhile: it may have been carried out.
+
+    It is a task of its own, where the time limits of drivers still end what they are set for.
+    """
+    return await outlast(asyncio.ensure_future(work))
+
+
+__all__ = ["cancels", "to_the_end"]

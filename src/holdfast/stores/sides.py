@@ -1,6 +1,7 @@
 """One object for both colours: sync calls go to a loop of its own, async calls stay on the caller's loop.
 
-Each loop has a store of its own, with its own connections, opened when that loop first asks. What lives in this
+Each loop has a store of its own, with its own connections, opened when that loop first asks. What is left of it after
+its loop was closed, as ``asyncio.run`` does, is let go of when another loop asks, and by ``close``. What lives in this
 process alone, like a database in memory, is one for all, on the object's own loop.
 """
 
@@ -11,6 +12,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from holdfast.db.portal import Portal
+from holdfast.stores.cancels import to_the_end
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
@@ -28,11 +30,21 @@ T = TypeVar("T")
 
 
 class Sides(Generic[S]):
-    """Opens a store with *open_* on each loop that asks for one; with *one* there is a single one for all loops."""
+    """Opens a store with *open_* on each loop that asks for one; with *one* there is a single one for all loops.
 
-    def __init__(self, open_: Callable[[], Coroutine[Any, Any, S]], *, one: bool = False) -> None:
+    *let_go* ends what a store has that does not end with its loop, like threads; it is called once that is closed.
+    """
+
+    def __init__(
+        self,
+        open_: Callable[[], Coroutine[Any, Any, S]],
+        *,
+        one: bool = False,
+        let_go: Callable[[S], None] | None = None,
+    ) -> None:
         self._open = open_
         self._one = one
+        self._let_go = let_go
         self._portal = Portal("holdfast-store")
         self._opening = threading.Lock()
         self._sync: S | None = None
@@ -42,11 +54,10 @@ class Sides(Generic[S]):
         """Do *work* from a thread that may wait."""
         return self._portal.call(_await(work, self.blocking()))
 
-    async def acall(self, work: Callable[[S], Awaitable[T]]) -> T:
-        """Do *work* for a task, on its loop."""
-        if self._one:
-            return await asyncio.to_thread(self.call, work)
-        return await work(await self._here())
+    async def acall(self, work: Callable[[S], Awaitable[T]], *, carried: bool = False) -> T:
+        """Do *work* for a task, on its loop. Once begun, what is *carried* ends though that task is cancelled."""
+        doing = asyncio.to_thread(self.call, work) if self._one else _await(work, await self._here())
+        return await (to_the_end(doing) if carried else doing)
 
     def blocking(self) -> S:
         """Return the store of sync calls; it lives on the object's own loop."""
@@ -60,7 +71,8 @@ class Sides(Generic[S]):
         return store
 
     def close(self) -> None:
-        """End what sync calls have opened; it opens again when used."""
+        """End what sync calls have opened, and what loops that are closed have left; it opens again when used."""
+        self._forget_closed()
         with self._opening:
             store, self._sync = self._sync, None
             if store is not None:
@@ -82,7 +94,7 @@ class Sides(Generic[S]):
         loop = asyncio.get_running_loop()
         opening = self._async.get(loop)
         if opening is None:
-            self._async = {known: task for known, task in self._async.items() if not known.is_closed()}
+            self._forget_closed()
             opening = self._async[loop] = loop.create_task(self._open())
         try:
             return await asyncio.shield(opening)
@@ -90,6 +102,14 @@ class Sides(Generic[S]):
             if opening.done() and self._async.get(loop) is opening:
                 del self._async[loop]  # the next call tries again
             raise
+
+    def _forget_closed(self) -> None:
+        for loop in list(self._async):  # those of other threads come and go meanwhile
+            opening = self._async.pop(loop, None) if loop.is_closed() else None
+            if opening is None or self._let_go is None:
+                continue
+            if opening.done() and not opening.cancelled() and opening.exception() is None:
+                self._let_go(opening.result())
 
 
 async def _await(work: Callable[[S], Awaitable[T]], store: S) -> T:

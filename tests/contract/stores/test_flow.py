@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from holdfast.testing.contract import store_flow_stage
 from holdfast.testing.contract.store_flow import FlowContract
+from holdfast.testing.contract.store_flow_cancels import FlowCancelContract
 from holdfast.testing.contract.store_flow_claims import FlowClaimContract, FlowRetentionContract
 from holdfast.testing.contract.store_flow_steps import FlowStepsContract
 from holdfast.testing.contract.store_flow_steps_faults import FlowStepsFaultsContract
@@ -17,6 +18,10 @@ class TestFlowCheckpoints(FlowContract):
 
 class TestFlowClaims(FlowClaimContract):
     """One winner."""
+
+
+class TestFlowCancels(FlowCancelContract):
+    """Tasks that are cancelled."""
 
 
 class TestFlowRetention(FlowRetentionContract):

@@ -204,6 +204,7 @@ def test_session_commits_checkpoint_and_rows_together(kind: str, fresh_database:
 def test_async_session_commits_or_does_not(kind: str, fresh_database: FreshDatabase) -> None:
     url = fresh_database(kind)
     driver = {"sqlite": "sqlite+aiosqlite", "postgres": "postgresql+psycopg"}[kind]
+    dropped = checkpoint()
 
     async def scene() -> None:
         engine = create_async_engine(url.replace(url.partition("://")[0], driver, 1))
@@ -218,13 +219,72 @@ def test_async_session_commits_or_does_not(kind: str, fresh_database: FreshDatab
                     backend.save(checkpoint())
                 await session.commit()
             async with AsyncSession(engine) as session:
-                await KINDS[kind].from_session(session).adelete("1")
+                backend = KINDS[kind].from_session(session)
+                await backend.adelete("1")
+                await backend.asave(dropped)
+                assert dropped.revision == 1
         finally:
             await engine.dispose()
+        assert dropped.revision == 0
 
     asyncio.run(scene())
     with KINDS[kind](url) as outside:
         assert [each.id for each in outside.list_by_flow("flow")] == ["2", "1"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_session_does_not_commit_may_be_saved_in_the_next_transaction(
+    kind: str, fresh_database: FreshDatabase
+) -> None:
+    url = fresh_database(kind)
+    engine = create_engine(url.replace(url.partition("://")[0], SYNC_DRIVERS[kind], 1))
+    with closing_engine(engine), KINDS[kind](url) as outside:
+        stored = checkpoint(id="stored")
+        outside.save(stored)
+        made = checkpoint(id="made", minute=1)
+        with Session(engine) as session:
+            KINDS[kind].from_session(session).save(made)
+            KINDS[kind].from_session(session).update(stored)
+            KINDS[kind].from_session(session).update(stored)
+            session.rollback()
+            assert (made.revision, stored.revision) == (0, 1)
+            KINDS[kind].from_session(session).save(made)
+        assert made.revision == 0  # closed without a commit
+        with Session(engine) as session:
+            backend = KINDS[kind].from_session(session)
+            backend.save(made)
+            backend.update(stored)
+            session.commit()
+            backend.update(made)
+            session.rollback()
+        assert (made.revision, stored.revision) == (1, 2)
+        outside.update(made)
+        assert [each.id for each in outside.list_by_flow("flow")] == ["made", "stored"]
+
+
+def test_what_a_savepoint_gives_up_may_be_saved_again_and_what_it_keeps_is_the_transactions(
+    fresh_database: FreshDatabase,
+) -> None:
+    url = fresh_database("postgres")
+    engine = create_engine(url.replace(url.partition("://")[0], SYNC_DRIVERS["postgres"], 1))
+    made = checkpoint()
+    with closing_engine(engine), Session(engine) as session:
+        backend = PostgresCheckpointBackend.from_session(session)
+        for keep in (False, True):
+            backend.save(made)
+            given_up = session.begin_nested()
+            backend.update(made)
+            given_up.rollback()
+            assert made.revision == 1
+            with session.begin_nested():
+                backend.update(made)
+            assert made.revision == 2
+            if keep:
+                session.commit()
+            else:
+                session.rollback()
+            assert made.revision == (2 if keep else 0)
+        backend.update(made)
 
 
 def test_session_of_mariadb_needs_the_table_and_then_works(fresh_database: FreshDatabase) -> None:

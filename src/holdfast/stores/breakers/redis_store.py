@@ -23,6 +23,7 @@ from holdfast.stores.breakers.documents import (
 )
 from holdfast.stores.breakers.facts import HISTORY_KEPT
 from holdfast.stores.breakers.watching import POLL_EVERY, Sighting, Watching, ended
+from holdfast.stores.ways import check_link
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -61,6 +62,7 @@ class AsyncRedisCircuitBreakerStateRepository(Deciding):
         world: World | None = None,
         poll_interval: float = POLL_EVERY,
     ) -> None:
+        check_link(self, link)
         super().__init__(world or RealWorld(), f"redis {link.address} {prefix}")
         self._link = link
         self._states = f"{{{prefix}}}:breakers"

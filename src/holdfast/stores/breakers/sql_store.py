@@ -13,6 +13,7 @@ from holdfast.stores.breakers.facts import ChangeBreakers
 from holdfast.stores.breakers.queries import breakers_queries
 from holdfast.stores.breakers.watching import POLL_EVERY, Hints, Sighting, Watching
 from holdfast.stores.commits import Commits
+from holdfast.stores.ways import check_manager
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -46,6 +47,7 @@ class AsyncSQLCircuitBreakerStateRepository(Deciding):
         hints: Hints | None = None,
         poll_interval: float = POLL_EVERY,
     ) -> None:
+        check_manager(self, manager)
         super().__init__(world or RealWorld(), f"{manager.url.safe} {schema}")
         self._manager = manager
         self._schema = schema

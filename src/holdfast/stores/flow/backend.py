@@ -6,10 +6,12 @@ but for ``revision``, which a save raises.
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from holdfast.core.durations import checked_seconds
 from holdfast.model.world import RealWorld, World
+from holdfast.stores.cancels import cancels
 from holdfast.stores.flow.model import CheckpointStatus, FlowCheckpoint
 from holdfast.stores.flow.shelf import Wanted
 from holdfast.stores.flow.verbs import WAITING, CheckpointClaim, Limits, Verbs, iso
@@ -35,8 +37,8 @@ class Way(Protocol):
     def call(self, work: Callable[[Shelf], Awaitable[T]]) -> T:
         """Do *work* from a thread that may wait."""
 
-    async def acall(self, work: Callable[[Shelf], Awaitable[T]]) -> T:
-        """Do *work* for a task."""
+    async def acall(self, work: Callable[[Shelf], Awaitable[T]], *, carried: bool = False) -> T:
+        """Do *work* for a task. Once begun, what is *carried* ends though that task is cancelled meanwhile."""
 
     def close(self) -> None:
         """End what sync calls have opened."""
@@ -51,8 +53,10 @@ class Way(Protocol):
 class CheckpointBackend:
     """Flow checkpoints; a backend of one kind is made by its own class, or by ``from_url``.
 
-    Safe for any number of tasks and threads. *max_bytes* is how large one checkpoint may be. With *max_checkpoints* or
-    *ttl* a new checkpoint makes its flow's old ones go, within the rules of ``cleanup``.
+    Safe for any number of tasks and threads. A task that is cancelled while it stores or claims is told when that is
+    done: what is stored stays, what is claimed is given back. *max_bytes* is how large one checkpoint may be. With
+    *max_checkpoints* or *ttl* a new checkpoint makes its flow's old ones go, within the rules of ``cleanup``. *rises*
+    is told of each checkpoint that is stored in a transaction of somebody else's, before its revision rises.
     """
 
     def __init__(
@@ -63,10 +67,11 @@ class CheckpointBackend:
         max_checkpoints: int | None = None,
         ttl: Duration | None = None,
         world: World | None = None,
+        rises: Callable[[FlowCheckpoint], None] | None = None,
     ) -> None:
         self._way = way
         limits = Limits(max_bytes, max_checkpoints, None if ttl is None else checked_seconds(ttl, "ttl"))
-        self._verbs = Verbs(limits, world or RealWorld())
+        self._verbs = Verbs(limits, world or RealWorld(), rises)
 
     def save(self, checkpoint: FlowCheckpoint) -> str:
         """Store a checkpoint, a new one or a newer revision of one that is there; return its id.
@@ -177,7 +182,7 @@ class CheckpointBackend:
 
     async def asave(self, checkpoint: FlowCheckpoint) -> str:
         """Do as ``save``, for a task."""
-        return await self._way.acall(lambda shelf: self._verbs.save(shelf, checkpoint, must_exist=False))
+        return await self._carried(lambda shelf: self._verbs.save(shelf, checkpoint, must_exist=False))
 
     async def aload(self, checkpoint_id: str) -> FlowCheckpoint | None:
         """Do as ``load``, for a task."""
@@ -185,7 +190,7 @@ class CheckpointBackend:
 
     async def aupdate(self, checkpoint: FlowCheckpoint) -> None:
         """Do as ``update``, for a task."""
-        await self._way.acall(lambda shelf: self._verbs.save(shelf, checkpoint, must_exist=True))
+        await self._carried(lambda shelf: self._verbs.save(shelf, checkpoint, must_exist=True))
 
     async def adelete(self, checkpoint_id: str) -> bool:
         """Do as ``delete``, for a task."""
@@ -253,13 +258,13 @@ class CheckpointBackend:
 
     async def aclaim(self, checkpoint_id: str, *, lease: Duration = LEASE) -> CheckpointClaim | None:
         """Do as ``claim``, for a task."""
-        return await self._way.acall(lambda shelf: self._verbs.claim(shelf, checkpoint_id, lease))
+        return await self._carried(lambda shelf: self._verbs.claim(shelf, checkpoint_id, lease))
 
     async def afollow(
         self, claim: CheckpointClaim, checkpoint: FlowCheckpoint, *, lease: Duration = LEASE
     ) -> CheckpointClaim:
         """Do as ``follow``, for a task."""
-        return await self._way.acall(lambda shelf: self._verbs.follow(shelf, claim, checkpoint, lease))
+        return await self._carried(lambda shelf: self._verbs.follow(shelf, claim, checkpoint, lease))
 
     async def aextend_claim(self, claim: CheckpointClaim, *, lease: Duration = LEASE) -> bool:
         """Do as ``extend_claim``, for a task."""
@@ -267,7 +272,7 @@ class CheckpointBackend:
 
     async def arelease_claim(self, claim: CheckpointClaim) -> bool:
         """Do as ``release_claim``, for a task."""
-        return await self._way.acall(lambda shelf: self._verbs.release(shelf, claim))
+        return await self._carried(lambda shelf: self._verbs.release(shelf, claim))
 
     async def aclose(self) -> None:
         """End the connections that were opened by sync calls and on this loop."""
@@ -276,6 +281,16 @@ class CheckpointBackend:
     async def aclose_here(self) -> None:
         """End the connections that were opened on this loop, which is about to end."""
         await self._way.aclose_here()
+
+    async def _carried(self, work: Callable[[Shelf], Awaitable[T]]) -> T:
+        """Carry *work* out though this task is cancelled meanwhile; then give back what it has claimed, and raise."""
+        before = cancels()
+        done = await self._way.acall(work, carried=True)
+        if cancels() > before:
+            if isinstance(done, CheckpointClaim):
+                await self.arelease_claim(done)
+            raise asyncio.CancelledError
+        return done
 
     def __enter__(self) -> Self:
         return self

@@ -35,11 +35,13 @@ class FileCheckpointBackend(CheckpointBackend):
         self.base_dir = Path(directory)
         self.checkpoints_dir = self.base_dir / "checkpoints"
         self.indexes_dir = self.base_dir / "indexes"
+        self._are_mended = False
 
         async def opened(*, here: bool) -> FileShelf:
             shelf = FileShelf(self.base_dir, surroundings, here=here)
             with as_storage_error("The checkpoints could not be opened"):
-                await shelf.initialize()
+                await shelf.initialize(mend=not self._are_mended)
+            self._are_mended = True
             return shelf
 
         way = Straight(lambda: opened(here=False), lambda: opened(here=True))

@@ -1,8 +1,8 @@
 """The list of a flow's checkpoints in a file: one a line, the newest last, each with its id and when it was created.
 
 A save adds a line, and so does a delete, which takes the one before back. A line that a crash has cut short names what
-was never written, and is dropped by the next writer. A list that is damaged otherwise is made anew from the checkpoints
-themselves.
+was never written, and is dropped by the next writer. A list that is damaged otherwise, or has no line at all, is made
+anew from the checkpoints themselves.
 """
 
 from __future__ import annotations
@@ -11,15 +11,17 @@ import errno
 import json
 import os
 from contextlib import suppress
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from holdfast.stores.files import write_whole
+from holdfast.stores.files import sync_folder, write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
 _TAIL = 16384  # bytes, more than a line has
+_BEGIN = b'{"gone": "", "sequence": 0}\n'  # of a list that was written anew: one that holds nothing has a line too
 MOST_GONE = 256  # lines that take others back; then the list is written anew without all of them
 
 
@@ -37,12 +39,14 @@ class DamagedIndex(Exception):
 
 
 def read_index(path: Path) -> list[Entry]:
-    """Return the entries of a list, none if there is no file. Raises ``DamagedIndex``."""
+    """Return the entries of a list. Raises ``DamagedIndex``, also if there is no file, or no line in it."""
     try:
         content = path.read_bytes()
-    except FileNotFoundError:
-        return []
+    except FileNotFoundError as error:
+        raise DamagedIndex(str(path)) from error
     lines = content.split(b"\n")[:-1]  # what comes after the last line's end was cut short, or is being written
+    if not lines:
+        raise DamagedIndex(str(path))
     entries: dict[str, Entry] = {}
     try:
         for line in map(json.loads, lines):
@@ -90,11 +94,13 @@ def _add(path: Path, line: bytes, *, durably: bool) -> None:
             os.fsync(descriptor)
     finally:
         os.close(descriptor)
+    if durably and not end:  # its name is new too
+        sync_folder(path.parent)
 
 
 def write_index(path: Path, entries: Iterable[Entry], temporary_id: str) -> None:
     """Put *entries* in the place of a list, durably."""
-    write_whole(path, map(_line, entries), temporary_id)
+    write_whole(path, chain([_BEGIN], map(_line, entries)), temporary_id)
 
 
 def last_sequence(path: Path) -> int:

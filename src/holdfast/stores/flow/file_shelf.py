@@ -1,8 +1,8 @@
 """Flow checkpoints in a folder: a JSON file each, for people to read, and a list a flow.
 
 A checkpoint stands in the list before its file is written and until after it is removed, so the list may name one that
-is not there, which is passed over, and never misses one that is. Writers of all processes take turns under a lock;
-readers need none.
+is not there, which is passed over, and never misses one that is. A list that was damaged or lost is made anew. Writers of
+all processes take turns under a lock; readers need none.
 """
 
 from __future__ import annotations
@@ -78,9 +78,11 @@ class FileShelf:
         self._indexes = folder / "indexes"
         self._world = world
 
-    async def initialize(self) -> None:
-        """Make the folders, and remove what was left in them by writers that died."""
+    async def initialize(self, *, mend: bool = True) -> None:
+        """Make the folders, and remove what was left in them by writers that died; *mend* the lists."""
         await self._done(self._make)
+        if mend:
+            await self._done(self._lists)
 
     async def close(self) -> None:
         """Do nothing: no file stays open."""
@@ -242,14 +244,14 @@ class FileShelf:
         try:
             entries = read_index(path)
         except DamagedIndex:
-            entries = self._found(path)
+            entries = self._mended().get(path, [])
         write_index(path, (entry for entry in entries if entry.id not in removed), self._world.new_id())
 
     def _query(self, wanted: Wanted) -> list[Card]:
         if wanted.flow_id is not None:
             entries = self._entries(self._index_path(wanted.flow_id))
         else:
-            entries = [entry for path in self._indexes.glob(f"flow_*{SUFFIX}") for entry in self._entries(path)]
+            entries = [entry for listed in self._lists().values() for entry in listed]
         entries.sort(key=lambda entry: (entry.created_at, entry.sequence), reverse=True)
         found: list[Card] = []
         for entry in entries:
@@ -270,25 +272,43 @@ class FileShelf:
             return None
 
     def _entries(self, path: Path) -> list[Entry]:
-        """Return a list, made anew if it is damaged."""
-        try:
+        with suppress(DamagedIndex):
             return read_index(path)
-        except DamagedIndex:
-            logger.warning("The list %s is damaged; it is made anew from the checkpoints themselves.", path)
-        with self._turn():
-            found = self._found(path)
-            write_index(path, found, self._world.new_id())
-        return found
+        return self._lists().get(path, [])
 
-    def _found(self, path: Path) -> list[Entry]:
-        """Return what the list at *path* should hold, from the checkpoints themselves."""
-        entries = []
-        for file in self._checkpoints.glob(f"*{SUFFIX}"):
+    def _lists(self) -> dict[Path, list[Entry]]:
+        """Return all lists; those that are damaged or lack a checkpoint are made anew."""
+        lists, anew = self._compared()
+        return self._alone(self._mended) if anew else lists
+
+    def _mended(self) -> dict[Path, list[Entry]]:
+        """Do as ``_lists``, in turn."""
+        lists, anew = self._compared()
+        for path, entries in anew.items():
+            logger.warning("The list %s is damaged; it is made anew from the checkpoints themselves.", path)
+            write_index(path, entries, self._world.new_id())
+        return lists | anew
+
+    def _compared(self) -> tuple[dict[Path, list[Entry]], dict[Path, list[Entry]]]:
+        """Return all lists as they are; and those that are damaged or lack a checkpoint, as they should be."""
+        files = {file.name for file in self._checkpoints.glob(f"*{SUFFIX}")}  # before the lists, as they are written after
+        lists: dict[Path, list[Entry]] = {}
+        anew: dict[Path, list[Entry]] = {}
+        for path in self._indexes.glob(f"flow_*{SUFFIX}"):
+            try:
+                lists[path] = read_index(path)
+            except DamagedIndex:
+                anew[path] = []
+        files.difference_update(file_name(entry.id, SUFFIX) for entries in lists.values() for entry in entries)
+        for name in files:
             with suppress(FileNotFoundError, DamagedCheckpoint):
-                card = self._read_file(file).card
-                if self._index_path(card.flow_id) == path:
-                    entries.append(Entry(card.id, card.created_at, card.sequence, card.flow_id))
-        return sorted(entries, key=lambda entry: entry.sequence)
+                card = self._read_file(self._checkpoints / name).card
+                path = self._index_path(card.flow_id)
+                entry = Entry(card.id, card.created_at, card.sequence, card.flow_id)
+                anew.setdefault(path, list(lists.get(path, []))).append(entry)
+        for entries in anew.values():
+            entries.sort(key=lambda entry: entry.sequence)
+        return lists, anew
 
     def _write(self, stored: Stored) -> None:
         data = stored.card.data

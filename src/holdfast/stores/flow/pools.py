@@ -11,6 +11,7 @@ from holdfast.db.foreign import adaptable, formatted
 from holdfast.db.session import run_sync
 from holdfast.db.url import DialectName
 from holdfast.errors import QueryFailed, Unavailable, UnknownCommit
+from holdfast.stores.cancels import to_the_end
 from holdfast.stores.flow.borrowed import Borrowed, NeverEnds
 from holdfast.stores.flow.queries import flow_queries
 from holdfast.stores.flow.sql_shelf import SQLShelf
@@ -56,9 +57,10 @@ class PoolWay:
                     self._prepared = True
             return self._in_transaction(work)
 
-    async def acall(self, work: Callable[[Shelf], Awaitable[T]]) -> T:
+    async def acall(self, work: Callable[[Shelf], Awaitable[T]], *, carried: bool = False) -> T:
         """Do *work* on a thread."""
-        return await asyncio.to_thread(self.call, work)
+        doing = asyncio.to_thread(self.call, work)
+        return await (to_the_end(doing) if carried else doing)
 
     def close(self) -> None:
         """Do nothing: the pool is not ours."""

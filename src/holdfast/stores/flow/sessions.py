@@ -18,6 +18,8 @@ try:
     from sqlalchemy.exc import SQLAlchemyError
     from sqlalchemy.ext.asyncio import AsyncSession, async_scoped_session
     from sqlalchemy.orm import Session, scoped_session
+
+    from holdfast.stores.flow.unsettled import Unsettled
 except ImportError as error:
     raise DriverMissing("from_session() needs SQLAlchemy: pip install sqlalchemy.") from error
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
     from holdfast.db.session import Row
     from holdfast.model.world import World
+    from holdfast.stores.flow.model import FlowCheckpoint
     from holdfast.stores.flow.shelf import Shelf
 
 T = TypeVar("T")
@@ -60,12 +63,21 @@ class SessionWay:
             raise MisuseError("This backend writes with an AsyncSession: await asave(), aload() and so on.")
         return self._on(self._session.connection(), work)
 
-    async def acall(self, work: Callable[[Shelf], Awaitable[T]]) -> T:
-        """Do *work* on an async session."""
+    async def acall(self, work: Callable[[Shelf], Awaitable[T]], *, carried: bool = False) -> T:  # noqa: ARG002
+        """Do *work* on an async session. A task that is cancelled meanwhile leaves it to be rolled back."""
         if not isinstance(self._session, AsyncSession | async_scoped_session):
             raise MisuseError("This backend writes with a Session, which blocks: call save(), load() and so on.")
         connection = await self._session.connection()
         return await connection.run_sync(lambda opened: self._on(opened, work))
+
+    def note(self, checkpoint: FlowCheckpoint) -> None:
+        """Remember the revision of *checkpoint*, to be had again if the transaction is not committed."""
+        session = self._session
+        if isinstance(session, scoped_session | async_scoped_session):
+            session = session()
+        if isinstance(session, AsyncSession):
+            session = session.sync_session
+        Unsettled.of(session).note(session, checkpoint)
 
     def close(self) -> None:
         """Do nothing: the session is not ours."""

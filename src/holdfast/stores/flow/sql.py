@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
     from typing import Self
 
-    from holdfast.stores.flow.backend import Way
     from holdfast.stores.flow.sql_shelf import Database
 
 FILE = ".holdfast_flow_checkpoints.db"
@@ -33,24 +32,21 @@ class _SQLCheckpointBackend(CheckpointBackend):
     _dialect: DialectName
 
     @classmethod
-    def _over(cls, way: Way, options: dict[str, Any]) -> Self:
-        """Return a backend over what somebody else has opened."""
-        made = cls.__new__(cls)
-        CheckpointBackend.__init__(made, way, **options)
-        return made
-
-    @classmethod
     def from_session(cls, session: Any, *, table_name: str = TABLE, **options: Any) -> Self:
         """Return a backend that writes in the transaction of *session*, which commits it or does not.
 
         A ``Session`` of SQLAlchemy is for the sync calls, an ``AsyncSession`` for the others, used as the session
         itself: by one thread or task at a time. Nothing is committed or closed here. A call that fails leaves the
-        session to be rolled back. The table is made if it is not there, in the same transaction; on MariaDB it has to
+        session to be rolled back. What is rolled back has the revision again that it had before, so it may be saved in
+        the next transaction. The table is made if it is not there, in the same transaction; on MariaDB it has to
         be there, because making it would commit. Options are those of ``CheckpointBackend``.
         """
         from holdfast.stores.flow.sessions import SessionWay  # noqa: PLC0415 -- SQLAlchemy is an extra
 
-        return cls._over(SessionWay(session, cls._dialect, table_name, options.get("world")), options)
+        way = SessionWay(session, cls._dialect, table_name, options.get("world"))
+        made = cls.__new__(cls)
+        CheckpointBackend.__init__(made, way, rises=way.note, **options)
+        return made
 
 
 def _sides(
@@ -80,7 +76,9 @@ def _sides(
         return opened(ConnectionManager(url, pool_size=pool_size), shared=True)
 
     if template.url.path is not None:
-        return Straight(on_a_loop, lambda: opened(SqliteHere(template.settings), shared=False))
+        return Straight(
+            on_a_loop, lambda: opened(SqliteHere(template.settings), shared=False), let_go=SQLShelf.let_go
+        )
     if template.url.in_memory:
         return Sides(on_a_loop, one=True)
     return DrivenSides(on_a_loop, lambda: opened(ConnectionManager(url, pool_size=1), shared=False))

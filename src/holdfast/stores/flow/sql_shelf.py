@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from holdfast import faults
+from holdfast.db.manager import ConnectionManager
 from holdfast.db.url import DialectName
 from holdfast.errors import ClaimLost, Conflict, DatabaseError, StorageError, UnknownCommit
 from holdfast.stores.flow.queries import TABLE, flow_queries, split_name
@@ -104,6 +105,11 @@ class SQLShelf:
         if self._together is not None:
             await self._together.finish()
         await self._database.close()
+
+    def let_go(self) -> None:
+        """End what did not end with the loop, which was closed."""
+        if isinstance(self._database, ConnectionManager):
+            self._database.let_go()
 
     async def put(self, card: Card, expected: int) -> Put:
         """Store a card; see ``Shelf``."""

@@ -22,9 +22,13 @@ class Straight(Sides[S]):
     """
 
     def __init__(
-        self, open_: Callable[[], Coroutine[Any, Any, S]], open_here: Callable[[], Coroutine[Any, Any, S]]
+        self,
+        open_: Callable[[], Coroutine[Any, Any, S]],
+        open_here: Callable[[], Coroutine[Any, Any, S]],
+        *,
+        let_go: Callable[[S], None] | None = None,
     ) -> None:
-        super().__init__(open_)
+        super().__init__(open_, let_go=let_go)
         self._open_here = open_here
 
     def call(self, work: Callable[[S], Awaitable[T]]) -> T:
@@ -42,7 +46,8 @@ class Straight(Sides[S]):
         return store
 
     def close(self) -> None:
-        """End what sync calls have opened; it opens again when used."""
+        """End what sync calls have opened, and what loops that are closed have left; it opens again when used."""
+        self._forget_closed()
         with self._opening:
             store, self._sync = self._sync, None
             if store is not None:

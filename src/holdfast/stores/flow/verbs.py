@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -24,7 +24,7 @@ from holdfast.stores.flow.shelf import Card, Put, Wanted
 from holdfast.stores.keys import checked_key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from holdfast.model.workflow import Duration
     from holdfast.model.world import World
@@ -57,11 +57,15 @@ class Limits:
 
 
 class Verbs:
-    """Every call, over whichever shelf it is given. Nothing it is handed is changed but for ``revision``."""
+    """Every call, over whichever shelf it is given. Nothing it is handed is changed but for ``revision``.
 
-    def __init__(self, limits: Limits, world: World) -> None:
+    *rises* is called with a checkpoint that is stored, before its revision says so.
+    """
+
+    def __init__(self, limits: Limits, world: World, rises: Callable[[FlowCheckpoint], None] | None = None) -> None:
         self._limits = limits
         self._world = world
+        self._rises = rises
 
     async def save(self, shelf: Shelf, checkpoint: FlowCheckpoint, *, must_exist: bool) -> str:
         """Store a checkpoint, which has to be there already if it *must_exist*."""
@@ -71,8 +75,7 @@ class Verbs:
             if must_exist and expected == 0:  # it was never stored, or somebody else has stored one of its id
                 raise _missing(checkpoint.id) if await shelf.get(checkpoint.id) is None else _stale(checkpoint)
             outcome = await shelf.put(card, expected)
-        _refuse_unless_stored(outcome, checkpoint)
-        checkpoint.revision = card.revision
+        self._stored(outcome, checkpoint, card)
         if expected == 0:
             await self._make_room(shelf, checkpoint.flow_id)
         return checkpoint.id
@@ -91,8 +94,7 @@ class Verbs:
                 f"The claim of the checkpoint {claim.checkpoint.id} of the flow {checkpoint.flow_id} is over: somebody "
                 "else may go on from it. Nothing was stored; stop."
             )
-        _refuse_unless_stored(outcome, checkpoint)
-        checkpoint.revision = card.revision
+        self._stored(outcome, checkpoint, card)
         await self._make_room(shelf, checkpoint.flow_id)
         return CheckpointClaim(checkpoint, claim.token)
 
@@ -164,13 +166,18 @@ class Verbs:
             return await shelf.delete_all(going) if going else 0
 
     async def claim(self, shelf: Shelf, checkpoint_id: str, lease: Duration) -> CheckpointClaim | None:
-        """Claim a checkpoint; None if it is not to be had."""
+        """Claim a checkpoint; None if it is not to be had. One that cannot be read is not held either."""
         checked_key(checkpoint_id, "id of the checkpoint")
         token = self._world.new_id()
         with as_storage_error(f"The checkpoint {checkpoint_id} could not be claimed"):
             if not await shelf.claim(checkpoint_id, token, lease_seconds(lease)):
                 return None
-        checkpoint = await self.load(shelf, checkpoint_id)
+        try:
+            checkpoint = await self.load(shelf, checkpoint_id)
+        except StorageError:
+            with suppress(DatabaseError, OSError):  # then it ends by itself
+                await shelf.release(checkpoint_id, token)
+            raise
         return None if checkpoint is None else CheckpointClaim(checkpoint, token)
 
     async def extend(self, shelf: Shelf, claim: CheckpointClaim, lease: Duration) -> bool:
@@ -186,6 +193,16 @@ class Verbs:
     def now(self) -> datetime:
         """Return the moment it is."""
         return datetime.fromtimestamp(self._world.now(), UTC)
+
+    def _stored(self, outcome: Put, checkpoint: FlowCheckpoint, card: Card) -> None:
+        """Raise the revision of what was stored, or raise what became of it."""
+        if outcome is Put.MISSING:
+            raise _gone(checkpoint)
+        if outcome is not Put.STORED:
+            raise _stale(checkpoint)
+        if self._rises is not None:
+            self._rises(checkpoint)
+        checkpoint.revision = card.revision
 
     async def _make_room(self, shelf: Shelf, flow_id: str) -> None:
         """Delete what is beyond the limits. The checkpoint is stored: what goes wrong here must not deny that."""
@@ -259,15 +276,16 @@ def _opened(card: Card) -> FlowCheckpoint:
     return checkpoint
 
 
-def _refuse_unless_stored(outcome: Put, checkpoint: FlowCheckpoint) -> None:
-    if outcome is Put.MISSING:
-        raise _missing(checkpoint.id)
-    if outcome is not Put.STORED:
-        raise _stale(checkpoint)
-
-
 def _missing(checkpoint_id: str) -> NotFoundError:
     return NotFoundError(f"There is no checkpoint {checkpoint_id}; save() it first.")
+
+
+def _gone(checkpoint: FlowCheckpoint) -> NotFoundError:
+    return NotFoundError(
+        f"The checkpoint {checkpoint.id} of the flow {checkpoint.flow_id} was stored as revision "
+        f"{checkpoint.revision} and is gone: it was deleted, or the transaction that stored it was not committed. "
+        "Set its revision to 0 and save() it to store it anew."
+    )
 
 
 def _stale(checkpoint: FlowCheckpoint) -> StaleCheckpoint:

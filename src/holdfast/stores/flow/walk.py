@@ -6,7 +6,6 @@ import asyncio
 import contextvars
 import inspect
 import logging
-from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from holdfast.db.outlast import outlast
 from holdfast.errors import StorageError
 from holdfast.serialize.lossless import dump, load
+from holdfast.stores.cancels import cancels
 from holdfast.stores.flow.asking import Conversation, WaitingForInput, enter
 from holdfast.stores.flow.model import (
     CheckpointBehavior,
@@ -56,25 +56,28 @@ class Walk:
 
     async def go_on(self, checkpoint: FlowCheckpoint) -> FlowCheckpoint:
         """Do what is left to do from *checkpoint* on; return the last checkpoint."""
+        before = cancels()
         beating = asyncio.ensure_future(self._beat())
         try:
-            return await self._through(checkpoint)
+            checkpoint = await self._through(checkpoint)
         finally:
             beating.cancel()
-            with suppress(asyncio.CancelledError):
-                await beating
+            await outlast(asyncio.wait([beating]))
             try:
                 await self._backend.arelease_claim(self._claim)
             except StorageError as error:
                 logger.warning("The claim ends by itself in %s s, it was not given back: %s", self._lease, error)
+        if cancels() > before:
+            raise asyncio.CancelledError
+        return checkpoint
 
     async def _through(self, checkpoint: FlowCheckpoint) -> FlowCheckpoint:
-        cancelled = _cancellations()
+        before = cancels()
         value = checkpoint.original_input
         for name, function in self._steps.items():
             if not checkpoint.is_node_completed(name):
                 checkpoint = await self._one(checkpoint, name, function, value)
-                if _cancellations() > cancelled:  # while a thread could not be interrupted
+                if cancels() > before:  # while a thread could not be interrupted, or as the step ended
                     raise asyncio.CancelledError
                 if checkpoint.has_pending_inputs():
                     return checkpoint
@@ -174,21 +177,26 @@ async def _called(function: Callable[[Any], Any], value: Any, answers: list[Any]
 
 
 async def _in(context: contextvars.Context, work: Awaitable[T]) -> T:
-    async def awaited() -> T:
-        return await work
+    """Await *work* in *context*. What it has returned counts, though this task is cancelled at the same moment."""
+    done: list[T] = []
 
-    return await asyncio.get_running_loop().create_task(awaited(), context=context)
+    async def awaited() -> None:
+        done.append(await work)
+
+    try:
+        await asyncio.get_running_loop().create_task(awaited(), context=context)
+    except asyncio.CancelledError:
+        if not done:
+            raise
+    finally:
+        if inspect.iscoroutine(work):
+            work.close()  # which may not have begun
+    return done[0]
 
 
 def _as_stored(value: T) -> T:
     stored: T = load(dump(value))
     return stored
-
-
-def _cancellations() -> int:
-    """Return how often this task was asked to end."""
-    task = asyncio.current_task()
-    return 0 if task is None else task.cancelling()
 
 
 def _now() -> datetime:

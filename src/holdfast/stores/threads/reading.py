@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from holdfast.errors import DamagedCheckpoint
 from holdfast.stores.threads.records import Found, LargeValue, Place, Saved, Span, Write, in_order
 
 if TYPE_CHECKING:
@@ -68,3 +69,18 @@ def together(rows: Sequence[Row]) -> list[Found]:
         )
         for place in newest_first(saved)
     ]
+
+
+def incomplete(found: Found) -> DamagedCheckpoint:
+    """Return what is told of a checkpoint some of whose large values are gone."""
+    gone = found.saved.large.keys() - {value.channel for value in found.values}
+    return damaged(found.saved.place, f"its values of {', '.join(map(repr, sorted(gone)))} are gone")
+
+
+def damaged(place: Place, why: str) -> DamagedCheckpoint:
+    """Return what is told of a checkpoint that is there and cannot be read."""
+    thread_id, checkpoint_ns, checkpoint_id = place
+    return DamagedCheckpoint(
+        f"The checkpoint {checkpoint_id} of the thread {thread_id!r}, namespace {checkpoint_ns!r}, cannot be read: "
+        f"{why}. Go on from an older checkpoint by its id, or delete the thread."
+    )

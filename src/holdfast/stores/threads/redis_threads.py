@@ -15,11 +15,13 @@ import msgspec
 from holdfast.errors import Retryable
 from holdfast.stores.threads.facts import held, orphaned
 from holdfast.stores.threads.pruning import Bone, bone, orphans, to_delete
+from holdfast.stores.threads.reading import damaged
 from holdfast.stores.threads.records import Found, LargeValue, Place, Saved, Span, Write, in_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from holdfast.errors import DamagedCheckpoint
     from holdfast.stores.redis import RedisLink
 
 PREFIX = "{holdfast:threads}:"
@@ -100,7 +102,8 @@ class RedisThreads:
     async def copy_thread(self, source: str, target: str) -> None:
         """Copy everything of a thread; what the target has already stays as it is."""
         args = [self._prefix, quote(source, safe=""), quote(target, safe="")]
-        await self._link.run(_COPY_THREAD, [self._changes, self._sequence], args, again=True)
+        if name := await self._link.run(_COPY_THREAD, [self._changes, self._sequence], args, again=True):
+            raise _lost(_place(name))
 
     async def delete_runs(self, run_ids: Sequence[str]) -> None:
         """Delete the checkpoints that belong to runs, with their writes, and the values nobody has any more."""
@@ -196,14 +199,22 @@ def _large(names: bytes) -> dict[str, str]:
     }
 
 
-def _bone(row: Sequence[bytes]) -> tuple[Bone, str]:
+def _lost(place: Place) -> DamagedCheckpoint:
+    return damaged(place, "Redis has its name and nothing else, as after an eviction")
+
+
+def _bone(row: Sequence[Any]) -> tuple[Bone, str]:
     name, parent, metadata, large, run = row
+    if metadata is None:
+        raise _lost(_place(name))
     return bone(_place(name), parent.decode() or None, metadata, _large(large)), unquote(run.decode())
 
 
 def _found(row: Sequence[Any], values: dict[bytes, bytes | None]) -> Found:
     name, parent, format_, data, metadata, large, writes = row
     place = _place(name)
+    if data is None:
+        raise _lost(place)
     saved = Saved(place, parent.decode() or None, None, format_.decode(), data, metadata.decode(), _large(large))
     thread = quote(place.thread_id, safe="").encode()
     kept = []

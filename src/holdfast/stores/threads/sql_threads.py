@@ -83,14 +83,22 @@ class SQLThreads:
 
     async def close(self) -> None:
         """Write what is at hand and end the connections."""
+        self._close_here()
+        await self.pipeline.close()
+        await self._manager.close()
+
+    def let_go(self) -> None:
+        """End what did not end with the loop, which was closed."""
+        self._close_here()
+        self._manager.let_go()
+
+    def _close_here(self) -> None:
         if self.reader is not None:
             self.reader.close()
             self.reader = None
         if self._writer is not None:
             self._writer.close()
             self._writer = None
-        await self.pipeline.close()
-        await self._manager.close()
 
     async def put(self, saved: Saved, values: Sequence[LargeValue]) -> bool:
         """Store a checkpoint and large values of it; False, and nothing is stored, if another one it has is gone."""
@@ -176,7 +184,7 @@ class SQLThreads:
             await transaction.execute(copy, source=source, target=target)
 
         # All of it at one moment: a checkpoint that is put between two of the statements would come without its values.
-        await self._manager.run(work, isolation="REPEATABLE READ")
+        await self._manager.run(work, isolation="REPEATABLE READ" if len(copy.statements) > 1 else None)
 
     async def delete_runs(self, run_ids: Sequence[str]) -> None:
         """Delete the checkpoints that belong to runs, with their writes, and the values nobody has any more."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.db.query_calls import taker
@@ -14,13 +15,12 @@ from holdfast.stores.threads.reading import large_of, page_values
 from holdfast.stores.threads.records import Found, LargeValue, Place, Saved, Span, Write, in_order
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from holdfast.db.queries import Queries
     from holdfast.db.query_calls import Take
     from holdfast.db.settings import Settings
 
-_LOOKS = 3
 _ANY = 2**31 - 1  # bytes: SQLite holds no more in a value
 _SHORT = 4096  # bytes of data that come with a page
 
@@ -45,7 +45,7 @@ class SqliteReader:
             queries[name].statements[0].text for name in ("thread_value", "thread_written", "thread_data")
         )
         self._texts: dict[tuple[str, ...], tuple[str, Take]] = {}
-        self._turn = threading.Lock()
+        self._turn = threading.RLock()
         self._pid = os.getpid()
         self._raw: sqlite3.Connection | None = sqlite3.connect(
             str(settings.url.path), timeout=settings.busy_timeout, isolation_level=None, check_same_thread=False
@@ -65,17 +65,10 @@ class SqliteReader:
         values = {"thread_id": thread_id, "checkpoint_ns": checkpoint_ns, "most": 1, "most_bytes": _ANY}
         if checkpoint_id is not None:
             values["checkpoint_id"] = checkpoint_id
-        found: Found | None = None
-        for _ in range(_LOOKS):  # again if it was deleted while it was being read
-            rows = self._rows("thread_read", values)
-            if not rows:
-                return None
-            seen = _seen(rows[0])
-            if isinstance(seen, Found):
-                return seen
-            found, whole = self._completed(seen)
-            if whole:
-                break
+        found, whole = self._looked_up(values)
+        if not whole:  # it was deleted while it was being read, or lacks something
+            with self._at_one_moment():
+                found, _ = self._looked_up(values)
         return found
 
     def page(self, span: Span, after: Place | None, most: int) -> list[Found | Seen]:
@@ -100,6 +93,25 @@ class SqliteReader:
             return seen
         found, whole = self._completed(seen)
         return found if whole else self.find(*seen.saved.place)
+
+    def _looked_up(self, values: dict[str, Any]) -> tuple[Found | None, bool]:
+        """Return a checkpoint or None, and whether all that belongs to it was there."""
+        rows = self._rows("thread_read", values)
+        if not rows:
+            return None, True
+        seen = _seen(rows[0])
+        return (seen, True) if isinstance(seen, Found) else self._completed(seen)
+
+    @contextmanager
+    def _at_one_moment(self) -> Iterator[None]:
+        """Let all that is read see the same commits, and no other thread read meanwhile."""
+        with self._turn:
+            raw = self._open()
+            raw.execute("BEGIN")
+            try:
+                yield
+            finally:
+                raw.rollback()
 
     def _page(self, values: dict[str, Any]) -> list[Found | Seen]:
         return [_seen(row) for row in self._rows("thread_read", values)]
@@ -134,12 +146,15 @@ class SqliteReader:
         if os.getpid() != self._pid:
             raise WrongLoop("This object was opened before a fork, and SQLite cannot be used across one: make another.")
         with self._turn:
-            if self._raw is None:
-                raise NotInitialized("This object was closed by another thread during the call.")
             try:
-                return self._raw.execute(text, arguments).fetchall()
+                return self._open().execute(text, arguments).fetchall()
             except sqlite3.Error as error:
                 raise meaning(error, text) from error
+
+    def _open(self) -> sqlite3.Connection:
+        if self._raw is None:
+            raise NotInitialized("This object was closed by another thread during the call.")
+        return self._raw
 
 
 def _seen(row: Sequence[Any]) -> Found | Seen:

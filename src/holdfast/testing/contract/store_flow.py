@@ -134,10 +134,15 @@ class FlowContract:
             never, deleted = checkpoint(), checkpoint()
             await backend.save(deleted)
             await backend.delete(deleted.id)
-            for missing in (never, deleted):
-                with pytest.raises(NotFoundError):
+            for missing, said in ((never, r"save\(\) it first"), (deleted, "revision 1 and is gone")):
+                with pytest.raises(NotFoundError, match=said):
                     await backend.update(missing)
                 assert await backend.load(missing.id) is None
+            with pytest.raises(NotFoundError, match="revision to 0"):
+                await backend.save(deleted)
+            deleted.revision = 0
+            await backend.save(deleted)
+            assert await backend.load(deleted.id) is not None
             assert issubclass(NotFoundError, StorageError)
 
         store_venue.play(scene)

@@ -1,12 +1,17 @@
--- Read the open breakers, the one that has been open longest first.
+-- Read the open breakers, the one that has been open longest first. A name without a record is removed on the way.
 --
 -- KEYS[1] {prefix}:breakers        hash: name -> record
 -- KEYS[2] {prefix}:breakers:open   sorted set: names of open breakers by the time of their opening
 -- ARGV: how many at most, -1 for all
-if ARGV[1] == '0' then return {} end
-local last = ARGV[1] == '-1' and -1 or ARGV[1] - 1
-local found = {}
-for _, name in ipairs(redis.call('ZRANGE', KEYS[2], 0, last)) do
-    found[#found + 1] = redis.call('HGET', KEYS[1], name)
+local found, most = {}, tonumber(ARGV[1])
+while #found ~= most do
+    local name = redis.call('ZRANGE', KEYS[2], #found, #found)[1]
+    if not name then break end
+    local record = redis.call('HGET', KEYS[1], name)
+    if record then
+        found[#found + 1] = record
+    else
+        redis.call('ZREM', KEYS[2], name)
+    end
 end
 return found

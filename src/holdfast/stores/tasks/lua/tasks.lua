@@ -36,6 +36,19 @@ local function place_of(task)
   return task.status, task.task_id
 end
 
+-- The task that stands in a list under a name. A name whose task is gone, as after an eviction, or stands elsewhere, as one
+-- that was put again after that, is taken from the list.
+local function listed(queue, list, member, id)
+  local task = read(id)
+  if task and task.queue_name == queue then
+    local place, name = place_of(task)
+    if place == list and name == member then return task end
+  end
+  redis.call('ZREM', list_of(queue, list), member)
+  if not task then redis.call('ZREM', base .. ':ids', id) end
+  return nil
+end
+
 -- Write the fields that change and move the task from the list where it stood to the one where it belongs.
 local function change(task, fields)
   local list, member = place_of(task)
@@ -72,29 +85,37 @@ local function die(task, said, owed_ms, dead)
   end
 end
 
--- What is due in a queue gets its turn; returns how many leases were over.
+-- What is due in a queue gets its turn; returns how many leases it looked at, and how many were over.
 local function sweep(queue, most, lost, owed_ms, dead, with_delayed)
   if with_delayed then
     for _, id in ipairs(redis.call('ZRANGEBYSCORE', list_of(queue, 'delayed'), '-inf', now, 'LIMIT', 0, most)) do
-      change(read(id), {due_at_ms = ''})
+      local task = listed(queue, 'delayed', id, id)
+      if task then change(task, {due_at_ms = ''}) end
     end
   end
+  local count = 0
   local over = redis.call('ZRANGEBYSCORE', list_of(queue, 'leased'), '-inf', now, 'LIMIT', 0, most)
   for _, id in ipairs(over) do
-    local task = read(id)
-    if tonumber(task.attempts) >= tonumber(task.max_attempts) then
+    local task = listed(queue, 'leased', id, id)
+    if task then count = count + 1 end
+    if task and tonumber(task.attempts) >= tonumber(task.max_attempts) then
       die(task, lost, owed_ms, dead)
-    else
+    elseif task then
       change(task, {status = 'pending', due_at_ms = '', worker_id = '', error = lost})
     end
   end
   if owed_ms ~= '' then
     for _, id in ipairs(redis.call('ZRANGEBYSCORE', list_of(queue, 'owed'), '-inf', now, 'LIMIT', 0, most)) do
-      redis.call('ZADD', list_of(queue, 'owed'), now + tonumber(owed_ms), id)
-      dead[#dead + 1] = flat_of(read(id))
+      local task = read(id)
+      if task then
+        redis.call('ZADD', list_of(queue, 'owed'), now + tonumber(owed_ms), id)
+        dead[#dead + 1] = flat_of(task)
+      else
+        redis.call('ZREM', list_of(queue, 'owed'), id)
+      end
     end
   end
-  return #over
+  return #over, count
 end
 
 local verbs = {}
@@ -143,14 +164,18 @@ function verbs.take(argv)
     return {taken, dead}
   end
   sweep(queue, tonumber(argv[5]), argv[6], argv[7], dead, true)
-  for place, member in ipairs(redis.call('ZRANGE', list_of(queue, 'ready'), 0, n - 1)) do
-    local task = read(string.sub(member, 17))
-    local token = claim
-    if n > 1 then token = claim .. '.' .. (place - 1) end
-    local due = string.format('%.0f', now + tonumber(task.visibility_timeout) * 1000)
-    change(task, {status = 'processing', attempts = task.attempts + 1, token = token, worker_id = worker, due_at_ms = due})
-    taken[place] = flat_of(task)
-    redis.call('RPUSH', base .. ':claim:' .. claim, task.task_id)
+  while #taken < n do
+    local member = redis.call('ZRANGE', list_of(queue, 'ready'), 0, 0)[1]
+    if not member then break end
+    local task = listed(queue, 'ready', member, string.sub(member, 17))
+    if task then
+      local token = claim
+      if n > 1 then token = claim .. '.' .. #taken end
+      local due = string.format('%.0f', now + tonumber(task.visibility_timeout) * 1000)
+      change(task, {status = 'processing', attempts = task.attempts + 1, token = token, worker_id = worker, due_at_ms = due})
+      taken[#taken + 1] = flat_of(task)
+      redis.call('RPUSH', base .. ':claim:' .. claim, task.task_id)
+    end
   end
   if #taken > 0 then redis.call('PEXPIRE', base .. ':claim:' .. claim, CLAIM_KEPT_MS) end
   return {taken, dead}
@@ -204,10 +229,11 @@ function verbs.extend(argv)
   return 1
 end
 
--- queue, most, lost, owed_ms.
+-- queue, most, lost, owed_ms. Returns how many leases it looked at, how many were over, and whose letters are owed.
 function verbs.stale(argv)
   local dead = {}
-  return {sweep(argv[1], tonumber(argv[2]), argv[3], argv[4], dead, false), dead}
+  local looked, over = sweep(argv[1], tonumber(argv[2]), argv[3], argv[4], dead, false)
+  return {looked, over, dead}
 end
 
 -- queue, id: the dead letter is made.

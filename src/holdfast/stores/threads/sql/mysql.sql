@@ -50,9 +50,11 @@ j.channel
 j.version
 
 -- fragment: large_items
-CROSS JOIN JSON_TABLE(
-    p.large, '$[*]' COLUMNS (channel VARCHAR(128) PATH '$[0]', version VARCHAR(64) PATH '$[1]')
-) AS j
+-- In the collation of the keys, which MariaDB and MySQL call differently: in that of the database two names may be one.
+CROSS JOIN JSON_TABLE(p.large, '$[*]' COLUMNS (
+    channel VARCHAR(128) CHARACTER SET utf8mb4 /*M! COLLATE utf8mb4_nopad_bin */ /*!80017 COLLATE utf8mb4_0900_bin */ PATH '$[0]',
+    version VARCHAR(64) CHARACTER SET utf8mb4 /*M! COLLATE utf8mb4_nopad_bin */ /*!80017 COLLATE utf8mb4_0900_bin */ PATH '$[1]'
+)) AS j
 
 -- name: values_hold
 -- rows: thread_id text, checkpoint_ns text, channel text, version text

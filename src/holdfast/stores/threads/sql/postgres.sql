@@ -47,6 +47,29 @@ ON CONFLICT (thread_id, checkpoint_ns, checkpoint_id, task_id, idx) DO UPDATE
 SET channel = excluded.channel, format = excluded.format, data = excluded.data, task_path = excluded.task_path
 WHERE w.idx < 0;
 
+-- name: thread_copy
+-- One statement, so that all of it is of one moment. What the target has already stays as it is and is touched, as by
+-- thread_put: nobody deletes it before the checkpoints that need it can be seen, and what was just deleted is put again.
+WITH copied_values AS (
+    INSERT INTO @holdfast_thread_values (thread_id, checkpoint_ns, channel, version, format, data)
+    SELECT :target, checkpoint_ns, channel, version, format, data FROM @holdfast_thread_values
+    WHERE thread_id = :source ORDER BY checkpoint_ns, channel, version
+    ON CONFLICT (thread_id, checkpoint_ns, channel, version) DO UPDATE SET version = excluded.version
+), copied_writes AS (
+    INSERT INTO @holdfast_thread_writes (
+        thread_id, checkpoint_ns, checkpoint_id, task_id, idx, channel, format, data, task_path
+    )
+    SELECT :target, checkpoint_ns, checkpoint_id, task_id, idx, channel, format, data, task_path
+    FROM @holdfast_thread_writes WHERE thread_id = :source
+    ON CONFLICT (thread_id, checkpoint_ns, checkpoint_id, task_id, idx) DO UPDATE SET idx = excluded.idx
+)
+INSERT INTO @holdfast_thread_checkpoints (
+    thread_id, checkpoint_ns, checkpoint_id, parent_id, run_id, format, data, metadata, large
+)
+SELECT :target, checkpoint_ns, checkpoint_id, parent_id, run_id, format, data, metadata, large
+FROM @holdfast_thread_checkpoints WHERE thread_id = :source
+ON CONFLICT (thread_id, checkpoint_ns, checkpoint_id) DO UPDATE SET checkpoint_id = excluded.checkpoint_id;
+
 -- name: thread_find
 -- only: postgres
 -- One checkpoint, by default the newest, with its large values and the writes on top of it as arrays in its row: to set
