@@ -16,6 +16,7 @@ from holdfast.db.session import run_sync
 from holdfast.db.thread_verbs import ThreadVerbs
 from holdfast.errors import Conflict, NotInitialized, QueryFailed, Retryable, Unavailable, UnknownCommit
 from holdfast.testing.contract.venue import until
+from holdfast.testing.proxy import Cut, Proxy
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -299,6 +300,63 @@ def test_lone_write_of_a_thread_is_there_and_a_refused_one_costs_nothing(fresh_d
             await asyncio.to_thread(run_sync, verbs.execute("INSERT INTO notes VALUES ($1)", (1,)))
         assert await _notes(manager) == [1, 2]
         assert len(_sessions(manager)._idle) == 1
+
+    _played(fresh_database("postgres"), scene)
+
+
+def test_large_values_go_to_the_server_and_come_back(fresh_database: Callable[[str], str]) -> None:
+    async def scene(manager: ConnectionManager) -> None:
+        large = "\N{SNOWMAN}word" * 700_000  # 4.9 MB
+
+        async def echoed() -> list[int]:
+            session = _sessions(manager).acquire()
+            sizes = []
+            for times in (1, 0, 3, 1):
+                rows = await session.fetch("SELECT CAST($1 AS text) AS one FROM generate_series(1, $2)", (large, times))
+                assert {row["one"] for row in rows} <= {large}
+                sizes.append(len(rows))
+            _sessions(manager).release(session)
+            return sizes
+
+        assert await asyncio.to_thread(run_sync, echoed()) == [1, 0, 3, 1]
+        assert len(_sessions(manager)._idle) == 1
+
+    _played(fresh_database("postgres"), scene)
+
+
+@pytest.mark.parametrize("cut", list(Cut))
+@pytest.mark.parametrize("way", ["commit", "commit after"])
+def test_connection_cut_while_a_thread_waits_for_its_commit_is_of_unknown_outcome(
+    fresh_database: Callable[[str], str], way: str, cut: Cut
+) -> None:
+    async def scene(manager: ConnectionManager) -> None:
+        url = manager.url
+        async with Proxy("127.0.0.1", url.port or 0) as proxy:
+            through = url.secret_text().replace(f":{url.port}/", f":{proxy.port}/")
+            async with ConnectionManager(through) as cutting:
+
+                async def doomed(number: int) -> None:
+                    session = _sessions(cutting).acquire()
+                    try:
+                        await session.begin(with_next=True)
+                        await session.execute("INSERT INTO notes VALUES ($1)", (number,))
+                        if way == "commit":
+                            await session.commit()
+                        else:
+                            await session.commit_after("UPDATE notes SET id = $1 WHERE id = $2", (number, number))
+                    finally:
+                        await session.rollback()
+                        _sessions(cutting).release(session)
+
+                await asyncio.to_thread(run_sync, doomed(1))
+                proxy.arm(b"COMMIT" if way == "commit" else b"20202", cut)  # the values of a last statement go as text
+                with pytest.raises(UnknownCommit):
+                    await asyncio.to_thread(run_sync, doomed(20202))
+                assert proxy.cuts == 1
+                await asyncio.to_thread(run_sync, doomed(3))
+        notes = await _notes(manager)
+        if cut is not Cut.DURING:
+            assert notes == ([1, 3] if cut is Cut.BEFORE else [1, 3, 20202])
 
     _played(fresh_database("postgres"), scene)
 

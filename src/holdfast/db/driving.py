@@ -5,19 +5,67 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from holdfast.db.lines import Line
+
 if TYPE_CHECKING:
+    from collections import deque
     from collections.abc import Coroutine
 
 T = TypeVar("T")
 
 _ROUNDS = 3  # of the loop until the end of a connection has come through: noticed, passed on, told
+_WAITS = 64  # for answers until the loop has its turn
+_WORDS = 16  # heard while one answer is waited for, until the loop has its turn
 
 
 class DrivenLoop(asyncio.SelectorEventLoop):
     """A loop for a thread that may be interrupted anywhere: what interrupts a callback is passed on to who drives it.
 
-    asyncio would log it and go on, and its thread might wait for ever for what the callback was to do.
+    asyncio would log it and go on, and its thread might wait for ever for what the callback was to do. The first of its
+    connections has a line: a thread that waits for an answer hears it without a round of the loop.
     """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._line: Line | None = None
+        self._waits = 0
+        # What asyncio is to call next. Where it has no such inner part any more, every answer takes rounds of the loop.
+        self._to_call: deque[asyncio.Handle] | None = getattr(self, "_ready", None)
+
+    async def create_connection(self, *args: Any, **options: Any) -> Any:
+        """Do as asyncio does."""
+        return self._lined(await super().create_connection(*args, **options))
+
+    async def create_unix_connection(self, *args: Any, **options: Any) -> Any:
+        """Do as asyncio does."""
+        return self._lined(await super().create_unix_connection(*args, **options))
+
+    def hears(self, answer: asyncio.Future[Any]) -> bool:
+        """Wait a short while for *answer* on the line, while the loop rests; return whether it is there.
+
+        What it has called soon has then been called, as by the loop. Now and then the loop has its turn all the same:
+        it alone ends what is out of time, and puts away timeouts that were not needed.
+        """
+        line, to_call = self._line, self._to_call
+        self._waits += 1
+        if line is None or to_call is None or self._waits % _WAITS == 0:
+            return answer.done()
+        outer = asyncio._get_running_loop()  # noqa: SLF001 -- documented for those who run loops
+        try:
+            asyncio._set_running_loop(self)  # noqa: SLF001 -- the same
+            for _ in range(_WORDS):
+                if answer.done() or to_call or not line.hear():
+                    break
+                for _ in range(len(to_call)):  # what they call soon themselves is for the loop
+                    to_call.popleft()._run()  # noqa: SLF001 -- what a loop does with it
+        finally:
+            asyncio._set_running_loop(outer)  # noqa: SLF001 -- the same
+        return answer.done()
+
+    def _lined(self, connected: tuple[asyncio.Transport, Any]) -> tuple[asyncio.Transport, Any]:
+        if self._line is None or not self._line.is_open:
+            self._line = Line.to(connected[0], self)
+        return connected
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         """Raise what is no mere error; log the rest."""
@@ -27,7 +75,7 @@ class DrivenLoop(asyncio.SelectorEventLoop):
         super().call_exception_handler(context)
 
 
-def drive(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
+def drive(loop: DrivenLoop, work: Coroutine[Any, Any, T]) -> T:
     """Run *work* to its end on *loop*, which runs only meanwhile.
 
     It has no task, which spares it rounds of the loop: so it may wait for plain futures alone, without
@@ -38,9 +86,10 @@ def drive(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
         while True:
             waits_for = work.send(None)
             waits_for._asyncio_future_blocking = False  # noqa: SLF001 -- what a task does with a future that it is given
-            waits_for.add_done_callback(lambda _: loop.stop())
-            while not waits_for.done():
-                _run(loop)
+            if not loop.hears(waits_for):
+                waits_for.add_done_callback(lambda _: loop.stop())
+                while not waits_for.done():
+                    _run(loop)
     except StopIteration as done:
         outcome: T = done.value
         return outcome
@@ -91,8 +140,8 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
     if outer is None:
         loop.run_forever()
         return
-    asyncio._set_running_loop(None)  # noqa: SLF001 -- the same
     try:
+        asyncio._set_running_loop(None)  # noqa: SLF001 -- the same
         loop.run_forever()
     finally:
         asyncio._set_running_loop(outer)  # noqa: SLF001 -- the same
