@@ -179,9 +179,17 @@ def test_threads_that_close_at_once_both_return_when_it_is_closed(fresh_database
 
 AT_EXIT = """
 import atexit, sys, threading
-from holdfast import Client, Holdfast
+from holdfast import Client, Holdfast, Transaction
 
 app, client, called = Holdfast(sys.argv[1]), Client(sys.argv[1]), threading.Event()
+
+@app.transaction
+def one(tx: Transaction) -> int:
+    return tx.fetchone("SELECT 1 AS one")["one"]
+
+@app.workflow
+def asks() -> int:
+    return one()
 
 @app.workflow
 def waits():
@@ -192,6 +200,7 @@ app.launch()
 client.open()
 atexit.register(app.close)
 atexit.register(client.close)
+assert asks() == 1  # a thread's own connection is left to be closed
 waits.options(workflow_id="waits").start()
 called.wait()
 """

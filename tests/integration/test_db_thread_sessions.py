@@ -48,6 +48,11 @@ async def _notes(manager: ConnectionManager) -> list[int]:
     return [row["id"] for row in await manager.fetch("SELECT id FROM notes ORDER BY id")]
 
 
+def in_use(sessions: ThreadSessions) -> bool:
+    """Whether there are sessions, lent or kept."""
+    return bool(sessions._idle or sessions._lent)
+
+
 def _sessions(manager: ConnectionManager) -> ThreadSessions:
     sessions: ThreadSessions = manager.lender(to_thread=True)._for_threads  # type: ignore[union-attr]
     return sessions
@@ -145,7 +150,7 @@ def test_interrupted_thread_leaves_no_transaction_open_and_no_answer_unread(
 
         with pytest.raises(asyncio.CancelledError):  # asyncio's word for what a thread of its pool was ended by
             await _raised_on_thread(interrupted)
-        assert not _sessions(manager).in_use
+        assert not in_use(_sessions(manager))
         await asyncio.to_thread(_added, manager, 3)
         assert [number for number in await _notes(manager) if number != 2] == [1, 3]
         assert await manager.fetchone(OPEN) == {"n": 0}
@@ -205,7 +210,7 @@ def test_interruption_inside_of_a_callback_is_passed_on(fresh_database: Callable
 
         await asyncio.to_thread(interrupted)
         assert caught == ["_Interruption"]
-        assert not _sessions(manager).in_use
+        assert not in_use(_sessions(manager))
 
     _played(fresh_database("postgres"), scene)
 
@@ -366,7 +371,7 @@ def test_statement_out_of_time_costs_its_connection_alone(fresh_database: Callab
         async with _other(manager, command_timeout=0.5) as hasty:
             with pytest.raises((Retryable, UnknownCommit)):
                 await asyncio.to_thread(_added, hasty, 1, then="SELECT pg_sleep(600)")
-            assert not _sessions(hasty).in_use
+            assert not in_use(_sessions(hasty))
         assert await _notes(manager) == []
         assert await manager.fetchone(OPEN) == {"n": 0}
 
@@ -449,7 +454,7 @@ def test_manager_that_closes_waits_for_threads_and_refuses_others(fresh_database
         go_on.set()
         await working
         await closing
-        assert not sessions.in_use
+        assert not in_use(sessions)
         await manager.initialize()
         assert await _notes(manager) == [1]
 

@@ -18,7 +18,7 @@ def wait_before_retry(policy: Retry, attempt: int, error: BaseException, draw: f
         full = min(seconds(policy.cap), seconds(policy.interval) * policy.backoff ** (attempt - 1))
     except OverflowError:  # beyond what a float holds, and so beyond the cap
         full = seconds(policy.cap) if seconds(policy.interval) > 0 else 0.0
-    return full * (1 - policy.jitter) + full * policy.jitter * draw
+    return min(full, full * (1 - policy.jitter) + full * policy.jitter * draw)  # rounding goes both ways
 
 
 def _is_worth_it(policy: Retry, error: BaseException) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -36,6 +35,9 @@ class Backend(Protocol):
 
     async def close(self) -> None:
         """Let what is under way finish, then end all connections."""
+
+    def let_go(self) -> None:
+        """End what does not end with the loop, which was closed; from any thread."""
 
     async def execute(self, sql: str, args: Sequence[Any]) -> int:
         """Run one statement in a transaction of its own."""
@@ -117,10 +119,10 @@ class PooledBackend:
 
     async def close(self) -> None:
         await self.pool.close()
-        if self._for_threads.in_use:
-            await asyncio.to_thread(self._for_threads.close)  # some may be under way, and need this loop to go on
-        else:
-            self._for_threads.close()
+        await self._for_threads.close()
+
+    def let_go(self) -> None:
+        self._for_threads.let_go()  # the pool's connections are the loop's
 
     @property
     def serves_threads(self) -> bool:
@@ -197,6 +199,11 @@ class SqliteBackend:
         if self._readers is not self.writer:
             await self._readers.stop()
         await self.writer.stop()
+
+    def let_go(self) -> None:
+        if self._readers is not self.writer:
+            self._readers.stop_soon()
+        self.writer.stop_soon()
 
     async def execute(self, sql: str, args: Sequence[Any]) -> int:
         return await self.writer.call(lambda connection: connection.execute(sql, args))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.db.lines import Line
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _ROUNDS = 3  # of the loop until the end of a connection has come through: noticed, passed on, told
+_FAREWELLS = 20  # times of that many rounds, for what is cancelled to end
 _WAITS = 64  # for answers until the loop has its turn
 _WORDS = 16  # heard while one answer is waited for, until the loop has its turn
 
@@ -23,11 +25,16 @@ class DrivenLoop(asyncio.SelectorEventLoop):
 
     asyncio would log it and go on, and its thread might wait for ever for what the callback was to do. The first of its
     connections has a line: a thread that waits for an answer hears it without a round of the loop.
+
+    *is_torn* once its thread was interrupted. That may have been in the middle of a driver's code, which would take the
+    next answer for another one, or crash: the loop is then to be cut, and nothing of it to be used any more.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self._line: Line | None = None
+        self._connected: list[asyncio.Transport] = []
+        self.is_torn = False
         self._waits = 0
         # What asyncio is to call next. Where it has no such inner part any more, every answer takes rounds of the loop.
         self._to_call: deque[asyncio.Handle] | None = getattr(self, "_ready", None)
@@ -62,9 +69,26 @@ class DrivenLoop(asyncio.SelectorEventLoop):
             asyncio._set_running_loop(outer)  # noqa: SLF001 -- the same
         return answer.done()
 
+    def cut(self) -> None:
+        """End all connections at once, so that nothing is heard any more, then what waits for them, and the loop."""
+        try:
+            for transport in self._connected:
+                transport.abort()
+            left = asyncio.all_tasks(self)
+            for task in left:
+                task.cancel()
+            for _ in range(_FAREWELLS):
+                hear(self)
+                if all(task.done() for task in left):
+                    break
+        finally:
+            self.close()
+
     def _lined(self, connected: tuple[asyncio.Transport, Any]) -> tuple[asyncio.Transport, Any]:
+        transport = connected[0]
         if self._line is None or not self._line.is_open:
-            self._line = Line.to(connected[0], self)
+            self._line = Line.to(transport, self)
+        self._connected = [each for each in self._connected if not each.is_closing()] + [transport]
         return connected
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
@@ -86,10 +110,12 @@ def drive(loop: DrivenLoop, work: Coroutine[Any, Any, T]) -> T:
         while True:
             waits_for = work.send(None)
             waits_for._asyncio_future_blocking = False  # noqa: SLF001 -- what a task does with a future that it is given
+            loop.is_torn = True  # unless the answer comes
             if not loop.hears(waits_for):
                 waits_for.add_done_callback(lambda _: loop.stop())
                 while not waits_for.done():
                     _run(loop)
+            loop.is_torn = False
     except StopIteration as done:
         outcome: T = done.value
         return outcome
@@ -100,22 +126,20 @@ def drive(loop: DrivenLoop, work: Coroutine[Any, Any, T]) -> T:
         raise
 
 
-def drive_task(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
-    """Run *work*, which may be anything, to its end as a task of *loop*, which runs only meanwhile.
-
-    An interrupt of this thread cancels it and waits until it has ended: nothing is left behind.
-    """
+def drive_task(loop: DrivenLoop, work: Coroutine[Any, Any, T]) -> T:
+    """Run *work*, which may be anything, to its end as a task of *loop*, which runs only meanwhile."""
     task = loop.create_task(_stopping(loop, work))
+    loop.is_torn = True  # unless it comes to its end
     try:
         while not task.done():
             _run(loop)
-    finally:
-        if not task.done():
-            task.add_done_callback(lambda _: loop.stop())  # for one that has not begun
-            task.cancel()
-            while not task.done():
-                _run(loop)
+    except BaseException:
+        if task.done() and not task.cancelled():
+            task.exception()  # which is what was raised here
+        if inspect.getcoroutinestate(work) == inspect.CORO_CREATED:
             work.close()
+        raise
+    loop.is_torn = False
     return task.result()
 
 

@@ -80,6 +80,16 @@ class Transaction:
         self.is_open = True
         self.failed = False
 
+    @property
+    def session(self) -> Session:
+        """The connection it is on; another transaction there comes after this one."""
+        return self._session
+
+    @property
+    def dialect(self) -> DialectName:
+        """Which of the three SQL dialects its database speaks."""
+        return self._dialect
+
     async def execute(self, sql: str | Query, *args: Any, **named: Any) -> int:
         """Run a statement; return how many rows it touched."""
         if isinstance(sql, Query):

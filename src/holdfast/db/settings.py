@@ -29,8 +29,8 @@ class Settings:
     longest_pause: float | None = None
 
     def __post_init__(self) -> None:
-        if self.pool_size < 1:
-            raise ConfigurationError(f"pool_size must be at least 1, not {self.pool_size}.")
+        if type(self.pool_size) is not int or self.pool_size < 1:
+            raise ConfigurationError(f"pool_size is a whole number and at least 1, not {self.pool_size!r}.")
         for name in ("pool_timeout", "connect_timeout", "busy_timeout"):
             if getattr(self, name) <= 0:
                 raise ConfigurationError(f"{name} must be more than 0 seconds, not {getattr(self, name)}.")

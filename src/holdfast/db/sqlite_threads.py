@@ -61,11 +61,15 @@ class SqliteThreads:
 
     async def stop(self) -> None:
         """Finish the jobs that were given, close the connections, end the threads."""
+        self.stop_soon()
+        await until(lambda: not any(each.is_alive() for each in self._threads))
+        self._threads.clear()
+
+    def stop_soon(self) -> None:
+        """Do as ``stop``, from any thread, and wait for nothing."""
         self._stopped = True
         for _ in self._threads:
             self._jobs.put(None)
-        await until(lambda: not any(each.is_alive() for each in self._threads))
-        self._threads.clear()
 
     def post(self, job: Job) -> None:
         """Have *job* done in its turn; from any thread. What it raises is only logged."""

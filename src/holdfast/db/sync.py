@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from holdfast.db.queries import Query
-    from holdfast.db.session import Row, Transaction
+    from holdfast.db.session import Row, Session, Transaction
     from holdfast.db.url import DatabaseURL, DialectName
 
 T = TypeVar("T")
@@ -27,6 +27,16 @@ class SyncTransaction:
     def __init__(self, transaction: Transaction, portal: Portal) -> None:
         self._transaction = transaction
         self._portal = portal
+
+    @property
+    def session(self) -> Session:
+        """The connection it is on; another transaction there comes after this one."""
+        return self._transaction.session
+
+    @property
+    def dialect(self) -> DialectName:
+        """Which of the three SQL dialects its database speaks."""
+        return self._transaction.dialect
 
     def execute(self, sql: str | Query, *args: Any, **named: Any) -> int:
         """Run a statement; return how many rows it touched."""

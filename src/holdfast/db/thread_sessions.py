@@ -11,6 +11,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.db.driving import DrivenLoop, drive, drive_task, hear
+from holdfast.db.glances import until
 from holdfast.errors import NotInitialized, Unavailable
 
 if TYPE_CHECKING:
@@ -36,12 +37,11 @@ class ThreadSession:
         self._connect = connect
         self._loop = DrivenLoop()
         self._session: LentSession | None = None
-        self._is_torn = False
         self._last = 0.0
 
     @property
     def usable(self) -> bool:
-        return not self._is_torn and self._opened().usable
+        return not self._loop.is_torn and self._opened().usable
 
     @property
     def in_transaction(self) -> bool:
@@ -53,7 +53,8 @@ class ThreadSession:
             self._hear()
             if self.usable:
                 return
-            self._disconnect()
+            self.end()
+            self._loop = DrivenLoop()
         self._session = drive_task(self._loop, self._connect())
         self._last = time.monotonic()
 
@@ -73,7 +74,7 @@ class ThreadSession:
         return self._driven(self._opened().commit_after(sql, args))
 
     async def rollback(self) -> None:
-        if not self._is_torn:
+        if not self._loop.is_torn:
             self._driven(self._opened().rollback())
 
     async def close(self) -> None:
@@ -81,16 +82,13 @@ class ThreadSession:
 
     def end(self) -> None:
         """End the connection and the loop."""
-        try:
-            self._disconnect()
-        finally:
-            self._loop.close()
-
-    def _disconnect(self) -> None:
         session, self._session = self._session, None
-        if session is not None:
-            drive_task(self._loop, session.close())
-            hear(self._loop)  # so that its socket is closed
+        try:
+            if session is not None and not self._loop.is_torn:
+                drive_task(self._loop, session.close())
+                hear(self._loop)  # so that its socket is closed
+        finally:
+            self._loop.cut()
 
     def _opened(self) -> LentSession:
         if self._session is None:
@@ -103,8 +101,8 @@ class ThreadSession:
             return drive(self._loop, work)
         except Exception:
             raise
-        except BaseException:  # an interrupt: the answer is still on its way
-            self._is_torn = True
+        except BaseException:  # an interrupt, perhaps of the driver's own code
+            self._loop.is_torn = True
             work.close()
             raise
         finally:
@@ -138,11 +136,6 @@ class ThreadSessions:
     def has_room(self) -> bool:
         """Whether a thread would not have to wait."""
         return len(self._lent) < self._size
-
-    @property
-    def in_use(self) -> bool:
-        """Whether there are sessions, lent or kept."""
-        return bool(self._idle or self._lent)
 
     def acquire(self) -> ThreadSession:
         """Take a session, connected; ``Unavailable`` when none came free in time or none could be made."""
@@ -180,16 +173,19 @@ class ThreadSessions:
                 return
         self._drop(session)
 
-    def close(self) -> None:
-        """Refuse those who wait, let those under way finish for as long as the timeout, end every session."""
+    async def close(self) -> None:
+        """Let go, and wait for those under way, for as long as the timeout: they may need this loop to go on."""
+        self.let_go()
+        end = time.monotonic() + self._timeout
+        await until(lambda: not self._lent or time.monotonic() > end)
+
+    def let_go(self) -> None:
+        """Refuse those who wait, and end every session: those that are lent when they are given back."""
         with self._lock:
             self._is_closed = True
             idle, self._idle = self._idle, []
         for session in idle:
             session.end()
-        end = time.monotonic() + self._timeout
-        while self._lent and time.monotonic() < end:
-            time.sleep(_LOOK)
 
     def _drop(self, session: ThreadSession) -> None:
         try:

@@ -33,7 +33,7 @@ class Driven(Generic[S]):
         self._last = 0.0
         self._turn = threading.Lock()
         self._pid = 0
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop: DrivenLoop | None = None
         self._store: S | None = None
 
     def call(self, work: Callable[[S], Awaitable[T]], otherwise: Callable[[Callable[[S], Awaitable[T]]], T]) -> T:
@@ -47,7 +47,9 @@ class Driven(Generic[S]):
                 hear(self._loop)
             return drive_task(self._loop, self._done(work))
         finally:
-            if self._store is None:  # it could not be opened, so nobody would think of closing it
+            if self._loop is not None and self._loop.is_torn:
+                self._cut()
+            elif self._store is None:  # it could not be opened, so nobody would think of closing it
                 self._end()
             self._turn.release()
 
@@ -71,6 +73,12 @@ class Driven(Generic[S]):
         if store is not None:
             drive_task(loop, store.close())
         loop.close()
+
+    def _cut(self) -> None:
+        """Let go of everything at once: an interrupt has left it in nobody knows which state."""
+        loop, self._loop, self._store = self._loop, None, None
+        if loop is not None:
+            loop.cut()
 
     def _was_forked(self) -> bool:
         return self._loop is not None and self._pid != os.getpid()
@@ -101,7 +109,7 @@ class DrivenSides(Sides[S]):
         return self._driven.call(work, super().call)
 
     def close(self) -> None:
-        """End what sync calls have opened; it opens again when used."""
+        """End what sync calls have opened, and what loops that are closed have left; it opens again when used."""
         self._driven.close()
         super().close()
 

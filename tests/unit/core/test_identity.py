@@ -21,10 +21,31 @@ def test_branches_are_placed_in_the_order_of_opening_and_count_by_themselves() -
     assert root.next_identity() == "0"
 
 
+def test_marks_count_by_themselves() -> None:
+    root = Branch()
+    branch = root.open()
+    assert [root.next_mark(), branch.next_mark(), root.next_mark(), branch.next_mark()] == ["0", "~0.0", "1", "~0.1"]
+    assert (root.next_identity(), root.open().next_identity()) == ("0", "~1.0")
+
+
 def test_peeking_takes_nothing() -> None:
     for branch in (Branch(), Branch().open()):
         assert branch.peek_identity() == branch.peek_identity() == branch.next_identity()
         assert branch.peek_identity() != "0"
+
+
+def test_ahead_is_what_has_not_begun_in_a_branch_or_in_those_it_opens_later() -> None:
+    root = Branch()
+    root.next_identity()
+    for _ in range(2):
+        inner = root.open()
+    inner.open()
+    inner.next_identity()
+    assert [each for each in ("0", "1", "10", "~0.0", "~1~5.0", "~2.0", "~10.0") if root.is_ahead(each)] == [
+        *("1", "10", "~2.0", "~10.0")
+    ]
+    everything = ("0", "1", "~0.1", "~1.0", "~1.1", "~1.10", "~1~0.0", "~1~1.0", "~1~10~0.0", "~10.5", "~12~1.0")
+    assert [each for each in everything if inner.is_ahead(each)] == ["~1.1", "~1.10", "~1~1.0", "~1~10~0.0"]
 
 
 def test_closed_branch_closes_those_below_and_no_others() -> None:
@@ -55,3 +76,17 @@ def test_identities_are_unique_and_do_not_depend_on_the_order_of_arrival(tree: o
     forward, backward = _walk(tree, Branch(), pick=False), _walk(tree, Branch(), pick=True)
     assert len(set(forward)) == len(forward)
     assert sorted(forward) == sorted(backward)
+
+
+def test_what_is_recorded_about_an_operation_is_named_after_it_and_is_ahead_as_long_as_that_is() -> None:
+    root = Branch()
+    root.next_identity()
+    branch = root.open()
+    assert root.of_operation("0").next_identity() == "0.0"
+    assert branch.of_operation(branch.peek_identity()).next_identity() == "~0.0.0"
+    assert [each for each in ("0.0", "1.0", "10.0") if root.is_ahead(each)] == ["1.0", "10.0"]
+    assert branch.is_ahead("~0.0.0")
+    branch.next_identity()
+    assert not branch.is_ahead("~0.0.0")
+    branch.close()
+    assert branch.of_operation("~0.0").is_closed

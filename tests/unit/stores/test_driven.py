@@ -126,6 +126,26 @@ def test_interrupted_work_is_not_left_behind(driven: Driven[Store]) -> None:
     driven.close()
 
 
+def test_store_that_an_interrupt_has_left_in_nobody_knows_which_state_is_not_used_again(
+    driven: Driven[Store], opened: list[Store]
+) -> None:
+    here, there = socket.socketpair()
+
+    async def interrupted(_: Store) -> int:
+        await asyncio.open_connection(sock=there)
+        asyncio.get_running_loop().call_soon(_interrupt)
+        await asyncio.Event().wait()
+        return 0
+
+    with pytest.raises(KeyboardInterrupt):
+        driven.call(interrupted, elsewhere)
+    with here:
+        assert here.recv(1) == b""  # its connection is cut
+    assert driven.call(thread_of, elsewhere) == threading.get_ident()
+    assert len(opened) == 2
+    driven.close()
+
+
 def _interrupt() -> None:
     raise KeyboardInterrupt
 

@@ -40,3 +40,8 @@ CREATE INDEX idx_workflow_status_queue ON @workflow_status (status, queue_name, 
 CREATE INDEX idx_workflow_status_queue_age ON @workflow_status (status, queue_name, created_at);
 CREATE INDEX idx_workflow_status_partition_age
     ON @workflow_status (status, queue_name, queue_partition_key, created_at);
+
+-- Which database this is, told from every other one: a run that is put in a queue with a transaction of the user's own
+-- must be in the one where it is looked for.
+INSERT INTO @holdfast_meta ("key", "value") VALUES ('database_id', UUID())
+ON DUPLICATE KEY UPDATE "value" = "value";

@@ -23,6 +23,11 @@ DECLARE
 BEGIN
     IF workflow_name IS NULL OR workflow_name = '' THEN
         RAISE EXCEPTION 'enqueue_workflow: workflow_name is missing' USING ERRCODE = 'invalid_parameter_value';
+    ELSIF greatest(length(workflow_name), length(class_name), length(config_name)) > 255
+        OR concat(workflow_name, class_name, config_name) ~ '["\\[:cntrl:]]'
+    THEN
+        RAISE EXCEPTION 'enqueue_workflow: no workflow, class or object can have such a name: use 1 to 255 printable '
+            'characters without quotation marks and backslashes' USING ERRCODE = 'invalid_parameter_value';
     ELSIF queue_name IS NULL OR queue_name = '' THEN
         RAISE EXCEPTION 'enqueue_workflow: queue_name is missing' USING ERRCODE = 'invalid_parameter_value';
     ELSIF starts_with(queue_name, '_holdfast_') THEN

@@ -49,3 +49,7 @@ CREATE INDEX idx_workflow_status_partition_age
 -- The slots of a queue that are taken, for its limits.
 CREATE INDEX idx_workflow_status_slots ON @workflow_status (queue_name, queue_partition_key)
     WHERE status = 'PENDING' AND queue_name IS NOT NULL;
+
+-- Which database this is, told from every other one: a run that is put in a queue with a transaction of the user's own
+-- must be in the one where it is looked for.
+INSERT INTO @holdfast_meta ("key", "value") VALUES ('database_id', lower(hex(randomblob(16))));
