@@ -146,6 +146,8 @@ def test_every_parameter_is_stored(url: str) -> None:
     ("call", "says"),
     [
         ("enqueue_workflow('', 'q')", "workflow_name is missing"),
+        ("enqueue_workflow('a\"b', 'q')", "no workflow, class or object can have such a name"),
+        ("enqueue_workflow('w', 'q', config_name => 'a\\b')", "no workflow, class or object can have such a name"),
         ("enqueue_workflow('w', NULL)", "queue_name is missing"),
         ("enqueue_workflow('w', '_holdfast_sys_internal')", "are reserved"),
         ("enqueue_workflow('w', 'q', named_args => '[1]')", "named_args must be a JSON object, not array"),

@@ -197,6 +197,24 @@ class TestStarting:
 
         Stage(venue).play(scene)
 
+    def test_name_that_no_function_can_have_is_refused(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            async with stage.app(), Visitor(stage) as visitor:
+                for name in ('a"b', "a\\b", ""):
+                    for wrong in (
+                        visitor.start(name),
+                        visitor.start("add", class_name=name, config_name="c"),
+                        visitor.start("add", class_name="C", config_name=name),
+                        visitor.enqueue(name, queue_name="queue"),
+                        visitor.do("enqueue_many", [visitor.raw.call(name)], queue_name="queue"),
+                        visitor.do("debounce", name, "key", 60, queue_name="queue"),
+                    ):
+                        error = await refusal(wrong)
+                        assert isinstance(error, ConfigurationError)
+                        assert "cannot be recorded" in str(error)
+
+        Stage(venue).play(scene)
+
 
 class TestWaiting:
     def test_error_of_the_run_is_raised(self, venue: Venue) -> None:
@@ -381,7 +399,7 @@ class TestLooking:
                 [counted] = await visitor.do("count_workflows", group_by=("status", "name"), **mine)
                 assert (counted.group, counted.count) == ({"status": "ENQUEUED", "name": "nobody"}, 5)
                 error = await refusal(visitor.do("list_workflows", no_such_filter=1))
-                assert isinstance(error, TypeError)
+                assert isinstance(error, ConfigurationError)
                 await visitor.do("cancel_workflows", ids)
 
         Stage(venue).play(scene)

@@ -8,6 +8,7 @@ import pytest
 
 from holdfast.testing.contract.workflows_control import ControlContract
 from holdfast.testing.contract.workflows_going_back import GoingBackContract
+from holdfast.testing.contract.workflows_managing import ManagingContract
 
 if TYPE_CHECKING:
     from holdfast.testing.contract import Venue
@@ -19,5 +20,5 @@ def venue(shared_venue: Venue) -> Venue:
     return shared_venue
 
 
-class TestControl(ControlContract, GoingBackContract):
+class TestControl(ControlContract, GoingBackContract, ManagingContract):
     """One suite, every shared column of the table in ``conftest``."""

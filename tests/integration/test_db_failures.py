@@ -211,6 +211,13 @@ def test_unknown_database_names_the_remedy_and_no_password(kind: str, fresh_data
     assert (url.password or "?") not in told(error)
 
 
+def test_server_without_tls_is_told_from_one_that_is_not_there(fresh_database: FreshDatabase) -> None:
+    url = fresh_database("postgres")
+    error = refusal_of(f"{url}{'&' if '?' in url else '?'}sslmode=require")
+    assert "speaks no TLS, and the URL asks for it with sslmode" in str(error)
+    assert (DatabaseURL.parse(url).password or "?") not in told(error)
+
+
 @SERVERS
 def test_unreachable_server_names_the_remedy_and_no_password(kind: str) -> None:
     scheme = {"postgres": "postgresql", "mariadb": "mysql"}[kind]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -16,9 +17,10 @@ from holdfast.stores.dead_letters.shelf import Wanted
 from holdfast.stores.dead_letters.sql import _query, _values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
 
-    from holdfast.db.queries import Query
+    from holdfast.db.queries import Queries
+    from holdfast.db.query_calls import Call
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 # What is asked for, and the index that leads to it.
@@ -59,7 +61,8 @@ async def _fill(manager: ConnectionManager, table: str) -> None:
     )
 
 
-async def _plans(url: str, size: str, listings: dict[str, Wanted]) -> dict[str, str]:
+@asynccontextmanager
+async def _table(url: str, size: str) -> AsyncIterator[tuple[ConnectionManager, Queries]]:
     async with ConnectionManager(url) as manager:
         await Migrator(manager).migrate()
         table = "holdfast.holdfast_dlq" if manager.dialect is DialectName.POSTGRES else "holdfast_dlq"
@@ -67,12 +70,25 @@ async def _plans(url: str, size: str, listings: dict[str, Wanted]) -> dict[str, 
             await _fill(manager, table)
         if size == "full and analysed":
             await manager.execute(f"ANALYZE {'TABLE ' if manager.dialect is DialectName.MYSQL else ''}{table}")
-        queries = dead_letter_queries(manager.dialect, "holdfast")
-        return {name: await _explain(manager, queries[_query(wanted)], wanted) for name, wanted in listings.items()}
+        yield manager, dead_letter_queries(manager.dialect, "holdfast")
 
 
-async def _explain(manager: ConnectionManager, query: Query, wanted: Wanted) -> str:
-    *before, (text, values) = query.bind(_values(wanted))
+async def _plans(url: str, size: str, listings: dict[str, Wanted]) -> dict[str, str]:
+    async with _table(url, size) as (manager, queries):
+        return {
+            name: await _explain(manager, *queries[_query(wanted)].bind(_values(wanted)))
+            for name, wanted in listings.items()
+        }
+
+
+async def _plan_of_ids(url: str, size: str) -> str:
+    async with _table(url, size) as (manager, queries):
+        read = queries["dlq_read"].batch([(f"x{number}",) for number in range(1, 101)])
+        return await _explain(manager, *queries["dlq_planned"].bind({}), *read)
+
+
+async def _explain(manager: ConnectionManager, *calls: Call) -> str:
+    *before, (text, values) = calls
     explain = "EXPLAIN QUERY PLAN" if manager.dialect is DialectName.SQLITE else "EXPLAIN"
     session = await manager.backend().acquire()
     await session.begin()
@@ -91,6 +107,14 @@ def test_postgres_follows_the_index_that_is_in_the_order_of_the_listing(
     for name, plan in asyncio.run(_plans(fresh_database("postgres"), size, LISTINGS)).items():
         assert f"idx_holdfast_dlq_{name} " in plan or size == "empty", plan
         assert not {"Sort", "Seq Scan", "Bitmap"} & set(plan.replace("->", "").split()), plan
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_postgres_finds_the_records_of_some_ids_by_their_key(fresh_database: Callable[[str], str], size: str) -> None:
+    plan = asyncio.run(_plan_of_ids(fresh_database("postgres"), size))
+    assert "Index Cond: (id = (r.id)" in plan, plan
+    assert "Join Filter" not in plan, plan
+    assert "Seq Scan" not in plan, plan
 
 
 @pytest.mark.parametrize("size", SIZES)

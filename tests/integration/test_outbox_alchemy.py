@@ -10,7 +10,7 @@ from sqlalchemy import URL, create_engine, text
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
-from holdfast import AsyncHoldfast, Holdfast
+from holdfast import AsyncHoldfast, Holdfast, Transaction
 from holdfast.db import DatabaseURL, SyncConnectionManager
 from holdfast.errors import Deduplicated, MisuseError
 
@@ -142,3 +142,47 @@ def test_session_of_another_database_or_colour_is_refused(fresh_database: Callab
             queued.enqueue_in(AsyncSession())
         assert app.list_workflows() == []
     engine.dispose()
+
+
+@pytest.mark.parametrize("kind", list(SYNC))
+def test_session_in_the_database_of_another_application_is_refused(
+    kind: str, fresh_database: Callable[[str], str]
+) -> None:
+    url, theirs = fresh_database(kind), fresh_database(kind)
+    app, other = Holdfast(url), Holdfast(theirs)
+
+    @app.workflow
+    def nothing() -> None:
+        """Never run."""
+
+    @app.transaction(database=theirs)
+    def there(transaction: Transaction) -> None:
+        nothing.options(queue_name="orders").enqueue_in(transaction)
+
+    engine = create_engine(engine_url(theirs, SYNC[kind]))
+    with app, other:
+        queued = nothing.options(queue_name="orders")
+        for _ in range(2):
+            with Session(engine) as session, pytest.raises(MisuseError, match="in another database"):
+                queued.enqueue_in(session)
+        with pytest.raises(MisuseError, match="in another database"):
+            there()
+        assert (app.list_workflows(), other.list_workflows()) == ([], [])
+    engine.dispose()
+
+
+def test_sessions_of_two_applications_in_one_database_are_told_apart(fresh_database: Callable[[str], str]) -> None:
+    url = fresh_database("postgres")
+    engine = create_engine(engine_url(url, SYNC["postgres"]), pool_size=1)
+    first, second = Holdfast(url, schema="first"), Holdfast(url, schema="second")
+    flows = [app.workflow(name="nothing")(_nothing) for app in (first, second)]
+    with first, second, Session(engine) as session:
+        for flow in flows:
+            flow.options(queue_name="orders").enqueue_in(session)
+        session.commit()
+        assert [len(app.list_workflows()) for app in (first, second)] == [1, 1]
+    engine.dispose()
+
+
+def _nothing() -> None:
+    """Never run."""

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, assert_type
 from uuid import UUID
 
-from holdfast import AsyncHandle, AsyncHoldfast, Handle, Holdfast, Retry
+from holdfast import AsyncHandle, AsyncHoldfast, AsyncWorkflow, Handle, Holdfast, Retry, Step, Workflow
 from holdfast.model.workflow import ApplicationVersion, WorkflowState
 
 app = Holdfast("sqlite:///x.sqlite", lease=5, compatible_versions=["1"])
@@ -190,3 +190,30 @@ async def methods(shop: Shop) -> None:
     assert_type(await shop.asell.start("a"), AsyncHandle[int])
     bound: Callable[[str], float] = shop.price
     assert_type(bound("a"), float)
+
+
+def made(app: Holdfast) -> tuple[Step[[int], str], Workflow[[int], str, str]]:
+    @app.step
+    def written(n: int) -> str:
+        return str(n)
+
+    @app.workflow
+    def work(n: int) -> str:
+        return written(n)
+
+    return written, work
+
+
+def amade(app: AsyncHoldfast) -> AsyncWorkflow[[int], str, Coroutine[Any, Any, str]]:
+    @app.workflow
+    async def work(n: int) -> str:
+        return str(n)
+
+    return work
+
+
+async def use_what_was_made() -> None:
+    assert_type(made(app)[1](1), str)
+    assert_type(made(app)[1].start(1), Handle[str])
+    assert_type(await amade(aapp)(1), str)
+    made(app)[1]("1")  # type: ignore[arg-type]

@@ -15,7 +15,8 @@ from holdfast.errors import ConfigurationError, MisuseError, TransitionRefused, 
 from holdfast.model.workflow import Changes, WorkflowState, WorkflowStatus
 from holdfast.serialize import Serialization
 from holdfast.workflows import desk
-from holdfast.workflows.desk import ChangesRecord, CountRecord, FilterOptions, PageRecord, PruneRecord
+from holdfast.workflows.desk import FilterOptions
+from holdfast.workflows.desk_records import ChangesRecord, CountRecord, PageRecord, PruneRecord
 from holdfast.workflows.looking import Filters
 from holdfast.workflows.management import AsyncManagement, Management
 from holdfast.workflows.payloads import Payloads

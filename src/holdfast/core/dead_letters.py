@@ -40,6 +40,7 @@ from holdfast.model.dead_letter import CompressedStatus, FailedOperationData
 MOST_DELAY = 3600.0
 _PENDING, _REPLAYING, _REVIEW, _RESOLVED = "pending", "replaying", "requires_review", "resolved"
 _UNHELD = frozenset({_PENDING, "reviewing", _REVIEW})
+_FORCIBLE = frozenset({_PENDING, _REVIEW})
 
 
 class Acquire(Struct, frozen=True):
@@ -110,20 +111,16 @@ Event: TypeAlias = Acquire | Claim | Beat | GiveBack | Complete | Release | Arch
 
 def transition(record: FailedOperationData, event: Event, now: datetime) -> FailedOperationData | None:
     """Return *record* after *event*, one version further; None if it is refused. *record* is left as it is."""
-    changed = _RULES[type(event)](record, event, now)
-    if changed is None:
-        return None
-    return replace(record, version=record.version + 1, updated_at=now, **changed)
+    changed: FailedOperationData | None = _RULES[type(event)](record, event, now)
+    return changed
 
 
-def _acquire(record: FailedOperationData, event: Acquire, now: datetime) -> dict[str, Any] | None:
+def _acquire(record: FailedOperationData, event: Acquire, now: datetime) -> FailedOperationData | None:
     if event.force:
-        if record.status not in {_PENDING, _REVIEW}:
-            return None
-        return {**_held(record, event.token, event.lease, now), "retry_count": 1, "metadata": _scar(record)}
+        return _held(record, event, now, 1, _scar(record)) if record.status in _FORCIBLE else None
     if record.status != _PENDING or record.retry_count >= event.max_retries:
         return None
-    return {**_held(record, event.token, event.lease, now), "retry_count": record.retry_count + 1}
+    return _held(record, event, now, record.retry_count + 1, record.metadata)
 
 
 def _scar(record: FailedOperationData) -> dict[str, Any]:
@@ -140,44 +137,65 @@ def _number(value: Any) -> int:
     return value if isinstance(value, int) else 0
 
 
-def _claim(record: FailedOperationData, event: Claim, now: datetime) -> dict[str, Any] | None:
+def _claim(record: FailedOperationData, event: Claim, now: datetime) -> FailedOperationData | None:
     over = record.next_retry_at is not None and record.next_retry_at <= now
     if record.status != _PENDING and not (record.status == _REPLAYING and over):
         return None
     if record.retry_count >= record.max_retries:
-        return {**_FREE, "status": _REVIEW, "next_retry_at": None}
-    return {**_held(record, event.token, event.lease, now), "retry_count": record.retry_count + 1}
+        return _freed(record, now, _REVIEW, None)
+    return _held(record, event, now, record.retry_count + 1, record.metadata)
 
 
-def _held(record: FailedOperationData, token: str, lease: float, now: datetime) -> dict[str, Any]:
-    return {
-        "status": _REPLAYING,
-        "last_retry_at": now,
-        "replay_token": token,
-        "replay_beat_at": now,
-        "next_retry_at": None if record.retry_delay is None else now + timedelta(seconds=lease),
-    }
+def _held(
+    record: FailedOperationData, event: Acquire | Claim, now: datetime, count: int, metadata: dict[str, Any]
+) -> FailedOperationData:
+    return replace(
+        record,
+        version=record.version + 1,
+        updated_at=now,
+        status=_REPLAYING,
+        retry_count=count,
+        last_retry_at=now,
+        replay_token=event.token,
+        replay_beat_at=now,
+        next_retry_at=None if record.retry_delay is None else now + timedelta(seconds=event.lease),
+        metadata=metadata,
+    )
 
 
-_FREE: dict[str, Any] = {"replay_token": None, "replay_beat_at": None}
+def _freed(record: FailedOperationData, now: datetime, status: str, due: datetime | None) -> FailedOperationData:
+    """Return the record when nobody holds it any more, whatever came of that."""
+    return replace(
+        record,
+        version=record.version + 1,
+        updated_at=now,
+        status=status,
+        replay_token=None,
+        replay_beat_at=None,
+        next_retry_at=due,
+    )
 
 
 def _is_holder(record: FailedOperationData, token: str | None) -> bool:
     return record.status == _REPLAYING and token is not None and record.replay_token == token
 
 
-def _beat(record: FailedOperationData, event: Beat, now: datetime) -> dict[str, Any] | None:
+def _beat(record: FailedOperationData, event: Beat, now: datetime) -> FailedOperationData | None:
     if not _is_holder(record, event.token):
         return None
     due = None if record.next_retry_at is None else now + timedelta(seconds=event.lease)
-    return {"replay_beat_at": now, "next_retry_at": due}
+    return replace(record, version=record.version + 1, updated_at=now, replay_beat_at=now, next_retry_at=due)
 
 
-def _give_back(record: FailedOperationData, event: GiveBack, now: datetime) -> dict[str, Any] | None:
+def _give_back(record: FailedOperationData, event: GiveBack, now: datetime) -> FailedOperationData | None:
     if not _is_holder(record, event.token):
         return None
-    due = None if record.retry_delay is None else now
-    return {**_FREE, "status": _PENDING, "retry_count": max(0, record.retry_count - 1), "next_retry_at": due}
+    return replace(_free(record, now), retry_count=max(0, record.retry_count - 1))
+
+
+def _free(record: FailedOperationData, now: datetime) -> FailedOperationData:
+    """Return the record pending again, and due at once if it ever is."""
+    return _freed(record, now, _PENDING, None if record.retry_delay is None else now)
 
 
 def may_complete(record: FailedOperationData, token: str | None) -> bool:
@@ -194,41 +212,45 @@ def was_completed(record: FailedOperationData, event: Complete) -> bool:
     return event.success is (record.status in {_RESOLVED, "archived"})
 
 
-def _complete(record: FailedOperationData, event: Complete, now: datetime) -> dict[str, Any] | None:
+def _complete(record: FailedOperationData, event: Complete, now: datetime) -> FailedOperationData | None:
     if not may_complete(record, event.token):
         return None
-    if event.success:
-        return {
-            "status": _RESOLVED,
-            "resolved_at": now,
-            "next_retry_at": None,
-            "replay_beat_at": None,
-            **_given(event.resolution_type, event.note, event.resolved_by_id),
-        }
+    return (_succeeded if event.success else _failed)(record, event, now)
+
+
+def _succeeded(record: FailedOperationData, event: Complete, now: datetime) -> FailedOperationData:
+    return replace(
+        record,
+        version=record.version + 1,
+        updated_at=now,
+        status=_RESOLVED,
+        resolved_at=now,
+        next_retry_at=None,
+        replay_beat_at=None,
+        resolution_type=event.resolution_type or record.resolution_type,
+        resolution_note=event.note or record.resolution_note,
+        resolved_by_id=record.resolved_by_id if event.resolved_by_id is None else event.resolved_by_id,
+    )
+
+
+def _failed(record: FailedOperationData, event: Complete, now: datetime) -> FailedOperationData:
     # What nobody has acquired has not been counted yet.
     count = record.retry_count + (record.status != _REPLAYING)
     exhausted = count >= record.max_retries
-    return {
-        "status": _REVIEW if exhausted else _PENDING,
-        "retry_count": count,
-        "next_retry_at": None if exhausted else _next(record, count, event.draw, now),
-        "replay_beat_at": None,
-        "metadata": {**record.metadata, **(event.error_details or {})},
-        **({"error_message": event.note} if event.note else {}),
-        **_given(event.resolution_type, event.note, event.resolved_by_id),
-    }
-
-
-def _given(resolution_type: str, note: str, resolved_by_id: int | None) -> dict[str, Any]:
-    """Return what is to be written of a resolution; what was not given keeps its value."""
-    changed: dict[str, Any] = {}
-    if resolution_type:
-        changed["resolution_type"] = resolution_type
-    if note:
-        changed["resolution_note"] = note
-    if resolved_by_id is not None:
-        changed["resolved_by_id"] = resolved_by_id
-    return changed
+    return replace(
+        record,
+        version=record.version + 1,
+        updated_at=now,
+        status=_REVIEW if exhausted else _PENDING,
+        retry_count=count,
+        next_retry_at=None if exhausted else _next(record, count, event.draw, now),
+        replay_beat_at=None,
+        metadata={**record.metadata, **(event.error_details or {})},
+        error_message=event.note or record.error_message,
+        resolution_type=event.resolution_type or record.resolution_type,
+        resolution_note=event.note or record.resolution_note,
+        resolved_by_id=record.resolved_by_id if event.resolved_by_id is None else event.resolved_by_id,
+    )
 
 
 def _next(record: FailedOperationData, count: int, draw: float, now: datetime) -> datetime | None:
@@ -246,35 +268,32 @@ def retry_wait(failures: int, *, base: float, draw: float) -> float:
     return min(MOST_DELAY, wait + 0.25 * wait * draw)
 
 
-def _release(record: FailedOperationData, _event: Release, now: datetime) -> dict[str, Any] | None:
-    if record.status != _REPLAYING:
+def _release(record: FailedOperationData, _event: Release, now: datetime) -> FailedOperationData | None:
+    return _free(record, now) if record.status == _REPLAYING else None
+
+
+def _archive(record: FailedOperationData, _event: Archive, now: datetime) -> FailedOperationData | None:
+    if record.status != _RESOLVED:
         return None
-    due = None if record.retry_delay is None else now
-    return {**_FREE, "status": _PENDING, "next_retry_at": due}
+    return replace(record, version=record.version + 1, updated_at=now, status="archived")
 
 
-def _archive(record: FailedOperationData, _event: Archive, _now: datetime) -> dict[str, Any] | None:
-    return {"status": "archived"} if record.status == _RESOLVED else None
+def _set_status(record: FailedOperationData, event: SetStatus, now: datetime) -> FailedOperationData:
+    due = now if event.status == _PENDING and record.retry_delay is not None else None
+    return replace(
+        _freed(record, now, event.status, due),
+        resolved_at=now if event.status == _RESOLVED else record.resolved_at,
+        replay_beat_at=now if event.status == _REPLAYING else None,
+        resolution_type=event.resolution_type or record.resolution_type,
+        resolution_note=event.resolution_note or record.resolution_note,
+        resolved_by_id=record.resolved_by_id if event.resolved_by_id is None else event.resolved_by_id,
+        recommended_action=event.recommended_action or record.recommended_action,
+    )
 
 
-def _set_status(record: FailedOperationData, event: SetStatus, now: datetime) -> dict[str, Any]:
-    changed = {
-        **_FREE,
-        "status": event.status,
-        "next_retry_at": now if event.status == _PENDING and record.retry_delay is not None else None,
-        **_given(event.resolution_type, event.resolution_note, event.resolved_by_id),
-    }
-    if event.status == _RESOLVED:
-        changed["resolved_at"] = now
-    if event.status == _REPLAYING:
-        changed["replay_beat_at"] = now
-    if event.recommended_action:
-        changed["recommended_action"] = event.recommended_action
-    return changed
-
-
-def _count_retry(record: FailedOperationData, _event: CountRetry, now: datetime) -> dict[str, Any]:
-    return {"retry_count": record.retry_count + 1, "last_retry_at": now}
+def _count_retry(record: FailedOperationData, _event: CountRetry, now: datetime) -> FailedOperationData:
+    count = record.retry_count + 1
+    return replace(record, version=record.version + 1, updated_at=now, retry_count=count, last_retry_at=now)
 
 
 _RULES: dict[type[Event], Any] = {

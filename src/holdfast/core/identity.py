@@ -7,6 +7,8 @@ side by side keep their identities whatever their latencies, and a replay finds 
     root:            0, 1, 2 ...
     first branch:    ~0.0, ~0.1 ...
     its own second:  ~0~1.0 ...
+
+What is recorded about an operation later has that one's identity before its own: ``0.0``, ``~0.1.0``.
 """
 
 from __future__ import annotations
@@ -59,6 +61,10 @@ class Branch:
         place = self._branches
         self._branches = place + 1
         return Branch(f"{self.path}~{place}", self)
+
+    def of_operation(self, identity: str) -> Branch:
+        """Return a branch for what is recorded about an operation of this one, under that operation's identity."""
+        return Branch(identity, self)
 
     def is_ahead(self, identity: str) -> bool:
         """Whether an operation has yet to begin in this branch, or is of a branch that is yet to be opened below it."""

@@ -1,6 +1,15 @@
-"""Which texts every database keeps."""
+"""Which texts every database keeps; those that users give as ids, keys and names are checked by it at the door."""
 
 from __future__ import annotations
+
+from datetime import date
+from uuid import UUID
+
+from holdfast.errors import ConfigurationError
+
+LONGEST_TEXT = 255  # what a column with an index holds on every database
+
+_HAS_A_TEXT = (int, float, UUID, date)
 
 
 def is_kept(text: str) -> bool:
@@ -8,4 +17,27 @@ def is_kept(text: str) -> bool:
     return "\0" not in text and (text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text))
 
 
-__all__ = ["is_kept"]
+def fits(text: str, longest: int = LONGEST_TEXT) -> bool:
+    """Say whether *text* has something in it and fits its column on every database."""
+    return 0 < len(text) <= longest and is_kept(text)
+
+
+def demand_text(what: str, text: object) -> str:
+    """Return *text*; raise ``ConfigurationError``, which begins with *what* it is, unless it is one."""
+    if not isinstance(text, str):
+        instead = f": pass {str(text)!r}" if isinstance(text, _HAS_A_TEXT) else ""
+        raise ConfigurationError(f"{what} is a text, not {text!r:.100}{instead}.")
+    return text
+
+
+def check_text(what: str, text: object, longest: int = LONGEST_TEXT) -> str:
+    """Return *text*; raise ``ConfigurationError`` unless it is one, and fits its column on every database."""
+    checked = demand_text(what, text)
+    if not fits(checked, longest):
+        raise ConfigurationError(
+            f"{what} has 1 to {longest} Unicode characters and no NUL; {checked[:80]!r} has {len(checked)}."
+        )
+    return checked
+
+
+__all__ = ["LONGEST_TEXT", "check_text", "demand_text", "fits", "is_kept"]

@@ -24,7 +24,9 @@ def file_name(key: str, suffix: str) -> str:
     Capital letters are encoded too: some file systems do not tell them from small ones. A key too long for a name is
     hashed; the file must say inside whose it is.
     """
-    name = "".join(chr(byte) if byte in _PLAIN else f"%{byte:02x}" for byte in key.encode())
+    name = key
+    if not _PLAIN.issuperset(coded := key.encode()):
+        name = "".join(chr(byte) if byte in _PLAIN else f"%{byte:02x}" for byte in coded)
     if len(name) > _LONGEST_NAME:
         name = HASHED + hashlib.sha256(key.encode()).hexdigest()
     return name + suffix

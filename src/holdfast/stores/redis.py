@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from hashlib import sha1
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.errors import DriverMissing, InvalidURL, NotInitialized, QueryFailed, Unavailable, UnknownCommit
 from holdfast.stores.opened import Opened
+from holdfast.stores.redis_packets import Packets, packed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
     from pathlib import Path
+
+T = TypeVar("T")
 
 _CLUSTER = "+cluster://"
 PAUSES = (0.05, 0.2, 0.5, 1.0)  # between tries of what may run twice
@@ -39,8 +43,9 @@ class RedisLink(Opened):
         moved = "" if clock_offset_key is None else f" + tonumber(redis.call('GET', '{clock_offset_key}') or '0')"
         self._prelude = _CLOCK.format(moved)
         self._client: Any = None
+        self._packets: Packets | None = None  # a cluster has none
         self._turns = asyncio.Semaphore(_AT_ONCE)
-        self._scripts: dict[Path, Any] = {}
+        self._texts: dict[Path, tuple[str, str]] = {}
 
     async def initialize(self) -> None:
         """Reach the server; a second call changes nothing. Raises ``DriverMissing`` or ``Unavailable``."""
@@ -48,20 +53,23 @@ class RedisLink(Opened):
             client = _client(self._url)
             try:
                 await client.ping()
-            except lost() as error:
+            except (*lost(), *refused()) as error:
                 await client.aclose()
                 raise Unavailable(f"Redis cannot be reached: {plain(error)}") from error
             self._client = client
+            self._packets = None if _CLUSTER in self._url else Packets(client.connection_pool)
 
     async def close(self) -> None:
         """End the connections; a second call changes nothing."""
-        client, self._client, self._scripts = self._client, None, {}
+        client, packets, self._client, self._packets = self._client, self._packets, None, None
+        if packets is not None:
+            await packets.close()
         if client is not None:
             await client.aclose()
 
     @property
     def client(self) -> Any:
-        """The client of the ``redis`` package, for reads; what changes anything is a script."""
+        """The client of the ``redis`` package, which raises errors of its own: ``read`` with it, change by a script."""
         if self._client is None:
             raise NotInitialized("This Redis store is not open; call initialize() first.")
         return self._client
@@ -72,22 +80,54 @@ class RedisLink(Opened):
         With *again* it is run once more after a lost reply, which only a script may ask for that changes nothing the
         second time. Without, ``UnknownCommit`` says that it may have run.
         """
-        client = self.client
-        command = self._scripts.get(script)
-        if command is None:
-            text = self._prelude + await asyncio.to_thread(script.read_text, "utf-8")
-            command = self._scripts[script] = client.register_script(text)
-        for pause in (*PAUSES, None):
+        try:
+            return await self._tried(lambda: self._evaluated(script, keys, args), PAUSES if again else ())
+        except lost() as error:
+            raise UnknownCommit(f"Redis did not answer, it may have done it: {plain(error)}") from error
+        except refused() as error:
+            raise QueryFailed(f"Redis refused the script {script.name}: {error}") from error
+
+    async def read(self, command: str, *args: Any) -> Any:
+        """Call a method of the client that changes nothing, again after a lost reply; ``Unavailable`` if none comes."""
+        try:
+            return await self._tried(lambda: getattr(self.client, command)(*args), PAUSES)
+        except lost() as error:
+            raise Unavailable(f"Redis did not answer: {plain(error)}") from error
+        except refused() as error:
+            raise QueryFailed(f"Redis refused to answer: {error}") from error
+
+    async def _tried(self, ask: Callable[[], Awaitable[T]], pauses: Sequence[float]) -> T:
+        for pause in pauses:
             try:
-                async with self._turns:
-                    return await command(keys=list(keys), args=list(args), client=client)
-            except lost() as error:
-                if not again or pause is None:
-                    raise UnknownCommit(f"Redis did not answer, it may have done it: {plain(error)}") from error
-                await asyncio.sleep(pause)
-            except refused() as error:
-                raise QueryFailed(f"Redis refused the script {script.name}: {error}") from error
-        raise AssertionError("unreachable")
+                return await ask()
+            except lost():
+                await self._pause(pause)
+        return await ask()
+
+    async def _evaluated(self, script: Path, keys: Sequence[str], args: Sequence[Any]) -> Any:
+        from redis.exceptions import NoScriptError  # noqa: PLC0415 -- an extra
+
+        if script not in self._texts:
+            text = self._prelude + await self._read(script)
+            self._texts[script] = text, sha1(text.encode(), usedforsecurity=False).hexdigest()
+        text, digest = self._texts[script]
+        try:
+            return await self._asked("EVALSHA", digest, len(keys), *keys, *args)
+        except NoScriptError:  # the server has been restarted, or has never seen it
+            return await self._asked("EVAL", text, len(keys), *keys, *args)
+
+    async def _read(self, script: Path) -> str:
+        return await asyncio.to_thread(script.read_text, "utf-8")
+
+    async def _pause(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    async def _asked(self, *command: Any) -> Any:
+        client = self.client
+        if self._packets is not None:
+            return await self._packets.ask(packed(command))
+        async with self._turns:
+            return await client.execute_command(*command)
 
 
 def _client(url: str) -> Any:
@@ -115,10 +155,11 @@ def readable_url() -> Iterator[None]:
 
 
 def lost() -> tuple[type[BaseException], ...]:
-    """Return what the driver raises when no answer came."""
+    """Return what the driver raises when no answer came, or the one that a cluster is not whole now."""
     from redis import exceptions  # noqa: PLC0415 -- an extra
 
-    return (exceptions.ConnectionError, exceptions.TimeoutError, OSError)
+    of_clusters = (exceptions.RedisClusterException, exceptions.ClusterError, exceptions.TryAgainError)
+    return (exceptions.ConnectionError, exceptions.TimeoutError, OSError, *of_clusters)
 
 
 def refused() -> tuple[type[BaseException], ...]:

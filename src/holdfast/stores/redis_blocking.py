@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import os
 import time
-from hashlib import sha1
 from typing import TYPE_CHECKING, Any
 
-from holdfast.errors import DriverMissing, NotInitialized, QueryFailed, Unavailable, UnknownCommit
-from holdfast.stores.redis import PAUSES, SECONDS, RedisLink, lost, plain, readable_url, refused
+from holdfast.errors import DriverMissing, NotInitialized, Unavailable
+from holdfast.stores.redis import SECONDS, RedisLink, lost, plain, readable_url, refused
+from holdfast.stores.redis_packets import packed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
 
@@ -32,7 +31,6 @@ class BlockingRedisLink(RedisLink):
         self._pool: Any = None
         self._idle: list[Any] = []
         self._pid = 0
-        self._texts: dict[Path, tuple[str, str]] = {}
 
     async def initialize(self) -> None:
         """Reach the server; a second call changes nothing. Raises ``DriverMissing`` or ``Unavailable``."""
@@ -40,7 +38,7 @@ class BlockingRedisLink(RedisLink):
             self._pool, self._pid = _pool(self._url), os.getpid()
             try:
                 self._ask(("PING",))
-            except lost() as error:
+            except (*lost(), *refused()) as error:
                 self._pool = None
                 raise Unavailable(f"Redis cannot be reached: {plain(error)}") from error
 
@@ -50,32 +48,16 @@ class BlockingRedisLink(RedisLink):
         for connection in idle:
             connection.disconnect()
 
-    async def run(self, script: Path, keys: Sequence[str], args: Sequence[Any] = (), *, again: bool = False) -> Any:
+    async def _read(self, script: Path) -> str:
+        return script.read_text("utf-8")  # noqa: ASYNC240 -- no loop waits for it
+
+    async def _pause(self, seconds: float) -> None:
+        time.sleep(seconds)  # noqa: ASYNC251 -- no loop waits for it: the calling thread is the one that does
+
+    async def _asked(self, *command: Any) -> Any:
         if self._pool is None:
             raise NotInitialized("This Redis store is not open; call initialize() first.")
-        for pause in (*PAUSES, None):
-            try:
-                return self._evaluated(script, keys, args)
-            except lost() as error:
-                if not again or pause is None:
-                    raise UnknownCommit(f"Redis did not answer, it may have done it: {plain(error)}") from error
-                time.sleep(pause)  # noqa: ASYNC251 -- no loop waits for it: the calling thread is the one that does
-            except refused() as error:
-                raise QueryFailed(f"Redis refused the script {script.name}: {error}") from error
-        raise AssertionError("unreachable")
-
-    def _evaluated(self, script: Path, keys: Sequence[str], args: Sequence[Any]) -> Any:
-        from redis.exceptions import NoScriptError  # noqa: PLC0415 -- an extra
-
-        known = self._texts.get(script)
-        if known is None:
-            text = self._prelude + script.read_text("utf-8")
-            known = self._texts[script] = text, sha1(text.encode(), usedforsecurity=False).hexdigest()
-        text, digest = known
-        try:
-            return self._ask(("EVALSHA", digest, len(keys), *keys, *args))
-        except NoScriptError:  # the server has been restarted, or has never seen it
-            return self._ask(("EVAL", text, len(keys), *keys, *args))
+        return self._ask(command)
 
     def _ask(self, command: tuple[Any, ...]) -> Any:
         connection = self._connection()
@@ -105,15 +87,6 @@ class BlockingRedisLink(RedisLink):
             return connection
 
 
-def packed(command: Sequence[Any]) -> bytes:
-    """Return a command as it goes over the wire. The driver's own way looks at each part much longer."""
-    parts = [b"*%d\r\n" % len(command)]
-    for each in command:
-        value = each if type(each) is bytes else str(each).encode()
-        parts.append(b"$%d\r\n%b\r\n" % (len(value), value))
-    return b"".join(parts)
-
-
 def _pool(url: str) -> Any:
     try:
         from redis import ConnectionPool  # noqa: PLC0415 -- an extra
@@ -126,4 +99,4 @@ def _pool(url: str) -> Any:
         return ConnectionPool.from_url(url, socket_timeout=SECONDS, socket_connect_timeout=SECONDS, retry=once)
 
 
-__all__ = ["BlockingRedisLink", "packed"]
+__all__ = ["BlockingRedisLink"]

@@ -21,7 +21,12 @@ _held: ContextVar[Mapping[Item, str]] = ContextVar("holdfast_held_tokens", defau
 
 def hold(item: Item, token: str) -> None:
     """Remember that this task or thread holds *item* under *token*."""
-    hold_all({item: token})
+    known = {**_held.get()}
+    known.pop(item, None)  # so that it is the newest
+    known[item] = token
+    if len(known) > _MOST:
+        del known[next(iter(known))]
+    _held.set(known)
 
 
 def hold_all(claimed: Mapping[Item, str]) -> None:

@@ -19,6 +19,8 @@ class VirtualWorld:
     runs before time moves on to the next.
     """
 
+    for_one_loop = True
+
     def __init__(self, *, seed: int = 0, now: float = _MORNING) -> None:
         self.random = random.Random(seed)  # noqa: S311 -- to be repeatable is the point
         self._now = now

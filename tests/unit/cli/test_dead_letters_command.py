@@ -73,7 +73,14 @@ def test_letters_are_resolved_archived_and_purged_after_a_question(
 
 def test_what_cannot_be_done_is_said(shop: Any, letters: SQLFailedOperationRepository) -> None:
     pending = letters.create("mail", "t").id
-    for words in (["show", "nowhere"], ["resolve", "nowhere"], ["resolve"], ["purge"], ["purge", pending, "--yes"]):
+    for words in (
+        ["show", "nowhere"],
+        ["resolve", "nowhere"],
+        ["resolve"],
+        ["purge"],
+        ["purge", pending, "--yes"],
+        ["purge", "nowhere", "--yes"],
+    ):
         done = shop.run("dead-letters", *words)
         assert (done.exit_code, done.stdout) == (2, ""), words
     assert letters.count(status="pending") == 1
@@ -94,3 +101,24 @@ def test_letters_are_replayed_by_the_application(
     assert {each["id"]: each["result"] for each in report["outcomes"]} == {good: "replayed", bad: "failed"}
     told = shop.run("dead-letters", "replay", application, bad, "--force")
     assert (told.exit_code, "OSError: no way" in told.stdout) == (1, True)
+
+
+def test_letters_that_are_not_there_are_named_and_the_others_are_replayed(
+    shop: Any, letters: SQLFailedOperationRepository, application: str
+) -> None:
+    good, other = (letters.create("mail", "t").id for _ in range(2))
+    told = shop.run("dead-letters", "replay", application, "nowhere", good, good, "--yes")
+    assert told.exit_code == 1
+    assert [line.split("\t")[:3] for line in told.stdout.splitlines()[1:]] == [[good, "mail", "replayed"]]
+    assert "There is no dead letter 'nowhere'" in told.stderr
+    assert "1 matched: 1 replayed." in told.stderr
+    report = shop.json("dead-letters", "replay", application, other, "nowhere", "--yes", code=1)
+    assert (report["matched"], report["replayed"], report["missing"]) == (1, 1, ["nowhere"])
+
+
+def test_nothing_to_replay_is_said_and_is_no_failure(
+    shop: Any, letters: SQLFailedOperationRepository, application: str
+) -> None:
+    told = shop.run("dead-letters", "replay", application, "--yes")
+    assert (told.exit_code, told.stdout.splitlines()) == (0, ["letter\tdomain\tresult\twhy"])
+    assert "Nothing was replayed: no letter matched.\n" in told.stderr

@@ -52,13 +52,20 @@ def test_facts_on_a_terminal_are_framed_and_nothing_is_cut(
     assert printed.count("x") == 300
 
 
+def _terminal(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    for name, value in {"TERM": "xterm", "NO_COLOR": "1", "FORCE_COLOR": "1", "COLUMNS": str(width)}.items():
+        monkeypatch.setenv(name, value)
+
+
+def _lines(printed: str) -> list[str]:
+    return [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in printed.splitlines()]
+
+
 @pytest.mark.parametrize("width", [80, 100, 132, 200])
 def test_row_on_a_terminal_is_one_line_whatever_its_width(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int
 ) -> None:
-    monkeypatch.setenv("TERM", "dumb")
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("COLUMNS", str(width))
+    _terminal(monkeypatch, width)
     id_, time = "01a1e4fa-38b3-7000-9a44-c9fa2baf3881", "2026-11-16 15:29:26.123Z"
     columns = ("id", "status", "name", "created", "queue", "completed", "executor", "version")
     row = (
@@ -73,7 +80,7 @@ def test_row_on_a_terminal_is_one_line_whatever_its_width(
     )
     Output(as_json=False).table(columns, [row, (id_, "PENDING", "checkout", time, None, None, "local", None)])
     printed, remarks = capsys.readouterr()
-    lines = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in printed.splitlines()]
+    lines = _lines(printed)
     assert len(lines) == 4
     assert all(len(line) <= width for line in lines)
     assert all(
@@ -93,4 +100,50 @@ def test_column_in_which_nothing_stands_is_left_out_on_a_terminal(
     printed, remarks = capsys.readouterr()
     assert "queue" not in printed
     assert "[red]one[/red]" in printed
+    assert remarks == ""
+
+
+def test_cell_that_is_cut_takes_no_room_from_the_others(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _terminal(monkeypatch, 80)
+    Output(as_json=False).table(("step", "name", "output", "ended"), [(1, "charge", "x" * 300, "2026-11-16")])
+    assert [line.split() for line in _lines(capsys.readouterr().out)[::2]] == [
+        ["step", "name", "output", "ended"],
+        ["1", "charge", "x" * 39 + "…", "2026-11-16"],
+    ]
+
+
+@pytest.mark.parametrize("id_", ["order-" * 30, "注文" * 20])
+def test_id_is_never_cut_however_long_or_wide_it_is(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, id_: str
+) -> None:
+    _terminal(monkeypatch, 80)
+    Output(as_json=False).table(("id", "status", "name"), [(id_, "SUCCESS", "checkout")])
+    assert _lines(capsys.readouterr().out)[2].split()[:2] == [id_, "SUCCESS"]
+
+
+def test_table_without_rows_shows_its_columns(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _terminal(monkeypatch, 80)
+    Output(as_json=False).table(("id", "status", "name"), [])
+    assert _lines(capsys.readouterr().out)[0].split() == ["id", "status", "name"]
+
+
+def test_sentences_about_rows_stand_whole_below_the_table(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remedy = "Let both hosts set their clocks by NTP. " * 5 + "Thanks."
+    rows = [("ok", "driver", "here", None), ("problem", "clock", "late", remedy)]
+    columns = ("", "check", "found", "what to do")
+    Output(as_json=False).table(columns, rows, about="check")
+    assert capsys.readouterr().out.splitlines()[2] == f"problem\tclock\tlate\t{remedy}"
+    _terminal(monkeypatch, 80)
+    Output(as_json=False).table(columns, rows, about="check")
+    printed, remarks = capsys.readouterr()
+    lines = _lines(printed)
+    assert [line.split() for line in lines[:4:3]] == [["check", "found"], ["problem", "clock", "late"]]
+    assert " ".join(" ".join(lines[4:]).split()) == f"clock: {remedy}"
+    assert all(len(line) <= 80 for line in lines)
     assert remarks == ""

@@ -57,7 +57,13 @@ class TestLooking:
     def test_queue_that_is_not_there_is_named(self, shop: Any, verb: str) -> None:
         done = shop.run("queue", verb, "nowhere")
         assert (done.exit_code, done.stdout) == (2, "")
-        assert "nowhere" in done.stderr
+        assert done.stderr == "Error: There is no queue 'nowhere': `holdfast queue list` shows those there are.\n"
+
+    def test_queue_to_set_that_is_not_there_can_be_made(self, shop: Any) -> None:
+        done = shop.run("queue", "set", "nowhere", "--concurrency", "3")
+        assert (done.exit_code, done.stdout) == (2, "")
+        assert done.stderr.startswith("Error: There is no queue 'nowhere':")
+        assert "--create makes one" in done.stderr
 
 
 class TestSetting:
@@ -128,7 +134,8 @@ class TestStopping:
 
     def test_queue_with_runs_is_deleted_by_force_alone(self, mails: Any) -> None:
         run = mails.client.enqueue("send", queue_name="mails")
-        assert mails.run("queue", "delete", "mails", "--yes").exit_code == 2
+        refused = mails.run("queue", "delete", "mails", "--yes")
+        assert (refused.exit_code, "--force" in refused.stderr) == (2, True)
         assert mails.client.retrieve_queue("mails") is not None
         assert mails.run("queue", "delete", "mails", "--yes", "--force").stdout == "Deleted mails.\n"
         assert mails.client.retrieve_queue("mails") is None

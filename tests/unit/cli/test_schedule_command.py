@@ -35,11 +35,12 @@ def test_schedule_is_shown_by_field(nightly: Any) -> None:
     assert fields["next_due_at"].endswith("Z")
 
 
-@pytest.mark.parametrize("verb", ["get", "pause", "resume", "delete", "trigger", "next"])
+@pytest.mark.parametrize("verb", ["get", "pause", "resume", "delete", "trigger", "backfill", "next"])
 def test_schedule_that_is_not_there_is_named(shop: Any, verb: str) -> None:
-    done = shop.run("schedule", verb, "nowhere")
+    span = ["--from", "2030-01-01", "--to", "2030-01-02"] if verb == "backfill" else []
+    done = shop.run("schedule", verb, "nowhere", *span)
     assert (done.exit_code, done.stdout) == (2, "")
-    assert "nowhere" in done.stderr
+    assert done.stderr == "Error: There is no schedule 'nowhere': `holdfast schedule list` shows those there are.\n"
 
 
 def test_schedule_is_made_as_said(shop: Any) -> None:
@@ -102,4 +103,6 @@ def test_next_ten_slots_are_shown_in_the_zone_and_in_utc(nightly: Any) -> None:
     found = nightly.json("schedule", "next", "nightly", "--count", "2")
     assert [slot["local"][10:19] for slot in found["slots"]] == ["T03:00:00"] * 2
     nightly.client.pause_schedule("nightly")
-    assert nightly.run("schedule", "next", "nightly", "--count", "1").stdout.startswith("nightly is paused")
+    paused = nightly.run("schedule", "next", "nightly", "--count", "1")
+    assert paused.stderr == "nightly is paused: these would be its slots.\n"
+    assert len(paused.stdout.splitlines()) == 2

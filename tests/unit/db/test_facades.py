@@ -11,7 +11,7 @@ from holdfast.db import ConnectionManager, SyncConnectionManager, SyncTransactio
 
 # What the rooms of the package that build on the async manager need, and a user of the sync one does not.
 _INNER = {
-    *("backend", "close_first", "refuse_inside_transaction", "is_open", "lender"),
+    *("backend", "close_first", "let_go", "refuse_inside_transaction", "is_open", "lender"),
     *("serves_threads", "transaction_on_thread"),
 }
 _PAIRS = [(ConnectionManager, SyncConnectionManager), (Transaction, SyncTransaction)]

@@ -334,4 +334,4 @@ def test_dead_letters_are_replayed_when_the_breaker_closes(app: Holdfast, url: s
 def test_replay_on_close_needs_something_to_replay_and_something_that_closes(app: Holdfast) -> None:
     for options in ({"dead_letter": True, "breaker": False}, {"dead_letter": False}):
         with pytest.raises(ConfigurationError, match="replay_on_close"):
-            app.protect("pay", replay_on_close=True, **options)  # type: ignore[arg-type]
+            app.protect("pay", replay_on_close=True, **options)  # type: ignore[call-overload]

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import pytest
 
@@ -38,6 +38,12 @@ if TYPE_CHECKING:
     from holdfast.workflows.guarding import Guarding
 
 
+class Kept(TypedDict, total=False):
+    """Where keys are kept, as an option of ``protect``."""
+
+    idempotency_store: InMemoryIdempotencyStore | None
+
+
 @pytest.fixture
 def url(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path}/app.sqlite"
@@ -51,12 +57,12 @@ def app(url: str) -> Iterator[Holdfast]:
 
 
 @pytest.fixture(params=["memory", "database"])
-def options(request: pytest.FixtureRequest) -> dict[str, Any]:
+def options(request: pytest.FixtureRequest) -> Kept:
     """Return where keys are kept."""
     return {"idempotency_store": InMemoryIdempotencyStore()} if request.param == "memory" else {}
 
 
-def counted(app: Guarding, calls: list[Any], **options: Any) -> Callable[[Any], Any]:
+def counted(app: Guarding, calls: list[Any], **options: Unpack[Kept]) -> Callable[[Any], Any]:
     """Return a function of *app* whose result says how many calls there were."""
 
     @app.protect("pay", idempotency_key="k", **options)
@@ -67,7 +73,7 @@ def counted(app: Guarding, calls: list[Any], **options: Any) -> Callable[[Any], 
     return pay
 
 
-def test_result_that_a_caller_changes_is_not_changed_for_the_next(app: Holdfast, options: dict[str, Any]) -> None:
+def test_result_that_a_caller_changes_is_not_changed_for_the_next(app: Holdfast, options: Kept) -> None:
     pay = counted(app, [], **options)
     with app:
         first = pay("a")
@@ -77,7 +83,7 @@ def test_result_that_a_caller_changes_is_not_changed_for_the_next(app: Holdfast,
         assert pay("a") == {"numbers": [1]}
 
 
-def test_many_threads_with_one_key_make_one_call(app: Holdfast, options: dict[str, Any]) -> None:
+def test_many_threads_with_one_key_make_one_call(app: Holdfast, options: Kept) -> None:
     calls: list[int] = []
     at_once = threading.Barrier(8)
 
@@ -96,7 +102,7 @@ def test_many_threads_with_one_key_make_one_call(app: Holdfast, options: dict[st
     assert calls == list(range(5))
 
 
-def test_many_tasks_with_one_key_make_one_call(url: str, options: dict[str, Any]) -> None:
+def test_many_tasks_with_one_key_make_one_call(url: str, options: Kept) -> None:
     async def scene() -> None:
         app, calls = AsyncHoldfast(url, name="guarded"), list[int]()
 
@@ -145,7 +151,7 @@ def test_threads_and_tasks_share_the_keys_of_one_store(app: Holdfast) -> None:
 
 @pytest.mark.parametrize("error", [ZeroDivisionError, KeyboardInterrupt, StopIteration])
 def test_error_reaches_its_caller_as_it_is_and_releases_the_key(
-    app: Holdfast, options: dict[str, Any], error: type[BaseException]
+    app: Holdfast, options: Kept, error: type[BaseException]
 ) -> None:
     calls: list[int] = []
 
@@ -183,7 +189,7 @@ def test_error_is_raised_though_the_key_cannot_be_given_back(
     assert caplog.text.count("'protect:pay:k' could not be given back") == 2
 
 
-def test_result_that_does_not_fit_releases_the_key(app: Holdfast, options: dict[str, Any]) -> None:
+def test_result_that_does_not_fit_releases_the_key(app: Holdfast, options: Kept) -> None:
     results: list[Any] = [{"a": object()}, "fine"]
 
     @app.protect("pay", idempotency_key="k", **options)
@@ -208,7 +214,7 @@ class Receipt:
 RECEIPT = Receipt("17", (1, 2), datetime(2030, 1, 1, tzinfo=UTC))
 
 
-def test_everybody_gets_the_type_that_the_function_returns(app: Holdfast, options: dict[str, Any]) -> None:
+def test_everybody_gets_the_type_that_the_function_returns(app: Holdfast, options: Kept) -> None:
     @app.protect("typed", idempotency_key="k", **options)
     def typed() -> Receipt:
         return RECEIPT
@@ -227,7 +233,7 @@ def test_everybody_gets_the_type_that_the_function_returns(app: Holdfast, option
             assert plain() == {"order": "17", "parts": [1, 2], "paid": "2030-01-01T00:00:00Z"}
 
 
-def test_result_that_is_not_of_the_type_releases_the_key(app: Holdfast, options: dict[str, Any]) -> None:
+def test_result_that_is_not_of_the_type_releases_the_key(app: Holdfast, options: Kept) -> None:
     results: list[Any] = ["no number", 17]
 
     @app.protect("pay", idempotency_key="k", **options)
@@ -241,7 +247,7 @@ def test_result_that_is_not_of_the_type_releases_the_key(app: Holdfast, options:
         assert pay() == pay() == 17
 
 
-def test_key_with_other_arguments_is_a_conflict(app: Holdfast, options: dict[str, Any]) -> None:
+def test_key_with_other_arguments_is_a_conflict(app: Holdfast, options: Kept) -> None:
     calls: list[str] = []
     pay = counted(app, calls, **options)
     with app:
@@ -251,7 +257,7 @@ def test_key_with_other_arguments_is_a_conflict(app: Holdfast, options: dict[str
     assert calls == ["a"]
 
 
-def test_each_function_has_keys_of_its_own(app: Holdfast, options: dict[str, Any]) -> None:
+def test_each_function_has_keys_of_its_own(app: Holdfast, options: Kept) -> None:
     def pay(order: str) -> str:
         return f"paid {order}"
 
@@ -274,9 +280,7 @@ def test_each_function_has_keys_of_its_own(app: Holdfast, options: dict[str, Any
 
 
 @pytest.mark.parametrize("key", ["", "half \ud800", "k" * 513])
-def test_key_that_no_database_keeps_is_refused_before_the_call(
-    app: Holdfast, options: dict[str, Any], key: str
-) -> None:
+def test_key_that_no_database_keeps_is_refused_before_the_call(app: Holdfast, options: Kept, key: str) -> None:
     calls: list[int] = []
     pay = app.protect("pay", idempotency_key=key, **options)(calls.append)
     with app, pytest.raises((InvalidKey, TooLong), match="idempotency key of 'pay'"):
@@ -290,7 +294,7 @@ def test_keys_of_a_function_are_not_those_of_the_store(app: Holdfast) -> None:
     assert counted(app, [], idempotency_store=store)("a") == {"numbers": [1]}
 
 
-def test_cancelled_call_releases_the_key(url: str, options: dict[str, Any]) -> None:
+def test_cancelled_call_releases_the_key(url: str, options: Kept) -> None:
     async def scene() -> None:
         app, begun, hangs = AsyncHoldfast(url, name="guarded"), asyncio.Event(), [True, False]
 
@@ -313,7 +317,7 @@ def test_cancelled_call_releases_the_key(url: str, options: dict[str, Any]) -> N
 
 
 def test_sync_function_runs_on_its_callers_thread_and_async_one_on_its_callers_loop(
-    app: Holdfast, options: dict[str, Any]
+    app: Holdfast, options: Kept
 ) -> None:
     @app.protect("pay", idempotency_key="sync", **options)
     def pay() -> int:

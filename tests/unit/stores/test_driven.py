@@ -132,10 +132,10 @@ def test_store_that_an_interrupt_has_left_in_nobody_knows_which_state_is_not_use
     here, there = socket.socketpair()
 
     async def interrupted(_: Store) -> int:
-        await asyncio.open_connection(sock=there)
+        connected = await asyncio.open_connection(sock=there)
         asyncio.get_running_loop().call_soon(_interrupt)
         await asyncio.Event().wait()
-        return 0
+        return len(connected)
 
     with pytest.raises(KeyboardInterrupt):
         driven.call(interrupted, elsewhere)

@@ -78,6 +78,71 @@ def test_list_that_is_damaged_is_made_anew_from_the_checkpoints(
     assert [each.id for each in backend.list_by_flow("flow")] == ["3", "2", "1", "0"]
 
 
+@pytest.mark.parametrize("damage", ["removed", "empty"])
+@pytest.mark.parametrize("ask", ["of the flow", "of the run"])
+def test_list_that_is_lost_is_made_anew_when_it_is_asked_for(
+    backend: FileCheckpointBackend, damage: str, ask: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    for minute in range(3):
+        backend.save(checkpoint(minute=minute, id=str(minute)))
+    index = backend.indexes_dir / "flow_flow.json"
+    index.unlink()
+    if damage == "empty":
+        index.touch()
+
+    def asked() -> list[str]:
+        found = backend.list_by_flow("flow") if ask == "of the flow" else backend.list_by_run("run")
+        return [each.id for each in found]
+
+    with caplog.at_level(logging.WARNING, "holdfast.flow"):
+        assert asked() == ["2", "1", "0"]
+    assert "made anew" in caplog.text
+    caplog.clear()
+    assert asked() == ["2", "1", "0"]
+    assert backend.get_latest("unheard of") is None
+    assert caplog.text == ""
+    assert {path.name for path in backend.indexes_dir.iterdir()} == {index.name}
+
+
+def test_list_that_lacks_a_checkpoint_is_made_anew_when_the_folder_is_opened(
+    backend: FileCheckpointBackend, caplog: pytest.LogCaptureFixture
+) -> None:
+    for minute in range(3):
+        backend.save(checkpoint(minute=minute, id=str(minute)))
+    index = backend.indexes_dir / "flow_flow.json"
+    index.write_bytes(b"".join(index.read_bytes().splitlines(keepends=True)[::2]))
+    with FileCheckpointBackend(backend.base_dir) as again, caplog.at_level(logging.WARNING, "holdfast.flow"):
+        assert [each.id for each in again.list_by_flow("flow")] == ["2", "1", "0"]
+    assert "made anew" in caplog.text
+
+
+def test_list_whose_checkpoints_are_all_deleted_is_whole(
+    backend: FileCheckpointBackend, caplog: pytest.LogCaptureFixture
+) -> None:
+    for minute in range(3):
+        backend.save(ended(minute, id=str(minute)))
+    with caplog.at_level(logging.WARNING, "holdfast.flow"):
+        assert backend.cleanup("flow", keep_count=0) == 3
+        assert backend.list_by_flow("flow") == []
+        assert FileCheckpointBackend(backend.base_dir).list_by_flow("flow") == []
+    assert caplog.text == ""
+
+
+def test_name_of_a_new_list_is_on_the_disk_before_its_checkpoint_is_written(
+    backend: FileCheckpointBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[Path] = []
+    backend.save(checkpoint("other"))
+    monkeypatch.setattr(file_index, "sync_folder", synced.append)
+    faults.arm("flow.listed", lambda: synced.append(backend.checkpoints_dir))
+    try:
+        backend.save(checkpoint(id="1"))
+        backend.save(checkpoint(id="2"))
+    finally:
+        faults.disarm()
+    assert synced == [backend.indexes_dir, backend.checkpoints_dir]
+
+
 def test_line_that_was_cut_short_is_dropped_by_the_next_writer(backend: FileCheckpointBackend) -> None:
     backend.save(checkpoint(id="1"))
     index = backend.indexes_dir / "flow_flow.json"
@@ -123,7 +188,7 @@ def test_list_is_written_anew_when_much_was_deleted(
         backend.save(checkpoint(id=str(number), minute=1))
         assert backend.delete(str(number)) is True
         lines.append(len(index.read_text().splitlines()))
-    assert lines == [3, 5, 7, 1, 3]
+    assert lines == [3, 5, 7, 2, 4]
     assert [each.id for each in backend.list_by_flow("flow")] == ["stays"]
     backend.save(checkpoint(id="0", minute=1))
     assert [each.id for each in backend.list_by_flow("flow")] == ["0", "stays"]

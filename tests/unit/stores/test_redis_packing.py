@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from redis.connection import Connection
 
-from holdfast.stores.redis_blocking import packed
+from holdfast.stores.redis_packets import packed
 
 COMMANDS = [
     ("PING",),

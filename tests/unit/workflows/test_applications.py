@@ -52,7 +52,7 @@ def test_both_colours_are_documented_alike(sync: type, other: type) -> None:
 def test_name_that_no_table_could_hold_is_refused(name: str) -> None:
     app = Holdfast("sqlite:///x.sqlite")
     for decorator in (app.workflow(name=name), app.step(name=name)):
-        with pytest.raises(ConfigurationError, match="name="):
+        with pytest.raises(ConfigurationError, match="cannot be recorded: use 1 to 255"):
             decorator(lambda: None)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from holdfast import AsyncHoldfast, Holdfast
-from holdfast.errors import ConfigurationError
+from holdfast import AsyncClient, AsyncHoldfast, Client, Holdfast
+from holdfast.errors import ConfigurationError, InvalidURL
+from holdfast.testing.world import VirtualWorld
 from holdfast.workflows.configuration import engine_settings, read_configuration
 
 if TYPE_CHECKING:
@@ -60,9 +62,71 @@ def test_settings_that_make_no_sense_are_refused_by_name(wrong: dict[str, Any]) 
         engine_settings(None, **wrong)
 
 
-def test_unknown_setting_is_refused() -> None:
-    with pytest.raises(TypeError, match="leese"):
-        Holdfast("sqlite:///x.sqlite", leese=3)  # type: ignore[call-arg]
+@pytest.mark.parametrize("kind", [Holdfast, AsyncHoldfast, Client, AsyncClient])
+def test_unknown_setting_is_refused_with_those_there_are(kind: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r"has no setting leese; there are name, .*pool_size"):
+        kind("sqlite:///x.sqlite", leese=3)
+
+
+@pytest.mark.parametrize("kind", [Holdfast, AsyncHoldfast, Client, AsyncClient])
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"serializer": "pickle"}, "serializer is a Serialization, as in .*, not 'pickle'"),
+        ({"pool_size": "a"}, "pool_size is a whole number and at least 1, not 'a'"),
+        ({"pool_size": 0}, "pool_size is a whole number and at least 1, not 0"),
+        ({"pool_timeout": 0}, "pool_timeout must be more than 0"),
+        ({"schema": "Tenant-A"}, "name of the schema .* is not allowed"),
+        ({"schema": 3}, "schema is a text, not 3: pass '3'"),
+        ({"name": 3}, "name is a text, not 3: pass '3'"),
+        ({"application_name": None}, "application_name is a text, not None"),
+    ],
+)
+def test_setting_of_every_door_is_refused_where_it_is_made(kind: Any, wrong: dict[str, Any], told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        kind("sqlite:///x.sqlite", **wrong)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"application_version": 2024}, "application_version is a text, not 2024: pass '2024'"),
+        ({"application_version": date(2024, 5, 1)}, "application_version is a text, .*: pass '2024-05-01'"),
+        ({"application_version": ""}, "application_version has 1 to 255"),
+        ({"executor_id": 1}, "executor_id is a text, not 1: pass '1'"),
+        ({"executor_id": "x" * 256}, "executor_id has 1 to 255"),
+        ({"compatible_versions": "2024-05"}, r"compatible_versions are several, not one text: pass \['2024-05'\]"),
+        ({"compatible_versions": [2024]}, "Each of compatible_versions is a text, not 2024: pass '2024'"),
+        ({"compatible_versions": None}, "compatible_versions are several"),
+        ({"mask_fields": "card"}, r"mask_fields are several, not one text: pass \['card'\]"),
+        ({"max_runs": "many"}, "max_runs is a whole number and at least 1"),
+    ],
+)
+def test_setting_of_an_application_is_refused_where_it_is_made(wrong: dict[str, Any], told: str) -> None:
+    for kind in (Holdfast, AsyncHoldfast):
+        with pytest.raises(ConfigurationError, match=told):
+            kind("sqlite:///x.sqlite", **wrong)
+
+
+@pytest.mark.parametrize("kind", [Holdfast, AsyncHoldfast, Client, AsyncClient])
+def test_url_that_names_no_database_is_refused_where_it_is_given(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InvalidURL, match="is an empty text: a variable that is not set"):
+        kind("")
+    with pytest.raises(InvalidURL, match=r"has \$\{DB_URL\} in it.* set HOLDFAST_DATABASE_URL"):
+        kind("${DB_URL}")
+    with pytest.raises(InvalidURL):
+        kind("postgres:/x")
+    monkeypatch.setenv("HOLDFAST_DATABASE_URL", "postgresql://me:${PASSWORD}@host/shop")
+    with pytest.raises(InvalidURL, match=r"\$\{PASSWORD\}"):
+        kind()
+
+
+def test_world_of_one_loop_is_refused_where_the_loop_is_another() -> None:
+    for kind in (Holdfast, Client):
+        with pytest.raises(ConfigurationError, match=r"A VirtualWorld belongs to the event loop .* use AsyncHoldfast"):
+            kind("sqlite:///x.sqlite", world=VirtualWorld())
+    AsyncHoldfast("sqlite:///x.sqlite", world=VirtualWorld())
+    AsyncClient("sqlite:///x.sqlite", world=VirtualWorld())
 
 
 def test_yaml_file_has_the_documented_keys(tmp_path: Path) -> None:
@@ -109,6 +173,8 @@ def test_yaml_file_has_the_documented_keys(tmp_path: Path) -> None:
         ("database:\n  pool: 3", r"database\.pool"),
         ("database:\n  db_engine_kwargs:\n    echo: true", r"database\.db_engine_kwargs\.echo"),
         ("- just a list", "keys and values"),
+        ("database: 5", "database holds keys and values, not 5"),
+        ("database:\n  db_engine_kwargs: [1]", r"database\.db_engine_kwargs holds keys and values"),
     ],
 )
 def test_yaml_key_that_is_not_known_is_refused_with_its_place(tmp_path: Path, text: str, place: str) -> None:
@@ -116,6 +182,23 @@ def test_yaml_key_that_is_not_known_is_refused_with_its_place(tmp_path: Path, te
     file.write_text(text, encoding="utf-8")
     with pytest.raises(ConfigurationError, match=place):
         read_configuration(file)
+
+
+@pytest.mark.parametrize("text", ["name: [x", "name: x\n  lease: 5", "a: b: hunter2", "\t- x"])
+def test_file_that_is_no_yaml_is_refused_with_its_name_and_the_place(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "holdfast.yaml"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigurationError, match=r"holdfast\.yaml is no YAML: .*, in line \d+, column \d+") as caught:
+        Holdfast.from_config(file)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_texts_in_a_yaml_file_that_are_numbers_are_refused_by_name(tmp_path: Path) -> None:
+    file = tmp_path / "holdfast.yaml"
+    for line in ("application_version: 2024", "executor_id: 1", "compatible_versions: [2023]", "name: 7"):
+        file.write_text(line, encoding="utf-8")
+        with pytest.raises(ConfigurationError, match=f"{line.partition(':')[0]} is a text, not"):
+            Holdfast.from_config(file)
 
 
 def test_empty_yaml_file_sets_nothing(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from holdfast.db import ConnectionManager
@@ -114,5 +115,31 @@ def test_letter_that_takes_long_keeps_no_other_waiting(tmp_path: Path) -> None:
             stopped = await letters.get_by_id(slow.id)
             assert stopped is not None
             assert (stopped.status, stopped.error_message) == ("pending", "The replay was cancelled.")
+
+    asyncio.run(main())
+
+
+def test_letter_that_is_taken_while_the_service_stops_is_replayed_or_given_back(tmp_path: Path) -> None:
+    async def main() -> None:
+        calls: Counter[str] = Counter()
+
+        async def handle(letter: FailedOperationData) -> None:
+            calls[letter.id] += 1
+
+        async with (
+            asyncio.timeout(_PATIENCE),
+            ConnectionManager(tmp_path / "a.db") as manager,
+            AsyncDeadLetters(manager, contents=Contents(), find=lambda _: handle) as letters,
+        ):
+            for moment in range(30):
+                letter = await letters.create("mail", "t", retry_delay=60)
+                service = ReplayService(letters, letters.replayer, lambda _: handle, ["mail"], RealWorld())
+                service.start()
+                await asyncio.sleep(moment * 0.0002)
+                await service.stop()
+                left = await letters.get_by_id(letter.id)
+                assert left is not None
+                assert (left.status == "replaying", left.retry_count) == (False, calls[letter.id])
+                await letters.delete(letter.id)
 
     asyncio.run(main())

@@ -77,3 +77,23 @@ def test_period_of_a_queue_that_no_column_holds_is_refused(length: Any) -> None:
     ):
         with pytest.raises(InvalidDuration, match="_sec of the queue 'work'"):
             check_settings("work", settings)
+
+
+@pytest.mark.parametrize("app", [Holdfast("sqlite:///never.db"), AsyncHoldfast("sqlite:///never.db")])
+def test_option_that_a_step_or_protect_does_not_have_is_refused_with_those_there_are(app: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r"The step 'charge' has no option retries_allowed, max_.*; there are"):
+        app.step(name="charge", retries_allowed=True, max_attempts=5)(lambda: None)
+    with pytest.raises(ConfigurationError, match=r"no option fallbck; there are .*retry.*idempotency_key"):
+        app.protect("mail", fallbck=3)
+    assert app._engine.registry.steps == {}
+
+
+@pytest.mark.parametrize("app", [Holdfast("sqlite:///never.db"), AsyncHoldfast("sqlite:///never.db")])
+@pytest.mark.parametrize("retry", [3, True, 0, {"attempts": 3}, Retry])
+def test_retry_that_is_none_is_refused_where_it_is_said(app: Any, retry: Any) -> None:
+    for verb in ("workflow", "step", "transaction"):
+        with pytest.raises(ConfigurationError, match=f"retry of the {verb} 'charge' is a Retry"):
+            getattr(app, verb)(name="charge", retry=retry)(lambda _: None)
+    with pytest.raises(ConfigurationError, match=r"retry of protect\('mail'\) is a Retry"):
+        app.protect("mail", retry=retry)
+    assert app._engine.registry.steps == app._engine.registry.workflows == {}

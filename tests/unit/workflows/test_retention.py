@@ -66,14 +66,14 @@ class TestPolicy:
 
 
 def _row(**changed: Any) -> dict[str, Any]:
-    row = {"workflow_uuid": "m", "status": "SUCCESS", "name": "a", "created_at": 50, "ended_at": 60, "parent_lives": 0}
+    row = {"workflow_uuid": "m", "status": "SUCCESS", "name": "a", "created_at": 50, "ended_at": 60, "needed": 0}
     return row | changed
 
 
 class TestPlan:
     @pytest.mark.parametrize(
         "changed",
-        [{"status": "ERROR"}, {"name": "b"}, {"ended_at": 101}, {"parent_lives": 1}, {"status": "PENDING"}],
+        [{"status": "ERROR"}, {"name": "b"}, {"ended_at": 101}, {"needed": 1}, {"status": "PENDING"}],
     )
     def test_plan_takes_only_what_fits_in_everything(self, changed: dict[str, Any]) -> None:
         plan = Plan(Retention(older_than=1, status="SUCCESS", name="a"), 100)

@@ -12,6 +12,7 @@ from holdfast.stores.checkpoints.facts import LoadCheckpoints, SaveCheckpoints
 from holdfast.stores.checkpoints.queries import checkpoint_queries
 from holdfast.stores.checkpoints.store import CheckpointStore, Limits, after, is_gzip
 from holdfast.stores.commits import Commits
+from holdfast.stores.ways import check_manager
 
 if TYPE_CHECKING:
     from holdfast.db.manager import ConnectionManager
@@ -40,6 +41,7 @@ class DBCheckpointStore(CheckpointStore):
         world: World | None = None,
         clock_offset_ms: str | None = None,
     ) -> None:
+        check_manager(self, manager)
         super().__init__(Limits.of(max_bytes, max_entries, max_age))
         self._manager = manager
         self._schema = schema

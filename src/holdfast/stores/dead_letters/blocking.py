@@ -61,7 +61,8 @@ class BlockingFailedOperations(BlockingStore[AsyncFailedOperationRepository], Fa
         *error* is the whole of the error, for instance its traceback, if *error_message* is not. With *retry_delay* it
         is due for ``acquire_due`` at once, and again after each failure: that many seconds after the first, twice as
         many after the next. ``CannotSerialize`` names the part of a mapping that does not fit JSON, ``TooLong`` a word
-        of more than 255 characters, ``ValueError`` any other value that cannot be kept; nothing is stored then.
+        of more than 255 characters, ``TypeError`` a mapping or word that is none, ``ValueError`` any other value that
+        cannot be kept; nothing is stored then.
         """
         return self._change(
             self._near.create(
@@ -263,7 +264,8 @@ class BlockingFailedOperations(BlockingStore[AsyncFailedOperationRepository], Fa
         """Take at most *limit* operations that are due, the longest due first, each for *lease* seconds.
 
         Due are those with a ``retry_delay`` whose time has come, and those whose holder has let its lease pass. One
-        that has been tried ``max_retries`` times is not taken: it requires review from then on.
+        that has been tried ``max_retries`` times is not taken: it requires review from then on. What was taken for a
+        call that is cancelled meanwhile is given back.
         """
         return self._call(self._store.acquire_due(limit, domain=domain, lease=lease))
 

@@ -85,10 +85,15 @@ def _is_flat(value: dict[Any, Any]) -> bool:
 
 
 def mapping(value: dict[str, Any] | None, what: str) -> dict[str, Any]:
-    """Return a mapping as ``json`` does; empty if it is None."""
+    """Return a mapping as ``json`` does; empty if it is None. ``TypeError`` for what is none."""
     if not value:
         return {}
-    plain: dict[str, Any] = json(value, what)
+    plain = json(value, what)
+    if type(plain) is not dict:
+        raise TypeError(
+            f"The {what} of a dead letter is a dict, not {type(value).__name__}: give it a name in one, or make it the "
+            "payload, which may be any JSON."
+        )
     return plain
 
 

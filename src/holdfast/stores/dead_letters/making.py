@@ -63,7 +63,8 @@ class Making:
         *error* is the whole of the error, for instance its traceback, if *error_message* is not. With *retry_delay* it
         is due for ``acquire_due`` at once, and again after each failure: that many seconds after the first, twice as
         many after the next. ``CannotSerialize`` names the part of a mapping that does not fit JSON, ``TooLong`` a word
-        of more than 255 characters, ``ValueError`` any other value that cannot be kept; nothing is stored then.
+        of more than 255 characters, ``TypeError`` a mapping or word that is none, ``ValueError`` any other value that
+        cannot be kept; nothing is stored then.
         """
         message = door.text(error_message)
         fresh = FailedOperationData(

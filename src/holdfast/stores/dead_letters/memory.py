@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left, bisect_right, insort
 from datetime import UTC, datetime
-from heapq import nsmallest
+from heapq import merge, nsmallest
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
@@ -24,17 +24,20 @@ if TYPE_CHECKING:
     from holdfast.stores.dead_letters.shelf import Decide, Summarise, Tally
 
 _Place = tuple[datetime, str]
+"""When a record was made, and its id: what listings go by."""
+
+_Kind = tuple[str, str, str]
+"""Domain, failure type and status."""
 
 
 class MemoryShelf:
-    """Records in a dictionary, and their places in the order of their making, by status. Safe for threads."""
+    """Records in a dictionary, and the places of each kind in the order of their making. Safe for threads."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._lock = threading.RLock()
         self._records: dict[str, FailedOperationData] = {}
-        self._places: dict[str, list[_Place]] = {}
-        self._tally: dict[tuple[str, str, str], int] = {}
+        self._places: dict[_Kind, list[_Place]] = {}
         self._summaries: dict[str, DLQCompressedEntry] = {}
         self.place = f"memory {id(self)}"
         self.at_once = True
@@ -50,7 +53,8 @@ class MemoryShelf:
             now = self._now()
             due = now if fresh.retry_delay is not None and fresh.status == "pending" else None
             made = replace(fresh, created_at=now, updated_at=now, next_retry_at=due)
-            self._put(None, made)
+            self._take_place(made)
+            self._records[made.id] = made
         return _copy(made)
 
     async def get(self, id: str) -> FailedOperationData | None:  # noqa: A002 -- the documented word
@@ -65,9 +69,9 @@ class MemoryShelf:
             if before is None or after is None:
                 return None
             if isinstance(after, Gone):
-                self._put(before, None)
+                self._remove(before)
                 return before
-            self._put(before, after)
+            self._replace(before, after)
         return _copy(after) if whole else after
 
     async def change_all(
@@ -97,11 +101,11 @@ class MemoryShelf:
 
     async def count(self, wanted: Wanted) -> int:
         with self._lock:
-            return sum(1 for _ in self._matching(wanted))
+            return sum(1 for _ in self._fitting(chain.from_iterable(self._walks(wanted)), wanted))
 
     async def tally(self) -> Tally:
         with self._lock:
-            return dict(self._tally)
+            return {kind: len(places) for kind, places in self._places.items()}
 
     async def add_summary(self, entry: DLQCompressedEntry) -> bool:
         with self._lock:
@@ -147,58 +151,67 @@ class MemoryShelf:
         changed: list[FailedOperationData] = []
         for before, after in decided:
             if isinstance(after, Gone):
-                self._put(before, None)
+                self._remove(before)
                 changed.append(before)
             elif after is not None:
-                self._put(before, after)
+                self._replace(before, after)
                 changed.append(_copy(after))
         return changed
 
-    def _put(self, before: FailedOperationData | None, after: FailedOperationData | None) -> None:
-        if before is not None:
-            places = self._places[before.status]
-            del places[bisect_left(places, _place(before))]
-            self._count(before, -1)
-            if after is None:
-                del self._records[before.id]
-        if after is not None:
-            _insert(self._places.setdefault(after.status, []), _place(after))
-            self._count(after, 1)
-            self._records[after.id] = after
+    def _remove(self, record: FailedOperationData) -> None:
+        self._give_up_place(record)
+        del self._records[record.id]
 
-    def _count(self, record: FailedOperationData, number: int) -> None:
-        key = (record.domain, record.failure_type, record.status)
-        counted = self._tally.get(key, 0) + number
-        if counted:
-            self._tally[key] = counted
+    def _replace(self, before: FailedOperationData, after: FailedOperationData) -> None:
+        if after.status != before.status:  # nothing else of a kind ever changes
+            self._give_up_place(before)
+            self._take_place(after)
+        self._records[after.id] = after
+
+    def _take_place(self, record: FailedOperationData) -> None:
+        place = _place(record)
+        places = self._places.setdefault((record.domain, record.failure_type, record.status), [])
+        if not places or places[-1] < place:  # as that of a new record is
+            places.append(place)
         else:
-            del self._tally[key]
+            insort(places, place)
+
+    def _give_up_place(self, record: FailedOperationData) -> None:
+        kind = (record.domain, record.failure_type, record.status)
+        places = self._places[kind]
+        del places[bisect_left(places, _place(record))]
+        if not places:
+            del self._places[kind]
 
     def _found(self, wanted: Wanted) -> Iterator[FailedOperationData]:
-        matching = self._matching(wanted)
+        walks = self._walks(wanted)
         if wanted.due:
-            matching = iter(nsmallest(wanted.limit, matching, key=lambda record: (record.next_retry_at, record.id)))
+            fitting = self._fitting(chain.from_iterable(walks), wanted)
+            found = iter(nsmallest(wanted.limit, fitting, key=lambda record: (record.next_retry_at, record.id)))
         elif wanted.expires_before is not None:
-            matching = iter(nsmallest(wanted.limit, matching, key=lambda record: (record.expires_at, record.id)))
-        return islice(matching, wanted.offset, wanted.offset + wanted.limit)
+            fitting = self._fitting(chain.from_iterable(walks), wanted)
+            found = iter(nsmallest(wanted.limit, fitting, key=lambda record: (record.expires_at, record.id)))
+        else:
+            found = self._fitting(merge(*walks, reverse=wanted.newest), wanted)
+        return islice(found, wanted.offset, wanted.offset + wanted.limit)
 
-    def _matching(self, wanted: Wanted) -> Iterator[FailedOperationData]:
+    def _fitting(self, places: Iterable[_Place], wanted: Wanted) -> Iterator[FailedOperationData]:
         fits = _test(wanted, self._now())
-        return (record for _, id in self._ordered(wanted) if fits(record := self._records[id]))  # noqa: A001
+        return (record for _, id in places if fits(record := self._records[id]))  # noqa: A001
 
-    def _ordered(self, wanted: Wanted) -> Iterable[_Place]:
-        if wanted.status is not None:
-            return _walk(self._places.get(wanted.status, []), wanted)
-        statuses = {"pending", "replaying"} if wanted.due else self._places
-        walks = (_walk(places, wanted) for status, places in self._places.items() if status in statuses)
-        return sorted(chain.from_iterable(walks), reverse=wanted.newest)
+    def _walks(self, wanted: Wanted) -> list[Iterable[_Place]]:
+        return [_walk(places, wanted) for kind, places in self._places.items() if _is_wanted(kind, wanted)]
 
 
-def _insert(places: list[_Place], place: _Place) -> None:
-    if places and place < places[-1]:
-        insort(places, place)
-    else:  # as a new record is
-        places.append(place)
+def _is_wanted(kind: _Kind, wanted: Wanted) -> bool:
+    domain, failure_type, status = kind
+    return (
+        wanted.domain in {None, domain}
+        and wanted.failure_type in {None, failure_type}
+        and wanted.status in {None, status}
+        and (not wanted.due or status in _MAY_BE_DUE)
+        and (not wanted.evictable or status not in IN_FLIGHT)
+    )
 
 
 def _walk(places: list[_Place], wanted: Wanted) -> Iterable[_Place]:
@@ -211,16 +224,10 @@ def _walk(places: list[_Place], wanted: Wanted) -> Iterable[_Place]:
 
 
 def _test(wanted: Wanted, now: datetime) -> Any:
-    """Return the test of a record for everything but its status and its place."""
+    """Return the test of a record for everything but its kind and its place."""
     tests: list[Any] = []
-    if wanted.domain is not None:
-        tests.append(lambda record: record.domain == wanted.domain)
-    if wanted.failure_type is not None:
-        tests.append(lambda record: record.failure_type == wanted.failure_type)
     if wanted.retry_below is not None:
         tests.append(lambda record: record.retry_count < wanted.retry_below)
-    if wanted.evictable:
-        tests.append(lambda record: record.status not in IN_FLIGHT)
     if wanted.due:
         tests.append(lambda record: record.next_retry_at is not None and record.next_retry_at <= now)
     if wanted.created_from is not None:
@@ -274,6 +281,7 @@ def _fresh(value: Any) -> Any:
 
 
 _NESTED = frozenset({dict, list})
+_MAY_BE_DUE = frozenset({"pending", "replaying"})
 
 
 def added(known: DLQCompressedEntry, more: DLQCompressedEntry) -> DLQCompressedEntry:

@@ -20,6 +20,7 @@ from holdfast.stores.dead_letters import door
 from holdfast.stores.dead_letters.repository import AsyncFailedOperationRepository
 from holdfast.stores.dead_letters.sql import SqlShelf
 from holdfast.stores.opened import Opened
+from holdfast.stores.ways import check_manager
 
 if TYPE_CHECKING:
     import os
@@ -195,6 +196,7 @@ class DBDeadLetterQueue(DeadLetterQueue):
         world: World | None = None,
         clock_offset_ms: str | None = None,
     ) -> None:
+        check_manager(self, manager)
         world = world or RealWorld()
         self.manager = manager
         self._tables = SqlShelf(manager, schema=schema, pipeline=pipeline, world=world, clock_offset_ms=clock_offset_ms)

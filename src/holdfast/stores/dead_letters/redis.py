@@ -22,6 +22,7 @@ from holdfast.stores.dead_letters.remembered import Remembered
 from holdfast.stores.dead_letters.repository import DEFAULT_LEASE, AsyncFailedOperationRepository
 from holdfast.stores.dead_letters.room import to_the_end
 from holdfast.stores.dead_letters.shelf import Gone, Wanted
+from holdfast.stores.ways import check_link
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -150,7 +151,7 @@ class RedisShelf:
         offset = 0
         while len(found) < limit and (some := await self._run("summaries", index, offset, _CHUNK)):
             offset += len(some)
-            entries = (records.summary(id, fields) for id, fields in some)  # noqa: A001
+            entries = (records.summary(id, fields) for id, fields in some if fields)  # noqa: A001
             found += [entry for entry in entries if status in {None, entry.status}]
         return found[:limit]
 
@@ -309,6 +310,7 @@ class AsyncRedisDLQRepository(AsyncFailedOperationRepository):
         lease: Duration = DEFAULT_LEASE,
         world: World | None = None,
     ) -> None:
+        check_link(self, link)
         super().__init__(RedisShelf(link, prefix=prefix, world=world), lease=lease, world=world)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,8 @@ from holdfast.model.dead_letter import DLQCompressedEntry, FailedOperationData
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+logger = logging.getLogger("holdfast.dead_letters")
 
 ADDED, WRITTEN = 3, 4
 """Where the JSON of a record stands among the arguments of an addition, and of a change."""
@@ -38,9 +41,13 @@ def read(replies: Sequence[bytes]) -> tuple[datetime, list[FailedOperationData],
     now = moment(int(replies[0]) * 1000)
     records, keys = [], {}
     for at in range(1, len(replies), 4):
-        body, made, key = replies[at + 1 : at + 4]
+        id_, body, made, key = replies[at : at + 4]
         if body:  # an index is never ahead of its records; this is for one that somebody has deleted by hand
-            record = seen(body, moment(made))
+            try:
+                record = seen(body, moment(made))
+            except msgspec.MsgspecError as error:
+                logger.warning("The dead letter %s is not what was written, and is left out: %s", id_.decode(), error)
+                continue
             records.append(record)
             keys[record.id] = key.decode()
     return now, records, keys

@@ -50,15 +50,18 @@ class Replaying(Room):
         from ``acquire_due``; another is kept until ``release_stale_replaying``.
         """
         event = Acquire(self._world.new_id(), max_retries, self._lease_of(lease), force)
-        mine: list[FailedOperationData] = []
+        mine: FailedOperationData | None = None
 
         def decide(record: FailedOperationData, now: datetime) -> FailedOperationData | None:
-            # The reply to an earlier try may have been lost.
-            mine[:] = [record] if record.replay_token == event.token and record.status == "replaying" else []
-            return None if mine else transition(record, event, now)
+            nonlocal mine
+            if record.replay_token == event.token and record.status == "replaying":
+                mine = record  # the reply to an earlier try was lost
+                return None
+            mine = None
+            return transition(record, event, now)
 
         changed = await self._change(id, decide, GiveBack(event.token))  # if nobody is left to replay it
-        taken = changed or (mine[0] if mine else None)
+        taken = changed or mine
         if taken is not None:
             tokens.hold(self._item(id), event.token)
         return taken
@@ -110,7 +113,8 @@ class Replaying(Room):
         """Take at most *limit* operations that are due, the longest due first, each for *lease* seconds.
 
         Due are those with a ``retry_delay`` whose time has come, and those whose holder has let its lease pass. One
-        that has been tried ``max_retries`` times is not taken: it requires review from then on.
+        that has been tried ``max_retries`` times is not taken: it requires review from then on. What was taken for a
+        call that is cancelled meanwhile is given back.
         """
         held_for = self._lease_of(lease)
         given: dict[str, str] = {}
@@ -119,14 +123,20 @@ class Replaying(Room):
             token = given.setdefault(record.id, self._world.new_id())
             return transition(record, Claim(token, held_for), now)
 
-        taken: list[FailedOperationData] = []
-        while len(taken) < limit:
-            wanted = Wanted(due=True, domain=domain, limit=limit - len(taken))
-            changed = await self._shelf.sweep(wanted, decide)
-            fresh = [record for record in changed if record.status == "replaying"]
-            taken += fresh
-            if len(fresh) == len(changed):  # otherwise some were retired, and others may be due behind them
-                break
+        def undo(record: FailedOperationData, now: datetime) -> FailedOperationData | None:
+            return transition(record, GiveBack(given[record.id]), now)
+
+        async def sweep() -> list[FailedOperationData]:
+            taken: list[FailedOperationData] = []
+            while len(taken) < limit:
+                changed = await self._shelf.sweep(Wanted(due=True, domain=domain, limit=limit - len(taken)), decide)
+                fresh = [record for record in changed if record.status == "replaying"]
+                taken += fresh
+                if len(fresh) == len(changed):  # otherwise some were retired, and others may be due behind them
+                    break
+            return taken
+
+        taken = await self._carried(sweep(), undo)
         tokens.hold_all({self._item(record.id): given[record.id] for record in taken})
         return taken
 

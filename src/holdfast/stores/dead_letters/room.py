@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from holdfast.core.dead_letters import Event, transition
-from holdfast.db.outlast import outlast
 from holdfast.model.world import RealWorld, World
-from holdfast.stores.cancels import cancels
+from holdfast.stores.cancels import cancels, to_the_end
 from holdfast.stores.dead_letters.making import Making
 from holdfast.stores.opened import Opened
 
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
     from holdfast.model.dead_letter import FailedOperationData
     from holdfast.stores import tokens
     from holdfast.stores.dead_letters.shelf import Decide, Shelf, Wanted
-
-T = TypeVar("T")
 
 AT_ONCE = 500
 """How many records one step of a long change takes."""
@@ -72,8 +69,13 @@ class Room(Opened, Making):
         self, ids: Sequence[str], decide: Decide, undo: Decide | None = None, *, whole: bool = True
     ) -> list[FailedOperationData]:
         """Change several records in one step, to the end; *undo* is as for ``_change``."""
+        return await self._carried(self._shelf.change_all(ids, decide, whole=whole), undo)
+
+    async def _carried(
+        self, changing: Coroutine[Any, Any, list[FailedOperationData]], undo: Decide | None
+    ) -> list[FailedOperationData]:
+        """Return what *changing* has changed; it is carried to its end. *undo* is as for ``_change``."""
         before = cancels()
-        changing = self._shelf.change_all(ids, decide, whole=whole)
         changed = await (changing if self.at_once else to_the_end(changing))
         if cancels() > before:
             if undo is not None and changed:
@@ -100,11 +102,6 @@ def happening(event: Event) -> Decide:
         return transition(record, event, now)
 
     return decide
-
-
-async def to_the_end(work: Coroutine[Any, Any, T]) -> T:
-    """Wait for *work* until it is done, even if this task is cancelled meanwhile: it may have been carried out."""
-    return await outlast(asyncio.ensure_future(work))
 
 
 __all__ = ["ALL", "AT_ONCE", "Room", "happening", "to_the_end"]

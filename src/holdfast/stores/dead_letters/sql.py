@@ -19,6 +19,7 @@ from holdfast.stores.dead_letters.making import Making
 from holdfast.stores.dead_letters.queries import dead_letter_queries
 from holdfast.stores.dead_letters.repository import DEFAULT_LEASE, AsyncFailedOperationRepository
 from holdfast.stores.dead_letters.shelf import Gone, Wanted
+from holdfast.stores.ways import check_manager
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -363,6 +364,7 @@ class AsyncSQLFailedOperationRepository(AsyncFailedOperationRepository):
         world: World | None = None,
         clock_offset_ms: str | None = None,
     ) -> None:
+        check_manager(self, manager)
         self._tables = SqlShelf(manager, schema=schema, pipeline=pipeline, world=world, clock_offset_ms=clock_offset_ms)
         super().__init__(self._tables, lease=lease, world=world)
 

@@ -19,6 +19,7 @@ from holdfast.stores.events.queries import event_queries
 from holdfast.stores.keys import checked_key
 from holdfast.stores.moments import utc_text
 from holdfast.stores.opened import Opened
+from holdfast.stores.ways import check_manager
 
 if TYPE_CHECKING:
     import os
@@ -59,6 +60,7 @@ class DBEventStoreBackend(Opened):
         world: World | None = None,
         clock_offset_ms: str | None = None,
     ) -> None:
+        check_manager(self, manager)
         self._manager = manager
         self._schema = schema
         self._world = world or RealWorld()

@@ -11,6 +11,7 @@ from holdfast.stores.commits import Commits
 from holdfast.stores.executions.facts import EndExecutions, StartExecutions
 from holdfast.stores.executions.queries import execution_queries
 from holdfast.stores.executions.store import ExecutionStore
+from holdfast.stores.ways import check_manager
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,6 +37,7 @@ class DBExecutionStore(ExecutionStore):
         world: World | None = None,
         clock_offset_ms: str | None = None,
     ) -> None:
+        check_manager(self, manager)
         super().__init__()
         self._manager = manager
         self._schema = schema

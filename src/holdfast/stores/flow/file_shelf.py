@@ -1,8 +1,8 @@
 """Flow checkpoints in a folder: a JSON file each, for people to read, and a list a flow.
 
 A checkpoint stands in the list before its file is written and until after it is removed, so the list may name one that
-is not there, which is passed over, and never misses one that is. A list that was damaged or lost is made anew. Writers of
-all processes take turns under a lock; readers need none.
+is not there, which is passed over, and never misses one that is. A list that was damaged or lost is made anew. Writers
+of all processes take turns under a lock; readers need none.
 """
 
 from __future__ import annotations
@@ -291,7 +291,8 @@ class FileShelf:
 
     def _compared(self) -> tuple[dict[Path, list[Entry]], dict[Path, list[Entry]]]:
         """Return all lists as they are; and those that are damaged or lack a checkpoint, as they should be."""
-        files = {file.name for file in self._checkpoints.glob(f"*{SUFFIX}")}  # before the lists, as they are written after
+        # Before the lists: what is saved meanwhile stands in its list first, and what is deleted cannot be read later.
+        files = {file.name for file in self._checkpoints.glob(f"*{SUFFIX}")}
         lists: dict[Path, list[Entry]] = {}
         anew: dict[Path, list[Entry]] = {}
         for path in self._indexes.glob(f"flow_*{SUFFIX}"):

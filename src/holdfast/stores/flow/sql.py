@@ -76,9 +76,7 @@ def _sides(
         return opened(ConnectionManager(url, pool_size=pool_size), shared=True)
 
     if template.url.path is not None:
-        return Straight(
-            on_a_loop, lambda: opened(SqliteHere(template.settings), shared=False), let_go=SQLShelf.let_go
-        )
+        return Straight(on_a_loop, lambda: opened(SqliteHere(template.settings), shared=False), let_go=SQLShelf.let_go)
     if template.url.in_memory:
         return Sides(on_a_loop, one=True)
     return DrivenSides(on_a_loop, lambda: opened(ConnectionManager(url, pool_size=1), shared=False))

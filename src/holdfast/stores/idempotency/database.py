@@ -29,6 +29,7 @@ from holdfast.stores.idempotency.store import (
     IdempotencyStore,
 )
 from holdfast.stores.idempotency.sweeping import Sweeping
+from holdfast.stores.ways import check_manager
 
 if TYPE_CHECKING:
     from holdfast.db.manager import ConnectionManager
@@ -56,6 +57,7 @@ class DBIdempotencyStore(IdempotencyStore):
         world: World | None = None,
         clock_offset_ms: str | None = None,
     ) -> None:
+        check_manager(self, manager)
         place = f"{manager.url.safe} {schema}"
         super().__init__(place, ttl_seconds=ttl_seconds, lease_seconds=lease_seconds, world=world)
         self._manager = manager

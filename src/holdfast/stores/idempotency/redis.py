@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.stores.idempotency.entry import Kept, KeptRow, Result
 from holdfast.stores.idempotency.store import ABANDONED_MS, DEFAULT_LEASE, DEFAULT_TTL, IdempotencyStore
+from holdfast.stores.ways import check_link
 
 if TYPE_CHECKING:
     from holdfast.model.workflow import Duration
@@ -35,6 +36,7 @@ class RedisIdempotencyStore(IdempotencyStore):
         lease_seconds: Duration = DEFAULT_LEASE,
         world: World | None = None,
     ) -> None:
+        check_link(self, link)
         super().__init__(
             f"redis {link.address} {prefix}", ttl_seconds=ttl_seconds, lease_seconds=lease_seconds, world=world
         )

@@ -31,6 +31,7 @@ DEFAULT_TTL = 3600.0
 DEFAULT_LEASE = 300.0
 ABANDONED_MS = 86_400_000  # for so long a claim that has expired is left for its owner, or for who takes it over
 AT_ONCE = 1000  # entries that one statement of a cleanup removes
+_TOO_MUCH = 2**31  # for a status code, which is an integer in a database
 _json = PortableJSON()
 
 
@@ -192,10 +193,9 @@ class IdempotencyStore(Opened, ABC):
         return ("idempotency", self._place, key)
 
     def _result(self, data: Any, status_code: int, headers: Mapping[str, Any] | None, ttl: Duration | None) -> Result:
-        if status_code == IN_PROGRESS:
-            raise ValueError("A result cannot have the status code 0: that is the mark of a claim in progress.")
+        code = _checked_code(status_code)
         ttl_ms = self._ttl if ttl is None else milliseconds(ttl, "ttl_seconds", least=SHORTEST_LEASE)
-        return _json.serialize(data), status_code, _json.serialize(dict(headers or {})), ttl_ms
+        return _json.serialize(data), code, _json.serialize(dict(headers or {})), ttl_ms
 
     @abstractmethod
     async def _read(self, key: str) -> Kept | None:
@@ -278,6 +278,15 @@ def _checked_fingerprint(fingerprint: str) -> str:
 
 def _checked_token(token: str) -> str:
     return checked_key(token, "token")
+
+
+def _checked_code(status_code: Any) -> int:
+    if isinstance(status_code, int) and not isinstance(status_code, bool) and IN_PROGRESS < status_code < _TOO_MUCH:
+        return int(status_code)  # of a member of HTTPStatus too
+    raise ValueError(
+        f"The status code of a result is a whole number from 1 to {_TOO_MUCH - 1}, not {status_code!r}; "
+        "0 is the mark of a claim in progress."
+    )
 
 
 __all__ = [

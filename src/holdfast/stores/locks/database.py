@@ -11,6 +11,7 @@ from holdfast.stores.locks.facts import AcquireLocks, ExtendLocks, ReleaseLocks
 from holdfast.stores.locks.lease import Held, Lease, lease_of
 from holdfast.stores.locks.queries import lock_queries
 from holdfast.stores.locks.store import DistributedLock
+from holdfast.stores.ways import check_manager
 
 if TYPE_CHECKING:
     from holdfast.db.manager import ConnectionManager
@@ -30,6 +31,7 @@ class SQLLockStore(DistributedLock):
         clock_offset_ms: str | None = None,
         pipeline: Pipeline | None = None,
     ) -> None:
+        check_manager(self, manager)
         super().__init__(world=world)
         self._manager = manager
         self._schema = schema

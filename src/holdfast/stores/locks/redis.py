@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.stores.keys import checked_key
 from holdfast.stores.locks.lease import Held, Lease, lease_of
 from holdfast.stores.locks.store import DistributedLock
+from holdfast.stores.ways import check_link
 
 if TYPE_CHECKING:
     from holdfast.model.world import World
@@ -25,6 +26,7 @@ class RedisLockStore(DistributedLock):
     """
 
     def __init__(self, link: RedisLink, *, prefix: str = "holdfast:locks", world: World | None = None) -> None:
+        check_link(self, link)
         super().__init__(world=world)
         self._link = link
         self._prefix = f"{{{prefix}}}"

@@ -17,6 +17,7 @@ from holdfast.stores.tasks.letters import Letters
 from holdfast.stores.tasks.queries import TABLE, tasks_queries
 from holdfast.stores.tasks.store import VISIBILITY_TIMEOUT, TaskQueue
 from holdfast.stores.tasks.task import NewTask, TaskStatus
+from holdfast.stores.ways import check_manager
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -58,6 +59,7 @@ class SQLTaskQueue(TaskQueue):
         retry_interval: Duration = 1.0,
         retry_cap: Duration = 3600.0,
     ) -> None:
+        check_manager(self, manager)
         place = f"{manager.url.safe} {schema}.{table_name}"
         super().__init__(place, world=world, visibility_timeout=visibility_timeout)
         self.manager = manager

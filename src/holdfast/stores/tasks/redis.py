@@ -13,6 +13,7 @@ from holdfast.stores.tasks.facts import LOST, MOST_DUE
 from holdfast.stores.tasks.letters import Letters
 from holdfast.stores.tasks.store import VISIBILITY_TIMEOUT, TaskQueue
 from holdfast.stores.tasks.task import NewTask, TaskStatus
+from holdfast.stores.ways import check_link
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,6 +58,7 @@ class RedisTaskQueue(TaskQueue):
         retry_interval: Duration = 1.0,
         retry_cap: Duration = 3600.0,
     ) -> None:
+        check_link(self, link)
         super().__init__(f"redis {link.address} {prefix}", world=world, visibility_timeout=visibility_timeout)
         self._link = link
         self._base = f"{{{prefix}}}"
@@ -76,11 +78,11 @@ class RedisTaskQueue(TaskQueue):
     async def requeue_stale(self, queue_name: str | None = None) -> int:
         count = 0
         for name in await self._queues(queue_name):
-            found = MOST_DUE
-            while found == MOST_DUE:
-                found, dead = await self._run("stale", name, MOST_DUE, LOST, self._owed_ms)
+            looked = MOST_DUE
+            while looked == MOST_DUE:
+                looked, over, dead = await self._run("stale", name, MOST_DUE, LOST, self._owed_ms)
                 await self._make_letters(dead)
-                count += found
+                count += over
         return count
 
     async def _put(self, new: NewTask) -> None:
@@ -135,7 +137,7 @@ class RedisTaskQueue(TaskQueue):
         counts = dict.fromkeys(TaskStatus, 0)
         for name in await self._queues(queue_name):
             for list_, status in _LISTS.items():
-                counts[status] += await self._link.client.zcard(f"{self._base}:q:{name}:{list_}")
+                counts[status] += await self._link.read("zcard", f"{self._base}:q:{name}:{list_}")
         return {status.value: count for status, count in counts.items()}
 
     async def _purge(self, status: TaskStatus, older_ms: int, queue_name: str | None) -> int:
@@ -149,7 +151,7 @@ class RedisTaskQueue(TaskQueue):
         return count
 
     async def _get(self, task_id: str) -> Row | None:
-        fields = await self._link.client.hgetall(f"{self._base}:task:{task_id}")
+        fields = await self._link.read("hgetall", f"{self._base}:task:{task_id}")
         return _row_of(task_id, fields) if fields else None
 
     async def _list(
@@ -158,7 +160,7 @@ class RedisTaskQueue(TaskQueue):
         found: list[Row] = []
         begin: Any = "-" if after is None else f"({after}"
         while len(found) < limit:
-            ids = await self._link.client.zrangebylex(f"{self._base}:ids", begin, "+", 0, _PAGE)
+            ids = await self._link.read("zrangebylex", f"{self._base}:ids", begin, "+", 0, _PAGE)
             for each in ids:
                 row = await self._get(each.decode())
                 if row and queue_name in {None, row["queue_name"]} and status in {None, row["status"]}:
@@ -171,7 +173,7 @@ class RedisTaskQueue(TaskQueue):
     async def _queues(self, queue_name: str | None) -> list[str]:
         if queue_name is not None:
             return [queue_name]
-        return sorted(name.decode() for name in await self._link.client.smembers(f"{self._base}:queues"))
+        return sorted(name.decode() for name in await self._link.read("smembers", f"{self._base}:queues"))
 
     async def _run(self, verb: str, *args: Any) -> Any:
         """Run a verb, again after a lost reply: a write is recognised by the key or claim that it carries."""

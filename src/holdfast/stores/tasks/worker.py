@@ -11,10 +11,13 @@ import socket
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from holdfast.core.backoff import backoff
 from holdfast.core.durations import checked_seconds
-from holdfast.errors import HoldfastError
+from holdfast.errors import DatabaseError, FailureKind, HoldfastError
 from holdfast.stores.on_thread import on_thread
 from holdfast.stores.tasks.presence import Presence
 from holdfast.stores.tasks.task import Task, checked_count, checked_name
@@ -30,6 +33,7 @@ Handler: TypeAlias = "Callable[[Task], Awaitable[Any]] | Callable[[Task], Any]"
 logger = logging.getLogger("holdfast.tasks")
 
 _BEATS_PER_LEASE = 3
+_LONGEST_PAUSE = 2.0  # seconds
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -49,7 +53,8 @@ class TaskWorker:
     A handler is a coroutine function, or a plain function, which runs in a thread. What it returns completes the task,
     an exception fails it. At most *concurrency* tasks are worked on at once, and never more are taken. While a handler
     runs its lease is extended three times a visibility timeout; if the lease is lost all the same, the handler is
-    cancelled (a thread goes on, unheard) and its outcome dropped.
+    cancelled (a thread goes on, unheard) and its outcome dropped. What came of a handler while the queue is away is
+    written when it is back, if that is within a visibility timeout and nobody has taken the task meanwhile.
 
     An empty queue is looked at every *poll_interval* seconds, and at once when this process puts a task into it. After
     ``stop`` the handlers have *grace* seconds; then those that can be are cancelled and their tasks given back.
@@ -198,21 +203,38 @@ class TaskWorker:
             logger.warning("What became of task %s could not be written: %s", run.task.task_id, error)
 
     async def _write_end(self, run: _Run) -> None:
-        task, token = run.task, run.task.token
-        error = None if run.work.cancelled() else run.work.exception()
-        if run.lost:
-            done = False
-        elif run.work.cancelled() and self._give_up.is_set():
-            done = await self._queue.release(task.task_id, token=token)
-        elif run.work.cancelled():
-            done = await self._queue.fail(task.task_id, "The handler was cancelled.", token=token)
-        elif error is not None:
-            logger.warning("Task %s failed.", task.task_id, exc_info=error)
-            done = await self._queue.fail(task.task_id, error, token=token)
-        else:
-            done = await self._queue.complete(task.task_id, token=token)
+        done = not run.lost and await self._told(run.task, self._ending(run))
         if not done:
-            logger.warning("Task %s is somebody else's by now; what came of it is dropped.", task.task_id)
+            logger.warning("Task %s is somebody else's by now; what came of it is dropped.", run.task.task_id)
+
+    def _ending(self, run: _Run) -> Callable[[], Awaitable[bool]]:
+        """Return what tells the queue what came of a handler."""
+        task_id, token = run.task.task_id, run.task.token
+        if run.work.cancelled() and self._give_up.is_set():
+            return partial(self._queue.release, task_id, token=token)
+        if run.work.cancelled():
+            return partial(self._queue.fail, task_id, "The handler was cancelled.", token=token)
+        error = run.work.exception()
+        if error is None:
+            return partial(self._queue.complete, task_id, token=token)
+        logger.warning("Task %s failed.", task_id, exc_info=error)
+        return partial(self._queue.fail, task_id, error, token=token)
+
+    async def _told(self, task: Task, tell: Callable[[], Awaitable[bool]]) -> bool:
+        """Tell the queue of an end, again for another lease while it is away: under a token that is done only once."""
+        world = self._queue.world
+        patience = world.monotonic() + task.visibility_timeout
+        for failures in count(1):
+            try:
+                return await tell()
+            except DatabaseError as error:
+                over = self._give_up.is_set() or world.monotonic() > patience
+                if over or error.kind is FailureKind.FATAL:
+                    raise
+                logger.warning("What became of task %s is not written yet: %s", task.task_id, error)
+            pause = backoff(failures, base=0.1, cap=_LONGEST_PAUSE, draw=world.random.random())
+            await _first(self._give_up.wait(), world.sleep(pause))
+        raise AssertionError("unreachable")
 
     async def _keep(self, run: _Run) -> None:
         """Extend the lease until cancelled; a handler whose lease is lost is cancelled."""

@@ -99,6 +99,9 @@ class DeadLetterRecords:
         async def scene(letters: Any, _: Ground) -> None:
             with pytest.raises(CannotSerialize, match=r"request_data.*\$\.deep\[1\]"):
                 await letters.create("d", "t", request_data={"deep": [1, object()]})
+            for name in ("entity_refs", "snapshot_data", "request_data", "response_data", "metadata"):
+                with pytest.raises(TypeError, match=f"{name}.*dict"):
+                    await letters.create("d", "t", **{name: [1]})
             with pytest.raises(TooLong, match="domain"):
                 await letters.create("d" * 256, "t")
             with pytest.raises(ValueError, match="failure type"):

@@ -129,6 +129,20 @@ class DeadLetterLists:
 
         play(store_venue, scene)
 
+    def test_counts_of_names_that_are_nearly_the_same_are_kept_apart(self, store_venue: StoreVenue) -> None:
+        async def scene(letters: Any, ground: Ground) -> None:
+            names = ("timeout", "Timeout", "timeo\u00fct", "timeout ")
+            records = [(await made(letters, ground, "pay", failure_type=name))[0] for name in names]
+            assert len(await letters.acquire_many(ids(records))) == 4
+            assert await letters.bulk_update_status(ids(records), "rejected") == 4
+            for name in names:
+                assert await letters.count(failure_type=name, status="rejected") == 1
+            assert (await letters.get_statistics())["by_status"] == {"rejected": 4}
+            assert await letters.evict_oldest(4) == 4
+            assert [await letters.count(failure_type=name) for name in names] == [0, 0, 0, 0]
+
+        play(store_venue, scene)
+
     def test_empty_repository_has_statistics_too(self, store_venue: StoreVenue) -> None:
         async def scene(letters: Any, _: Ground) -> None:
             nothing: dict[str, Any] = {"total": 0}

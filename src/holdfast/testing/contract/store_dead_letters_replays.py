@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from holdfast.stores import ReplayEnd
+from holdfast.testing.colours import Colour
 from holdfast.testing.contract.store_dead_letters_stage import ALL_STATUSES, made, open_letters, play
 
 if TYPE_CHECKING:
@@ -239,6 +241,28 @@ class DeadLetterReplays:
                 assert await letters.complete_replay(each.id, True)
 
         play(store_venue, scene)
+
+    def test_due_operations_that_were_taken_for_a_cancelled_call_are_given_back(self, store_venue: StoreVenue) -> None:
+        async def give_back(letters: Any, taken: list[Any]) -> None:
+            for each in taken:
+                assert await letters.return_replay_attempt(each.id, token=each.replay_token)
+
+        async def scene(letters: Any, ground: Ground) -> None:
+            await made(letters, ground, "a", "b", retry_delay=0)
+            for steps in (*range(8), *range(8, 120, 8)):
+                taking = asyncio.ensure_future(letters.acquire_due())
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+                taking.cancel()
+                await asyncio.wait([taking])
+                if not taking.cancelled():
+                    await give_back(letters, taking.result())
+                taken = await letters.acquire_due()
+                assert [each.retry_count for each in taken] == [1, 1]
+                await give_back(letters, taken)
+
+        if store_venue.colour is Colour.ASYNC:  # a thread cannot be cancelled
+            play(store_venue, scene)
 
     def test_failed_operation_is_due_later_and_at_last_requires_review(self, store_venue: StoreVenue) -> None:
         async def scene(letters: Any, ground: Ground) -> None:

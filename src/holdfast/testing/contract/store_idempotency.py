@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from holdfast.testing.contract.store_ground import Ground, StoreVenue
 
 TABLES = ("holdfast_idempotency",)
+NO_CODES: tuple[Any, ...] = (0, -1, 2**31, 2.5, True, "200", None)
 
 
 async def open_store(ground: Ground, **options: Any) -> Any:
@@ -102,7 +104,7 @@ class IdempotencyContract:
         async def scene(ground: Ground) -> None:
             store = await open_store(ground)
             await store.try_claim("k", "f")
-            await store.store_result("k", data, status_code=201, headers={"Content-Type": "text/plain"})
+            await store.store_result("k", data, status_code=HTTPStatus.CREATED, headers={"Content-Type": "text/plain"})
             entry = await store.get("k")
             assert entry["response_data"] == data
             assert (entry["status_code"], entry["headers"]) == (201, {"Content-Type": "text/plain"})
@@ -341,7 +343,7 @@ class IdempotencyContract:
                 (store.try_claim("a\0b", "f"), ValueError),
                 (store.get("\ud800"), ValueError),
                 (store.set("k", "f", {"a": object()}), CannotSerialize),
-                (store.set("k", "f", 1, 0), ValueError),
+                *((store.set("k", "f", 1, code), ValueError) for code in NO_CODES),
                 (store.set("k", "f", 1, ttl_seconds=0), ValueError),
                 (store.try_claim("k", "f", lease_seconds=-1), ValueError),
             ):
@@ -357,6 +359,9 @@ class IdempotencyContract:
             await store.try_claim("k", "f")
             with pytest.raises(CannotSerialize, match=r"\$\.a"):
                 await store.store_result("k", {"a": object()})
+            for code in NO_CODES:
+                with pytest.raises(ValueError, match="status code"):
+                    await store.store_result("k", 1, code)
             assert (await store.get("k"))["status_code"] == 0
             assert await store.release_claim("k") is True
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from holdfast.errors import Unavailable
+from holdfast.errors import Unavailable, UnknownCommit
 from holdfast.stores import SyncTaskWorker, TaskStatus, TaskWorker
 from holdfast.testing.colours import Colour
 from holdfast.testing.contract.store_ground import Threaded, elsewhere
@@ -275,6 +275,56 @@ class TaskWorkerContract:
             assert await asyncio.to_thread(done.wait, PATIENCE)
             await staff.stop()
             assert refusals == []
+
+        store_venue.play(scene, empty=tables_of(store_venue))
+
+    @pytest.mark.parametrize("fails", [False, True])
+    def test_end_that_could_not_be_told_is_told_when_the_queue_is_back(
+        self, store_venue: StoreVenue, *, fails: bool
+    ) -> None:
+        async def scene(ground: Ground) -> None:
+            queue = await make_queue(ground)
+            calls, refusals = [], [Unavailable("away"), UnknownCommit("away")]
+            verb = "fail" if fails else "complete"
+            tell = getattr(queue, verb)
+
+            async def unsteady(*args: Any, **options: Any) -> Any:
+                if refusals:
+                    raise refusals.pop()
+                return await tell(*args, **options)
+
+            async def handler(task: Task) -> None:
+                calls.append(task.attempts)
+                if fails:
+                    raise ValueError("no good")
+
+            setattr(queue, verb, unsteady)
+            staff = Staff(ground, queue, TaskWorker(queue, {"default": handler}, poll_interval=0.01))
+            task_id = await staff.call("enqueue", "x", max_attempts=1)
+            await staff.ended(task_id, TaskStatus.DEAD_LETTERED if fails else TaskStatus.COMPLETED)
+            await staff.stop()
+            assert (calls, refusals) == ([1], [])
+
+        store_venue.play(scene, empty=tables_of(store_venue))
+
+    def test_worker_ends_though_its_queue_stays_away(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            queue = await make_queue(ground)
+            told = threading.Event()
+
+            async def away(*_: Any, **__: Any) -> Any:
+                told.set()
+                raise Unavailable("away")
+
+            async def handler(_: Task) -> None:
+                pass
+
+            queue.complete = away
+            staff = Staff(ground, queue, TaskWorker(queue, {"default": handler}, poll_interval=0.01))
+            task_id = await staff.call("enqueue", "x")
+            assert await asyncio.to_thread(told.wait, PATIENCE)
+            await staff.stop(now=True)
+            assert await staff.status_of(task_id) == TaskStatus.PROCESSING
 
         store_venue.play(scene, empty=tables_of(store_venue))
 

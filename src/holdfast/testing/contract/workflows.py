@@ -17,6 +17,7 @@ from holdfast.testing.contract.workflows_parking import ParkingContract
 from holdfast.testing.contract.workflows_place import PlaceContract
 from holdfast.testing.contract.workflows_replay import ReplayContract
 from holdfast.testing.contract.workflows_saga import SagaContract
+from holdfast.testing.contract.workflows_saga_again import SagaAgainContract
 from holdfast.testing.contract.workflows_steps import StepsContract
 from holdfast.testing.contract.workflows_tables import TablesContract
 from holdfast.testing.contract.workflows_time import TimeContract
@@ -35,6 +36,7 @@ class WorkflowContract(
     StepsContract,
     AgainContract,
     SagaContract,
+    SagaAgainContract,
     TimeContract,
     DeadlinesContract,
     DurationsContract,

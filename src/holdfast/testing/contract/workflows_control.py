@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast import faults
-from holdfast.errors import Superseded, TransitionRefused, WorkflowCancelled, WorkflowNotFound
+from holdfast.errors import TransitionRefused, WorkflowCancelled, WorkflowNotFound
 from holdfast.testing.contract.workflows_stage import Handle, Stage
 
 if TYPE_CHECKING:
@@ -145,37 +144,6 @@ class ControlContract:
 
         Stage(venue).play(scene)
 
-    def test_change_a_workflow_asked_for_and_could_not_record_is_made_once(self, venue: Venue) -> None:
-        async def scene(stage: Stage) -> None:
-            app = stage.app()
-
-            async def simple() -> str:
-                return "done"
-
-            flow = app.workflow(simple)
-
-            async def forking(original: str) -> str:
-                made = await app.do("fork_workflow", original)
-                found: str = made.workflow_id
-                return found
-
-            boss = app.workflow(forking)
-            async with app:
-                original = await flow.start()
-                await original.result()
-                faults.arm("control.changed", _lose)
-                try:
-                    handle = await boss.start(original.workflow_id)
-                    new = await handle.result()
-                finally:
-                    faults.disarm()
-                assert stage.run(handle.workflow_id)["executions"] == 2
-                assert await app.retrieve(new).result() == "done"
-            query = f"SELECT workflow_uuid FROM {stage.table('workflow_status')} WHERE forked_from = ?"
-            assert [row["workflow_uuid"] for row in stage.rows(query, original.workflow_id)] == [new]
-
-        Stage(venue).play(scene)
-
     def test_cancel_can_leave_the_children(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:
             app, gate = stage.app(), stage.gate()
@@ -291,6 +259,38 @@ class ControlContract:
 
         Stage(venue).play(scene)
 
+    def test_child_cannot_be_deleted_while_a_fork_of_its_parent_may_ask_for_it(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            app, queue = stage.app(), f"queue-{secrets.token_hex(8)}"
+
+            async def young() -> int:
+                return 1
+
+            child = app.workflow(young)
+
+            async def parent() -> int:
+                handle = await child.start()
+                found: int = await handle.result()
+                return found
+
+            flow = app.workflow(parent)
+            async with app:
+                handle = await flow.start()
+                assert await handle.result() == 1
+                [only] = family(stage, handle.workflow_id)
+                fork = await app.do("fork_workflow", handle.workflow_id, 2, queue_name=queue)
+                needed = f"{only} is in the record of {fork.workflow_id}, which has not ended"
+                with pytest.raises(TransitionRefused, match=needed):
+                    await app.do("delete_workflow", only)
+                with pytest.raises(TransitionRefused, match=needed):
+                    await app.do("delete_workflow", handle.workflow_id, delete_children=True)
+                await app.do("delete_workflow", handle.workflow_id)
+                await app.do("register_queue", queue)
+                assert await app.retrieve(fork.workflow_id).result() == 1
+                await app.do("delete_workflow", only)
+
+        Stage(venue).play(scene)
+
     def test_attributes_of_a_run_are_replaced_and_merged(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:
             app, gate = stage.app(), stage.gate()
@@ -340,8 +340,3 @@ class ControlContract:
             assert names[2:] == ["holdfast.rewind_workflow", "holdfast.cancel_workflow"]
 
         Stage(venue).play(scene)
-
-
-def _lose() -> None:
-    """End an execution as a crash does: nothing more of it is recorded."""
-    raise Superseded("lost on purpose")

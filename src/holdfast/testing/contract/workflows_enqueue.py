@@ -139,6 +139,22 @@ class EnqueueContract:
 
         Stage(venue).play(scene)
 
+    def test_name_that_no_function_can_have_is_refused_as_it_is_at_registration(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            async with Sums(stage) as sums:
+                for name in ('a"b', "a\\b", "", "x" * 256, "a\nb"):
+                    with pytest.raises(ConfigurationError) as told:
+                        sums.app.raw.step(name=name)(lambda: None)
+                    for wrong in (
+                        sums.app.do("enqueue", name, queue_name=sums.queue),
+                        sums.app.do("enqueue", "add", queue_name=sums.queue, class_name=name, config_name="c"),
+                        sums.app.do("enqueue", "add", queue_name=sums.queue, class_name="C", config_name=name),
+                    ):
+                        assert str(await refusal(wrong)) == str(told.value)
+                assert sums.waiting() == []
+
+        Stage(venue).play(scene)
+
     def test_run_without_partition_key_is_refused_where_the_queue_is_known_to_need_one(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:
             sums = Sums(stage)

@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from holdfast.errors import WorkflowNotFound
+from holdfast.model.workflow import Retry
 from holdfast.testing.contract.workflows_control import family, two_steps
 from holdfast.testing.contract.workflows_stage import Handle, Stage
 
 if TYPE_CHECKING:
     from holdfast.db.session import Row
     from holdfast.testing.contract.venue import Venue
-    from holdfast.testing.contract.workflows_stage import App
+    from holdfast.testing.contract.workflows_stage import App, Flow
+
+HOUR = 3600
 
 
 class Woven:
@@ -193,5 +196,61 @@ class GoingBackContract:
                 forks = [Handle(app, raw) for raw in await app.do("fork_workflows", ids, 2)]
                 assert [await each.result() for each in forks] == ["first second"] * 3
                 assert [stage.run(each.workflow_id)["forked_from"] for each in forks] == ids
+
+        Stage(venue).play(scene)
+
+    def test_part_with_a_time_limit_that_is_gone_back_into_has_its_time_anew(self, venue: Venue) -> None:
+        """Twice the limit passes between the failure and the second try, the rewind and the fork."""
+
+        async def scene(stage: Stage) -> None:
+            stage.set_clock(0)
+            ran: Counter[str] = Counter()
+
+            async def draw(what: str) -> str:
+                ran[what] += 1
+                if what == "charge" and not healthy:
+                    raise ConnectionError("not now")
+                return what
+
+            def build(app: App) -> tuple[Flow, Flow]:
+                step = app.step(draw, name="draw")
+
+                async def inner() -> list[str]:
+                    return [await step("pack"), await step("charge")]
+
+                async def outer() -> list[str]:
+                    found: list[str] = [await step("book"), *await app.timeout(HOUR, inner)]
+                    return found
+
+                async def order() -> list[str]:
+                    done: list[str] = await app.timeout(HOUR, outer)
+                    return [*done, await step("ship")]
+
+                return app.workflow(order, name="once"), app.workflow(
+                    order, name="twice", retry=Retry(attempts=2, interval=60)
+                )
+
+            healthy, first, second = False, stage.app(), stage.app()
+            once, twice = build(first)
+            async with first:
+                failed, tried = await once.start(), await twice.start()
+                assert isinstance(await failed.error(), ConnectionError)
+                await stage.until(lambda: stage.run(tried.workflow_id)["status"] == "DELAYED")
+            healthy = True
+            stage.set_clock(2 * HOUR)
+            build(second)
+            async with second:
+                drew = [row for row in stage.steps(failed.workflow_id) if row["function_name"] == "draw"]
+                at = drew[2]["function_id"]
+                fork = Handle(second, await second.do("fork_workflow", failed.workflow_id, at))
+                again = Handle(second, await second.do("rewind_workflow", failed.workflow_id, at))
+                for handle in (second.retrieve(tried.workflow_id), fork, again):
+                    assert await handle.result() == ["book", "pack", "charge", "ship"]
+                assert ran == {"book": 2, "pack": 2, "charge": 5, "ship": 3}
+                # A part that has ended is not gone back into: it keeps its end, and the run does not go in again.
+                before = stage.steps(failed.workflow_id)
+                await second.do("rewind_workflow", failed.workflow_id, before[-1]["function_id"])
+                assert await again.result() == ["book", "pack", "charge", "ship"]
+                assert outcomes(stage.steps(failed.workflow_id)) == outcomes(before)
 
         Stage(venue).play(scene)

@@ -12,12 +12,14 @@ from holdfast.errors import Deduplicated, MisuseError, NotInitialized
 from holdfast.testing.colours import Colour
 from holdfast.testing.contract.workflows_enqueue_stage import Sums, fresh, refusal
 from holdfast.testing.contract.workflows_stage import Handle, Stage
+from holdfast.testing.contract.workflows_transactions_elsewhere_stage import play
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from holdfast.testing.contract.venue import Venue
     from holdfast.testing.contract.workflows_stage import App
+    from holdfast.testing.contract.workflows_transactions_elsewhere_stage import Elsewhere
 
 
 class Outbox(Sums):
@@ -41,13 +43,13 @@ class Outbox(Sums):
         return [row["number"] for row in self.stage.rows(f"SELECT number FROM {self.table} ORDER BY number")]
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[Any]:
+    async def transaction(self, url: str | None = None) -> AsyncIterator[Any]:
         """Open a transaction of a manager of the user's own."""
         if self.app.colour is Colour.ASYNC:
-            async with ConnectionManager(self.stage.url) as manager, manager.transaction() as transaction:
+            async with ConnectionManager(url or self.stage.url) as manager, manager.transaction() as transaction:
                 yield transaction
         else:
-            with SyncConnectionManager(self.stage.url) as blocking, blocking.transaction() as opened:
+            with SyncConnectionManager(url or self.stage.url) as blocking, blocking.transaction() as opened:
                 yield opened
 
 
@@ -133,6 +135,24 @@ class OutboxContract:
                 assert (box.written(), box.waiting()) == ([], [])
 
         Stage(venue).play(scene)
+
+    def test_transaction_in_another_database_is_refused(self, venue: Venue) -> None:
+        async def scene(elsewhere: Elsewhere, stage: Stage) -> None:
+            box = Outbox(stage)
+
+            async def order(transaction: Any) -> None:
+                await box.put(transaction.raw, 1)
+
+            call = elsewhere.transaction(box.app, order)
+            async with box:
+                errors = [await refusal(call())]
+                async with box.transaction(elsewhere.venue.url) as transaction:
+                    errors.append(await refusal(box.put(transaction, 1)))
+                assert [type(error) for error in errors] == [MisuseError, MisuseError]
+                assert all("one database" in str(error) for error in errors)
+                assert box.waiting() == []
+
+        play(venue, "database", scene)
 
     def test_what_is_no_open_transaction_of_the_colour_is_refused(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:

@@ -6,6 +6,7 @@ import secrets
 from typing import TYPE_CHECKING
 
 from holdfast.errors import SerializationError
+from holdfast.model.workflow import INTERNAL_QUEUE
 from holdfast.testing.contract.workflows_queue_stage import LONG, Line, results
 from holdfast.testing.contract.workflows_stage import Handle, Stage
 
@@ -169,5 +170,26 @@ class QueueOrderContract:
                 assert isinstance(await broken.error(), SerializationError)
                 states = [(await each.status()).status for each in (stranger, older, broken)]
                 assert states == ["ENQUEUED", "ENQUEUED", "ERROR"]
+
+        Stage(venue).play(scene)
+
+    def test_row_whose_name_no_function_can_have_is_in_nobodys_way(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            line = Line(stage)
+            async with line.app:
+                names = ['a"b', "a\\b", '"', f'pass_by-{stage.version}"x']
+                odd = await line.enqueue(*range(8))
+                good = await line.enqueue(8)
+                runs = stage.table("workflow_status")
+                for handle, name in zip(odd, names * 2, strict=True):
+                    columns = "name = ?" if handle in odd[:4] else "class_name = 'C', config_name = ?"
+                    stage.execute(f"UPDATE {runs} SET {columns} WHERE workflow_uuid = ?", name, handle.workflow_id)
+                await line.register()
+                assert await results(good) == [8]
+                # The library's own queue has what was resumed, forked and recovered.
+                stage.execute(f"UPDATE {runs} SET queue_name = ? WHERE queue_name = ?", INTERNAL_QUEUE, line.name)
+                assert await Handle(line.app, await line.app.do("fork_workflow", good[0].workflow_id)).result() == 8
+                assert {(await each.status()).status for each in odd} == {"ENQUEUED"}
+                await line.app.do("cancel_workflows", [each.workflow_id for each in odd])
 
         Stage(venue).play(scene)

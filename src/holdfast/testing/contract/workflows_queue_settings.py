@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -169,6 +170,30 @@ class QueueSettingsContract:
                 assert (found.queue_id, found.concurrency, found.paused) == (made.queue_id, 2, True)
 
         Stage(venue).play(scene)
+
+    def test_queue_that_nobody_registered_is_told_once_a_process(
+        self, venue: Venue, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        def told(name: str) -> list[str]:
+            return [
+                text for each in caplog.records if (text := each.getMessage()).startswith(f"The queue {name} is not")
+            ]
+
+        async def scene(stage: Stage) -> None:
+            line, known = Line(stage), Line(stage)
+            async with line.app, known.app:
+                await known.register()
+                await results(await known.enqueue(1))
+                handles = await line.enqueue(1, 2)
+                await stage.until(lambda: told(line.name))
+                handles += await line.enqueue_together(3)
+                await line.register()
+                assert await results(handles) == [1, 2, 3]
+                assert len(told(line.name)) == 1
+                assert told(known.name) == []
+
+        with caplog.at_level(logging.WARNING, "holdfast"):
+            Stage(venue).play(scene)
 
     def test_listening_is_said_before_launch(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:

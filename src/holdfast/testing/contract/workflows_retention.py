@@ -197,7 +197,33 @@ class RetentionContract:
 
         Stage(venue).play(scene)
 
-    @pytest.mark.parametrize("change", ["resumed", "ended again", "parent resumed", "deleted"])
+    def test_children_stay_while_a_fork_of_their_parent_may_ask_for_them(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            app, queue = stage.app(), f"queue-{stage.version}"
+            child, of_child = flow_of(stage, app, "child")
+
+            async def parent() -> int:
+                handle = await child.start(1)
+                await child(2)
+                found: int = await handle.result()
+                return found
+
+            of_parent = f"{stage.version}-parent"
+            flow = app.workflow(parent, name=of_parent)
+            policy = Retention(older_than=0, name=[of_child, of_parent])
+            async with app:
+                handle = await flow.start()
+                assert await handle.result() == 3
+                fork = await app.do("fork_workflow", handle.workflow_id, 2, queue_name=queue)
+                assert counts(await prune(stage, policy, dry_run=True)) == [(2, 0)]
+                assert counts(await prune(stage, policy)) == [(2, 2)]  # the parent, and the child above the cut
+                await app.do("register_queue", queue)
+                assert await app.retrieve(fork.workflow_id).result() == 3
+            assert counts(await prune(stage, policy)) == [(3, 3)]
+
+        Stage(venue).play(scene)
+
+    @pytest.mark.parametrize("change", ["resumed", "ended again", "parent resumed", "child of another", "deleted"])
     def test_run_that_changes_at_the_same_moment_is_kept_whole(self, venue: Venue, change: str) -> None:
         async def scene(stage: Stage) -> None:
             app = stage.app()
@@ -216,6 +242,11 @@ class RetentionContract:
                 elif change == "ended again":
                     set_run(stage, ids[1], completed_at=stage.run(ids[1])["completed_at"] + 3_600_000)
                 elif change == "parent resumed":
+                    set_run(stage, parent, status="PENDING")
+                elif change == "child of another":
+                    steps = stage.table("operation_outputs")
+                    stage.execute(f"UPDATE {steps} SET child_workflow_id = ? WHERE workflow_uuid = ?", ids[1], parent)
+                    set_run(stage, ids[1], parent_workflow_id=None)
                     set_run(stage, parent, status="PENDING")
                 else:
                     stage.execute(f"DELETE FROM {stage.table('workflow_status')} WHERE workflow_uuid = ?", ids[1])

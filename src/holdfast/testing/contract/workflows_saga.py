@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -143,6 +144,36 @@ class SagaContract:
             assert did == ["cancel"]
             [row] = stage.steps(handle.workflow_id)
             assert row["function_name"].endswith("plain")
+
+        Stage(venue).play(scene)
+
+    def test_workflow_is_undone_with_as_a_child(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            app, queue = stage.app(), f"saga-{secrets.token_hex(8)}"
+
+            async def amends(name: str) -> str:
+                return name
+
+            amend = app.workflow(amends).raw
+
+            async def trip() -> None:
+                async with saga_of(app) as saga:
+                    saga.undo(amend, "called")
+                    saga.undo(amend.start, "started")
+                    saga.undo(amend.options(queue_name=queue).enqueue, "enqueued")
+                    saga.undo(app.raw.enqueue, amend.definition.name, ["by name"], queue_name=queue)
+                    raise RuntimeError("no")
+
+            flow = app.workflow(trip)
+            async with app:
+                await app.do("register_queue", queue)
+                handle = await flow.start()
+                assert str(await handle.error()) == "no"
+                children = [row["child_workflow_id"] for row in stage.steps(handle.workflow_id)]
+                ids = sorted({each for each in children if each is not None})
+                assert len(ids) == 4
+                done = [await app.retrieve(each).result() for each in ids]
+                assert sorted(done) == ["by name", "called", "enqueued", "started"]
 
         Stage(venue).play(scene)
 

@@ -15,6 +15,7 @@ import pytest
 from holdfast.db import DialectName
 from holdfast.errors import TransactionBroken
 from holdfast.testing.colours import Colour
+from holdfast.testing.contract.workflows_enqueue_stage import Queued
 from holdfast.testing.contract.workflows_stage import Stage
 from holdfast.testing.contract.workflows_transactions_elsewhere_stage import Elsewhere, play
 from holdfast.testing.contract.workflows_transactions_stage import Accounts, Refused, transaction, workflow_of
@@ -80,6 +81,40 @@ class ElsewhereContract:
         play(venue, way, scene)
 
     @_WAYS
+    def test_runs_of_one_id_in_two_applications_do_not_answer_for_each_other(self, venue: Venue, way: str) -> None:
+        async def scene(elsewhere: Elsewhere, stage: Stage) -> None:
+            accounts, run_id = Accounts(elsewhere), f"order-{secrets.token_hex(6)}"
+            apps = stage.app(), elsewhere.other_app()
+
+            async def pay(tx: Any) -> int:
+                return await accounts.pay(tx, 30)
+
+            flows = [workflow_of(app, elsewhere.transaction(app, pay)) for app in apps]
+            for app, flow, left in zip(apps, flows, (70, 40), strict=True):
+                async with app:
+                    assert await (await flow.options(workflow_id=run_id).start()).result() == [left]
+            assert accounts.all() == {"ann": 40, "bob": 160}
+
+        play(venue, way, scene)
+
+    @_WAYS
+    def test_run_that_was_deleted_does_not_answer_for_the_next_one_of_its_id(self, venue: Venue, way: str) -> None:
+        async def scene(elsewhere: Elsewhere, stage: Stage) -> None:
+            app, accounts, run_id = stage.app(), Accounts(elsewhere), f"order-{secrets.token_hex(6)}"
+
+            async def pay(tx: Any) -> int:
+                return await accounts.pay(tx, 30)
+
+            flow = workflow_of(app, elsewhere.transaction(app, pay))
+            async with app:
+                for left in (70, 40):
+                    assert await (await flow.options(workflow_id=run_id).start()).result() == [left]
+                    await app.do("delete_workflow", run_id)
+            assert accounts.all() == {"ann": 40, "bob": 160}
+
+        play(venue, way, scene)
+
+    @_WAYS
     def test_output_that_was_never_filled_shows_a_broken_transaction(self, venue: Venue, way: str) -> None:
         async def scene(elsewhere: Elsewhere, stage: Stage) -> None:
             app, accounts = stage.app(), Accounts(elsewhere)
@@ -91,15 +126,17 @@ class ElsewhereContract:
             flow = workflow_of(app, call)
             async with app:
                 await flow()
-                run_id = f"broken-{secrets.token_hex(6)}"
+                queued = Queued(flow, app)
+                handle = await queued.enqueue()
                 elsewhere.execute(
-                    f"INSERT INTO {elsewhere.table} (workflow_id, generation, identity, created_at) "
-                    "VALUES (?, 0, '0', ?)",
-                    run_id,
+                    f"INSERT INTO {elsewhere.table} (workflow_id, creation_key, generation, identity, created_at) "
+                    "VALUES (?, ?, 0, '0', ?)",
+                    handle.workflow_id,
+                    stage.run(handle.workflow_id)["creation_key"],
                     int(time.time() * 1000),  # an old one might be forgotten just then
                 )
-                error = await (await flow.options(workflow_id=run_id).start()).error()
-                assert type(error) is TransactionBroken
+                await app.do("register_queue", queued.queue)
+                assert type(await handle.error()) is TransactionBroken
                 assert accounts.all() == {"ann": 70, "bob": 130}
 
         play(venue, way, scene)

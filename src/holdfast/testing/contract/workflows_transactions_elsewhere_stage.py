@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.db import DatabaseURL, DialectName, SyncConnectionManager
 from holdfast.testing.colours import Colour
-from holdfast.testing.contract.workflows_stage import Stage
+from holdfast.testing.contract.workflows_stage import App, Stage
 from holdfast.testing.contract.workflows_transactions_stage import transaction
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from holdfast.db.session import Row
     from holdfast.testing.contract.venue import Venue
-    from holdfast.testing.contract.workflows_stage import App
 
 _DRIVERS = {
     (DialectName.SQLITE, Colour.SYNC): "sqlite",
@@ -86,6 +85,12 @@ class Elsewhere:
         """Return the outputs of a run."""
         rows = self.rows(f"SELECT output FROM {self.table} WHERE workflow_id = ? ORDER BY identity", workflow_id)
         return [row["output"] for row in rows]
+
+    def other_app(self) -> App:
+        """Return an application, not launched yet, whose runs are in a database of their own."""
+        made = App(self.venue.colour, self.stage.url.replace("runs.sqlite", "others.sqlite"), lease=5)
+        self.stage._apps.append(made)  # noqa: SLF001 -- to be closed with the others
+        return made
 
     def transaction(self, app: App, body: Callable[..., Any], **options: Any) -> Callable[..., Awaitable[Any]]:
         """Register *body* as a transaction whose data is here."""

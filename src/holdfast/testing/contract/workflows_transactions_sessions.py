@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from holdfast.db import DialectName
 from holdfast.errors import ConfigurationError, TransactionBroken
 from holdfast.testing.colours import Colour
 from holdfast.testing.contract.workflows_transactions_elsewhere_stage import Elsewhere, play
-from holdfast.testing.contract.workflows_transactions_stage import Accounts, workflow_of
+from holdfast.testing.contract.workflows_transactions_stage import Accounts, Refused, workflow_of
 
 if TYPE_CHECKING:
     from holdfast.testing.contract.venue import Venue
@@ -91,6 +92,33 @@ class SessionContract:
 
         play(venue, "engine", scene)
 
+    def test_session_has_the_limits_of_ours_and_then_its_own_again(self, venue: Venue) -> None:
+        async def scene(elsewhere: Elsewhere, stage: Stage) -> None:
+            app = stage.app(lease=7)
+
+            async def limits(tx: Any, outcome: str) -> list[int]:
+                if outcome == "fails":
+                    raise Refused
+                return [] if elsewhere.dialect is DialectName.SQLITE else await _limits(elsewhere.dialect, tx)
+
+            call = elsewhere.transaction(app, limits)
+
+            async def asking(outcome: str) -> list[int]:
+                found: list[int] = await call(outcome)
+                return found
+
+            flow = app.workflow(asking)
+            async with app:
+                own = await call("returns")
+                assert await flow("returns") == {DialectName.POSTGRES: [7, 7], DialectName.MYSQL: [7, 3]}.get(
+                    elsewhere.dialect, []
+                )
+                assert await call("returns") == own
+                assert isinstance(await (await flow.start("fails")).error(), Refused)
+                assert await call("returns") == own
+
+        play(venue, "engine", scene)
+
     def test_engine_of_the_other_colour_is_refused(self, venue: Venue) -> None:
         async def scene(elsewhere: Elsewhere, stage: Stage) -> None:
             app = stage.app()
@@ -110,3 +138,18 @@ class SessionContract:
                 app.raw.transaction(engine="sqlite://")(plain)
 
         play(venue, "engine", scene)
+
+
+_SECONDS = "SELECT EXTRACT(EPOCH FROM CAST(current_setting('{}') AS interval)) AS found"
+_LIMITS = {
+    DialectName.POSTGRES: [_SECONDS.format("idle_in_transaction_session_timeout"), _SECONDS.format("lock_timeout")],
+    DialectName.MYSQL: [
+        "SELECT @@SESSION.idle_transaction_timeout AS found",
+        "SELECT @@SESSION.innodb_lock_wait_timeout AS found",
+    ],
+}
+
+
+async def _limits(dialect: DialectName, tx: Any) -> list[int]:
+    """Return for how many seconds the transaction may be silent, and wait for a row."""
+    return [int((await tx.fetchone(query))["found"]) for query in _LIMITS[dialect]]

@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from holdfast.client import Client
 from holdfast.errors import MisuseError, WorkflowNotFound
 from holdfast.model.workflow import INTERNAL_QUEUE, WorkflowStatus
-from holdfast.testing.contract.workflows_stage import Life, Stage
+from holdfast.testing.contract.workflows_stage import Handle, Life, Stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from holdfast.testing.contract.venue import Venue
-    from holdfast.testing.contract.workflows_stage import App, Flow, Handle
+    from holdfast.testing.contract.workflows_stage import App, Flow
 
 
 async def double(number: int) -> int:
@@ -124,6 +125,58 @@ class VersionsContract:
                 async with compatible:
                     assert await compatible.retrieve(handle.workflow_id).result() == "done"
                 assert stage.run(handle.workflow_id)["application_version"] == stage.version
+
+        Stage(venue).play(scene)
+
+    def test_who_waits_in_vain_is_told_what_the_run_waits_for(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            handle = await lost(stage, waiting)
+            other = stage.app(application_version=f"{stage.version}-b")
+            compatible = stage.app(application_version=f"{stage.version}-c", compatible_versions=[stage.version])
+            async with other, compatible:
+                await stage.until(lambda: stage.run(handle.workflow_id)["status"] == "ENQUEUED")
+                with pytest.raises(
+                    TimeoutError, match=f"it is ENQUEUED for the application version {stage.version}, wh"
+                ):
+                    await other.retrieve(handle.workflow_id).result(timeout=0)
+                with pytest.raises(TimeoutError, match="it is ENQUEUED, and goes on when a process that has 'waits'"):
+                    await compatible.retrieve(handle.workflow_id).result(timeout=0)
+                with (
+                    Client(stage.url) as client,
+                    pytest.raises(TimeoutError, match=f"for the application version {stage.version}, which no living"),
+                ):
+                    client.retrieve_workflow(handle.workflow_id).result(timeout=0)
+                async with stage.app():
+                    with pytest.raises(TimeoutError, match="it is ENQUEUED, and goes on when"):
+                        await other.retrieve(handle.workflow_id).result(timeout=0)
+
+        Stage(venue).play(scene)
+
+    def test_who_waits_for_what_goes_on_is_told_that_it_does(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            gate, app = stage.gate(), stage.app(executor_id="worker-7")
+            held = waiting(app, Life(1, gate))
+            queue = f"queue-{stage.version}"
+            async with app:
+                handle = await held.start()
+                await gate.reached()
+                with pytest.raises(TimeoutError, match="it is PENDING in the executor worker-7, and goes on"):
+                    await handle.result(timeout=0)
+                later = held.raw.options(queue_name=queue, delay=3600)
+                delayed = Handle(app, await app.value(later.enqueue()))
+                with pytest.raises(
+                    TimeoutError, match=rf"it is DELAYED in the queue {queue}, which is not registered: "
+                ):
+                    await delayed.result(timeout=0)
+                await app.do("register_queue", queue)
+                with pytest.raises(TimeoutError, match="it is DELAYED, and goes on when its time"):
+                    await delayed.result(timeout=0)
+                await app.do("pause_queue", queue)
+                with pytest.raises(TimeoutError, match=f"it is DELAYED in the queue {queue}, which is paused"):
+                    await delayed.result(timeout=0)
+                await app.do("cancel_workflow", delayed.workflow_id)
+                gate.open()
+                assert await handle.result() == "done"
 
         Stage(venue).play(scene)
 

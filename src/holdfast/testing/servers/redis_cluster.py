@@ -49,7 +49,7 @@ class RedisCluster:
         password = secrets.token_hex(16)
         for bus in buses:
             self._nodes.append(self._running.enter_context(_Node(password, bus)))
-        clients = [self._running.enter_context(_client(node.url)) for node in self._nodes]
+        clients = self._clients()
         for number, (client, node, bus) in enumerate(zip(clients, self._nodes, buses, strict=True)):
             first, last = (_SLOTS * place // self._count for place in (number, number + 1))
             client.execute_command("CLUSTER", "ADDSLOTSRANGE", first, last - 1)
@@ -57,9 +57,23 @@ class RedisCluster:
         self._wait(clients)
         return self
 
+    def kill(self) -> None:
+        """SIGKILL all nodes; the data stays for ``restart``."""
+        for node in self._nodes:
+            node.kill()
+
+    def restart(self) -> None:
+        """Start the nodes that were killed, on the same data; return when every one says that all is well."""
+        for node in self._nodes:
+            node.start()
+        self._wait(self._clients())
+
     def close(self) -> None:
         """End the nodes and remove their data."""
         self._running.close()
+
+    def _clients(self) -> list[Any]:
+        return [self._running.enter_context(_client(node.url)) for node in self._nodes]
 
     def _wait(self, clients: list[Any]) -> None:
         deadline = time.monotonic() + _READY_SECONDS

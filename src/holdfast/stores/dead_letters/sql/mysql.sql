@@ -33,6 +33,10 @@ FOR UPDATE
 -- fragment: skip_locked
 FOR UPDATE SKIP LOCKED
 
+-- fragment: each_count
+-- By their bytes: names that come as parameters have the collation of the connection, where two of them may be one.
+GROUP BY CAST(r.domain AS BINARY), CAST(r.failure_type AS BINARY), CAST(r.status AS BINARY)
+
 -- name: dlq_add
 -- rows: id text, domain text, failure_type text, status text, workflow_id text, error text, error_message text
 -- rows: error_code text, payload text, entity_type text, entity_id text, entity_refs text, user_id bigint
@@ -54,7 +58,7 @@ INSERT INTO @holdfast_dlq_counts (domain, failure_type, status, slot, number)
 SELECT g.domain, g.failure_type, g.status, {slot}, g.number
 FROM (
     SELECT r.domain, r.failure_type, r.status, COUNT(*) AS number FROM {rows} AS r
-    GROUP BY r.domain, r.failure_type, r.status ORDER BY 1, 2, 3
+    {each_count} ORDER BY 1, 2, 3
 ) AS g
 ON DUPLICATE KEY UPDATE number = @holdfast_dlq_counts.number + VALUES(number);
 SELECT d.id, d.created_at FROM {rows} AS r JOIN @holdfast_dlq AS d ON d.id = r.id;
@@ -79,12 +83,12 @@ ORDER BY r.id {locked};
 INSERT INTO @holdfast_dlq_counts (domain, failure_type, status, slot, number)
 SELECT g.domain, g.failure_type, g.status, {slot}, g.number
 FROM (
-    SELECT m.domain, m.failure_type, m.status, SUM(m.number) AS number
+    SELECT r.domain, r.failure_type, r.status, SUM(r.number) AS number
     FROM (
-        SELECT r.domain, r.failure_type, r.old_status AS status, -1 AS number FROM {rows} AS r
-        UNION ALL SELECT q.domain, q.failure_type, q.status, 1 FROM {rows} AS q
-    ) AS m
-    GROUP BY m.domain, m.failure_type, m.status HAVING SUM(m.number) <> 0 ORDER BY 1, 2, 3
+        SELECT b.domain, b.failure_type, b.old_status AS status, -1 AS number FROM {rows} AS b
+        UNION ALL SELECT a.domain, a.failure_type, a.status, 1 FROM {rows} AS a
+    ) AS r
+    {each_count} HAVING SUM(r.number) <> 0 ORDER BY 1, 2, 3
 ) AS g
 ON DUPLICATE KEY UPDATE number = @holdfast_dlq_counts.number + VALUES(number);
 UPDATE {rows} AS r STRAIGHT_JOIN @holdfast_dlq AS d FORCE INDEX (PRIMARY)
@@ -102,7 +106,7 @@ INSERT INTO @holdfast_dlq_counts (domain, failure_type, status, slot, number)
 SELECT g.domain, g.failure_type, g.status, {slot}, g.number
 FROM (
     SELECT r.domain, r.failure_type, r.status, -COUNT(*) AS number FROM {rows} AS r
-    GROUP BY r.domain, r.failure_type, r.status ORDER BY 1, 2, 3
+    {each_count} ORDER BY 1, 2, 3
 ) AS g
 ON DUPLICATE KEY UPDATE number = @holdfast_dlq_counts.number + VALUES(number);
 DELETE d FROM {rows} AS r STRAIGHT_JOIN @holdfast_dlq AS d FORCE INDEX (PRIMARY)

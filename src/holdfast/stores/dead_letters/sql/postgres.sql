@@ -23,20 +23,23 @@ bigint
 -- fragment: with_record
 JOIN @holdfast_dlq AS d
 
+-- fragment: by_key
+-- Every write finds its records by their key: what PostgreSQL believes of a table it has not looked at yet must not lead
+-- it to gather all of it. Planned for the values there are, since some are rare; not compiled, since that takes longer
+-- than any of these.
+set_config('plan_cache_mode', 'force_custom_plan', TRUE), set_config('jit', 'off', TRUE),
+set_config('enable_seqscan', 'off', TRUE), set_config('enable_bitmapscan', 'off', TRUE),
+set_config('enable_hashjoin', 'off', TRUE), set_config('enable_mergejoin', 'off', TRUE)
+
 -- fragment: planned
--- Every listing follows an index, which is in its order, and every write finds its records by their key: what PostgreSQL
--- believes of a table it has not looked at yet must not lead it to gather all of it. Planned for the values there are,
--- since some are rare; not compiled, since that takes longer than any of these.
-SELECT
-    set_config('plan_cache_mode', 'force_custom_plan', TRUE), set_config('jit', 'off', TRUE),
-    set_config('enable_seqscan', 'off', TRUE), set_config('enable_bitmapscan', 'off', TRUE),
-    set_config('enable_sort', 'off', TRUE), set_config('enable_hashjoin', 'off', TRUE),
-    set_config('enable_mergejoin', 'off', TRUE);
+-- Every listing follows an index, which is in its order.
+SELECT {by_key}, set_config('enable_sort', 'off', TRUE);
 
 -- name: dlq_planned
 -- only: postgres
--- For a transaction that begins with no listing.
-{planned}
+-- For a transaction that begins with the records of some ids. They are sorted: else they would be met in their order by
+-- going through the whole table.
+SELECT {by_key};
 
 -- fragment: locked
 FOR UPDATE OF d

@@ -1,0 +1,37 @@
+"""Options as users give them by name, checked at the door: one that is not known is refused with those that are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import ConfigurationError
+from holdfast.model.workflow import Retry
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+
+def refuse_unknown(what: str, said: Iterable[str], known: Collection[str], kind: str = "option") -> None:
+    """Raise ``ConfigurationError`` if *what* was given an option, or another *kind* of thing, that it does not have."""
+    unknown = [name for name in said if name not in known]
+    if unknown:
+        raise ConfigurationError(f"{what} has no {kind} {', '.join(unknown)}; there are {', '.join(known)}.")
+
+
+def check_retry(what: str, retry: object) -> None:
+    """Raise ``ConfigurationError`` unless *retry*, if *what* has one, is a ``Retry``."""
+    if retry is not None and not isinstance(retry, Retry):
+        raise ConfigurationError(f"retry of {what} is a Retry, as in retry=Retry(attempts=5), not {retry!r:.100}.")
+
+
+def several(what: str, given: object) -> tuple[Any, ...]:
+    """Return those that are *given*; ``ConfigurationError`` for one text, whose letters would be taken, or no list."""
+    if isinstance(given, str | bytes):
+        raise ConfigurationError(f"{what} are several, not one text: pass [{given!r:.100}].")
+    if not isinstance(given, Iterable) or isinstance(given, Mapping):
+        raise ConfigurationError(f"{what} are several, in a list or a tuple, not {given!r:.100}.")
+    return tuple(given)
+
+
+__all__ = ["check_retry", "refuse_unknown", "several"]

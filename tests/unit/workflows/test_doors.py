@@ -1,0 +1,166 @@
+"""Mistakes of the first hour are refused where they are made, in words that say what to write; in both colours."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+from uuid import UUID
+
+import pytest
+
+from holdfast import AsyncClient, AsyncHoldfast, Client, Holdfast
+from holdfast.errors import ConfigurationError, MisuseError, NotInitialized
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+
+class Door:
+    """An application or a client of either colour, whose calls come to their ends on the calling thread."""
+
+    def __init__(self, raw: Any, loop: asyncio.AbstractEventLoop) -> None:
+        self.raw = raw
+        self._loop = loop
+
+    def __call__(self, verb: str, *args: Any, **kwargs: Any) -> Any:
+        return self.end(partial(getattr(self.raw, verb), *args, **kwargs))
+
+    def end(self, call: Callable[[], Any]) -> Any:
+        """Make a call, on the loop if it is one of the async colour, and return what it comes to."""
+
+        async def made() -> Any:
+            result = call()
+            return await result if inspect.isawaitable(result) else result
+
+        asynchronous = isinstance(self.raw, AsyncHoldfast | AsyncClient)
+        return self._loop.run_until_complete(made()) if asynchronous else call()
+
+
+@pytest.fixture
+def loop() -> Iterator[asyncio.AbstractEventLoop]:
+    with asyncio.Runner() as runner:
+        yield runner.get_loop()
+
+
+@pytest.fixture(params=[Holdfast, AsyncHoldfast])
+def app(request: pytest.FixtureRequest, tmp_path: Path, loop: asyncio.AbstractEventLoop) -> Iterator[Door]:
+    door = Door(request.param(f"sqlite:///{tmp_path}/doors.sqlite", application_version="1"), loop)
+    door("launch")
+    yield door
+    door("close")
+
+
+@pytest.fixture(params=[Holdfast, AsyncHoldfast, Client, AsyncClient])
+def door(request: pytest.FixtureRequest, tmp_path: Path, loop: asyncio.AbstractEventLoop) -> Iterator[Door]:
+    url = f"sqlite:///{tmp_path}/doors.sqlite"
+    with Holdfast(url):
+        pass
+    door = Door(request.param(url), loop)
+    door("launch" if isinstance(door.raw, Holdfast | AsyncHoldfast) else "open")
+    yield door
+    door("close")
+
+
+BY_NAME: list[tuple[tuple[Any, ...], dict[str, Any], str]] = [
+    (("echo", "ab"), {}, r"args are several, not one text: pass \['ab'\]"),
+    (("echo", 5), {}, "args are several, in a list or a tuple, not 5"),
+    (("echo", {"said": 1}), {}, "args are several, in a list or a tuple"),
+    (("echo", [1], "ab"), {}, r"kwargs are names and their values, .* not 'ab'"),
+    (
+        ("echo", [1]),
+        {"prio": 1, "workflow_uuid": "x"},
+        "A run has no option prio, workflow_uuid; there are workflow_id",
+    ),
+    (("echo", [1]), {"workflow_id": 17}, "workflow_id is a text, not 17: pass '17'"),
+    ((None, [1]), {}, "The name of a function is a text"),
+]
+
+
+def test_call_by_name_that_is_none_is_refused(door: Door) -> None:
+    for args, options, told in BY_NAME:
+        with pytest.raises(ConfigurationError, match=told):
+            door("enqueue", *args, queue_name="q", **options)
+        if isinstance(door.raw, Client | AsyncClient):
+            with pytest.raises(ConfigurationError, match=told):
+                door("start_workflow", *args, **options)
+            with pytest.raises(ConfigurationError, match=told):
+                door("enqueue_many", [door.raw.call(*args, **options)], queue_name="q")
+
+
+def test_workflow_itself_where_its_name_is_wanted_is_refused_with_the_name(door: Door) -> None:
+    workflow = Holdfast("sqlite:///never.db").workflow(name="later")(lambda: None)
+    with pytest.raises(ConfigurationError, match="has the name of a workflow, not the workflow itself: pass 'later'"):
+        door("enqueue", workflow, [], queue_name="q")
+
+
+def test_id_that_is_no_text_is_refused_by_name(door: Door) -> None:
+    for wrong in (17, None, ["a"], b"a", UUID(int=17)):
+        instead = f": pass '{wrong}'" if isinstance(wrong, int | UUID) else ""
+        for verb in ("get_workflow", "retrieve_workflow", "cancel_workflow", "list_steps", "fork_workflow"):
+            with pytest.raises(ConfigurationError, match=rf"workflow_id is a text, not .*{instead}\.$"):
+                door(verb, wrong)
+        with pytest.raises(ConfigurationError, match="workflow_id is a text"):
+            door("cancel_workflows", [wrong])
+    with pytest.raises(ConfigurationError, match="workflow_id is a text"):
+        door("fork_workflow", "x", new_workflow_id=17)
+
+
+def test_id_of_a_call_that_is_no_text_is_refused(app: Door) -> None:
+    workflow = app.raw.workflow(name="numbered")(lambda: None)
+    with pytest.raises(ConfigurationError, match="workflow_id is a text, not 17: pass '17'"):
+        app.end(workflow.options(workflow_id=17).start)
+    with pytest.raises(ConfigurationError, match="workflow_id is a text, not 17: pass '17'"):
+        app.end(workflow.options(workflow_id=17, queue_name="q").enqueue)
+
+
+def test_filter_or_place_that_is_none_is_refused_without_names_of_ours(door: Door) -> None:
+    with pytest.raises(ConfigurationError, match=r"^list_workflows\(\) has no filter foo; there are workflow_ids,"):
+        door("list_workflows", foo=1)
+    with pytest.raises(ConfigurationError, match=r"^count_workflows\(\) has no filter foo; there are"):
+        door("count_workflows", foo=1)
+    for verb in ("fork_workflow", "rewind_workflow"):
+        with pytest.raises(ConfigurationError, match=rf"^{verb}\(\) has no option foo; there are application_"):
+            door(verb, "x", foo=1)
+
+
+def test_gather_and_timeout_take_what_is_still_to_be_done(app: Door) -> None:
+    if isinstance(app.raw, Holdfast):
+        made: Any = [lambda: 1, 2]
+        told = r"takes what is to be called, not 2: write `lambda: price\(1\)`"
+    else:
+        made, told = [asyncio.sleep(0), lambda: 2], r"takes what can be awaited, not <function"
+    with pytest.raises(MisuseError, match=told):
+        app("gather", *made)
+    with pytest.raises(MisuseError, match=told):
+        app("timeout", 5, made[1])
+
+
+def test_gather_in_a_workflow_refuses_results_before_anything_is_begun(app: Door) -> None:
+    begun: list[int] = []
+
+    async def part() -> None:
+        begun.append(1)
+
+    def mistaken() -> list[None]:
+        wrong: Any = [lambda: begun.append(1), 2]
+        return cast("Holdfast", app.raw).gather(*wrong)
+
+    async def mistaken_too() -> list[None]:
+        wrong: Any = [part(), 2]
+        return await cast("AsyncHoldfast", app.raw).gather(*wrong)
+
+    workflow = app.raw.workflow(mistaken if isinstance(app.raw, Holdfast) else mistaken_too)
+    with pytest.raises(MisuseError, match=r"gather\(\) .*takes what .*, not 2"):
+        app.end(workflow)
+    assert begun == []
+
+
+def test_what_is_not_open_says_how_it_is_opened(app: Door) -> None:
+    url = app.raw._engine.settings.url
+    with pytest.raises(NotInitialized, match=r"call open\(\) first, or use it in a with block"):
+        Client(url).start_workflow("echo", [1])
+    with pytest.raises(NotInitialized, match=r"call launch\(\)"):
+        Holdfast(url).list_workflows()
