@@ -2,6 +2,7 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
+INSTALLED := .venv/.installed
 READY := .venv/.ready
 # More than there are cores: many tests wait, for other processes and for leases to end.
 WORKERS ?= 6
@@ -17,7 +18,7 @@ export PYTHONDONTWRITEBYTECODE :=
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(READY) ## run the demonstration
+demo: $(INSTALLED) ## run the demonstration
 	$(BIN)/python examples/demo.py
 
 test: check queries collected ## all checks, then all tests over real servers, in parallel
@@ -49,7 +50,13 @@ clean: ## remove the environment and everything that was made
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
 	find src tests tools examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(READY): pyproject.toml
+# The library alone: all that its users install, and the demonstration needs.
+$(INSTALLED): pyproject.toml
 	test -x $(BIN)/pip || $(PYTHON) tools/provision.py venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile --editable .
+	touch $@
+
+# With what the tests and checks need; after the other, since two installations at once would be in each other's way.
+$(READY): $(INSTALLED)
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile --editable '.[dev]'
 	touch $@

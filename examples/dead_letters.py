@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from holdfast import Holdfast
 
-app = Holdfast("orders.sqlite", mask_fields=("card",))
+app = Holdfast("letters.sqlite", mask_fields=("card",))
 bank = {"open": False}
 
 

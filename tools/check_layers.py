@@ -40,6 +40,7 @@ def _table() -> dict[str, frozenset[str]]:
     for leaf in _LEAVES:
         table[leaf] = frozenset(below | {ROOT})
     table["testing"] = frozenset(table)
+    table["__main__"] = frozenset({"cli"})
     return table
 
 

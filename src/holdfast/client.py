@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
-from holdfast.core.durations import checked_seconds
+from holdfast.core.options import refuse_unknown
+from holdfast.core.texts import check_text
 from holdfast.db.portal import Portal
 from holdfast.model.world import RealWorld, World
-from holdfast.serialize import Serialization
-from holdfast.workflows.configuration import resolve_url
+from holdfast.workflows.configuration import connection_settings, refuse_one_loop, resolve_url, serialization_of
+from holdfast.workflows.enqueue_rows import given
 from holdfast.workflows.management import AsyncManagement, Management
 from holdfast.workflows.messaging.client_methods import AsyncClientMessaging, ClientMessaging
 from holdfast.workflows.remote import DebounceOptions, QueueOptions, Remote, RemoteSettings, RunOptions
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from holdfast.model.workflow import Duration, WorkflowState
+    from holdfast.serialize import Serialization
     from holdfast.workflows.desk import Desk
     from holdfast.workflows.run import Outcome
     from holdfast.workflows.streams.reading import Reading
@@ -69,22 +71,30 @@ def remote_settings(
     clock_offset_ms: str | None = None,
 ) -> RemoteSettings:
     """Return the settings of a client; the URL is found as an application of that *name* finds it."""
+    found = resolve_url(url, check_text("name", name))
     return RemoteSettings(
-        url=resolve_url(url, name),
+        url=found,
         name=name,
         schema=schema,
-        serialization=serializer or Serialization(),
-        connection={
-            "pool_size": pool_size,
-            "pool_timeout": checked_seconds(pool_timeout, "pool_timeout"),
-            "connect_timeout": checked_seconds(connect_timeout, "connect_timeout"),
-            "pooled": pooled,
-            "prepared": prepared,
-            "application_name": application_name,
-        },
+        serialization=serialization_of(serializer),
+        connection=connection_settings(
+            found,
+            schema,
+            pool_size=pool_size,
+            pool_timeout=pool_timeout,
+            connect_timeout=connect_timeout,
+            pooled=pooled,
+            prepared=prepared,
+            application_name=application_name,
+        ),
         world=world or RealWorld(),
         clock_offset_ms=clock_offset_ms,
     )
+
+
+def _remote(url: str | os.PathLike[str] | None, settings: ClientSettings) -> Remote:
+    refuse_unknown("A client", settings, ClientSettings.__annotations__, "setting")
+    return Remote(remote_settings(url, **settings))
 
 
 class ClientHandle:
@@ -146,8 +156,9 @@ class Client(Management[ClientHandle], ClientMessaging):
     """
 
     def __init__(self, url: str | os.PathLike[str] | None = None, **settings: Unpack[ClientSettings]) -> None:
-        self._remote = Remote(remote_settings(url, **settings))
-        self._portal = Portal("holdfast-client")
+        refuse_one_loop(settings.get("world"))
+        self._remote = _remote(url, settings)
+        self._portal = Portal("holdfast-client", opened_by="open()")
 
     def open(self) -> None:
         """Connect, and check that the tables are ours and of this release; a second call changes nothing.
@@ -216,7 +227,7 @@ class Client(Management[ClientHandle], ClientMessaging):
         **options: Unpack[QueueOptions],
     ) -> NamedCall:
         """Return a call that is not made, with options of its own, for ``enqueue_many``."""
-        return NamedCall(workflow_name, tuple(args), dict(kwargs or {}), options)
+        return NamedCall(workflow_name, *given(args, kwargs), options)
 
     def enqueue_many(
         self, calls: Iterable[NamedCall], *, queue_name: str, **options: Unpack[QueueOptions]
@@ -276,7 +287,7 @@ class AsyncClient(AsyncManagement[AsyncClientHandle], AsyncClientMessaging):
     """
 
     def __init__(self, url: str | os.PathLike[str] | None = None, **settings: Unpack[ClientSettings]) -> None:
-        self._remote = Remote(remote_settings(url, **settings))
+        self._remote = _remote(url, settings)
 
     async def open(self) -> None:
         """Connect, and check that the tables are ours and of this release; a second call changes nothing.
@@ -336,7 +347,7 @@ class AsyncClient(AsyncManagement[AsyncClientHandle], AsyncClientMessaging):
         **options: Unpack[QueueOptions],
     ) -> NamedCall:
         """Return a call that is not made, with options of its own, for ``enqueue_many``."""
-        return NamedCall(workflow_name, tuple(args), dict(kwargs or {}), options)
+        return NamedCall(workflow_name, *given(args, kwargs), options)
 
     async def enqueue_many(
         self, calls: Iterable[NamedCall], *, queue_name: str, **options: Unpack[QueueOptions]

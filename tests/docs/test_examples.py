@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -33,6 +34,13 @@ def run(example: str, folder: Path) -> str:
 @pytest.mark.parametrize("example", sorted(path.name for path in EXAMPLES.glob("*.py")))
 def test_example_ends_well_and_says_something(example: str, tmp_path: Path) -> None:
     assert run(example, tmp_path).strip()
+
+
+def test_examples_can_be_run_one_after_another_in_a_folder() -> None:
+    texts = [path.read_text(encoding="utf-8") for path in EXAMPLES.glob("*.py")]
+    databases = [name for text in texts for name in set(re.findall(r'Holdfast\("([^"]+)"', text))]
+    assert len(databases) > 3
+    assert len(databases) == len(set(databases))
 
 
 def test_demo_goes_on_where_it_stopped_and_charges_once(tmp_path: Path) -> None:

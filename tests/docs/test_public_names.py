@@ -145,6 +145,15 @@ def test_error_is_described(name: str) -> None:
     assert _mentioned(name, _page("errors.md"))
 
 
+def test_every_logger_is_described() -> None:
+    sources = Path(holdfast.__path__[0]).rglob("*.py")
+    named = {
+        name for file in sources for name in re.findall(r'getLogger\("(holdfast\.\w+)"\)', file.read_text("utf-8"))
+    }
+    assert len(named) > 10
+    assert [name for name in sorted(named) if f"`{name}`" not in _page("configuration.md")] == []
+
+
 def test_error_tree_on_the_page_is_the_one_in_the_code() -> None:
     assert errors.__doc__ is not None
     drawing = re.compile(r"([│├└][│├└─ ]*)([A-Z]\w+)")

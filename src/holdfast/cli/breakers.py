@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from holdfast.cli.examples import examples
 from holdfast.cli.failure import Failure
 from holdfast.cli.output import Output, plain
 from holdfast.cli.repositories import on_repository
@@ -59,7 +60,11 @@ def show(breakers: CircuitBreakerStateRepository, out: Output, *, name: str) -> 
     _show(breakers, out, name)
 
 
-@command.command(name="open")
+@command.command(
+    name="open",
+    short_help="Have every process refuse calls, for a time.",
+    epilog=examples("breakers open bank --for 2h --reason 'they move house'"),
+)
 @_named
 @_for
 @_reason
@@ -80,7 +85,7 @@ def open_(
     _show(breakers, out, name)
 
 
-@command.command()
+@command.command(short_help="Have every process let calls through.")
 @_named
 @_for
 @_reason
@@ -101,7 +106,7 @@ def close(
     _show(breakers, out, name)
 
 
-@command.command()
+@command.command(short_help="Close a breaker, and let it go its own way.")
 @_named
 @_reason
 @_by

@@ -47,13 +47,17 @@ def filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
     decorated: Callable[..., Any] = command
     for name in reversed(_TIMES):
         option = "--" + name.replace("_", "-")
-        decorated = click.option(option, name, type=time, help="ISO-8601; without a zone it is UTC.")(decorated)
+        decorated = click.option(option, name, type=time, help="As 2030-01-31T12:00:00Z; without a zone it is UTC.")(
+            decorated
+        )
     for option, name, told in reversed(_TEXTS):
         decorated = click.option(option, name, multiple=True, help=told)(decorated)
     statuses = click.Choice(list(WorkflowStatus), case_sensitive=False)
     for choose in (
         click.option("--search", help="A text in the stored arguments, result or error."),
-        click.option("--attribute", "attributes", type=attribute, multiple=True, help="An attribute it has."),
+        click.option(
+            "--attribute", "attributes", type=attribute, multiple=True, help="An attribute it has, as name=value."
+        ),
         click.option("--prefix", "workflow_id_prefix", help="What the id begins with."),
         click.option("--status", "status", type=statuses, multiple=True, help="May be given several times."),
     ):

@@ -12,6 +12,7 @@ from holdfast.app import AsyncHoldfast, Holdfast
 from holdfast.cli.application import application_place, find_application
 from holdfast.cli.asking import ask, progress
 from holdfast.cli.database import quietly
+from holdfast.cli.examples import examples
 from holdfast.cli.failure import Failure, failures
 from holdfast.cli.output import Output
 from holdfast.cli.repositories import on_repository
@@ -81,7 +82,7 @@ def show(letters: BlockingFailedOperations, out: Output, *, id: str) -> None:  #
     out.facts((name, value) for name, value in document.items() if value not in ("", {}, None))
 
 
-@command.command()
+@command.command(short_help="Say that letters were put right by hand.")
 @_named
 @click.option("--note", default="", help="Why; it is kept with the letter.")
 @click.option("--by", "by_id", type=int, help="The id of whoever decides this.")
@@ -122,6 +123,8 @@ def purge(letters: BlockingFailedOperations, out: Output, *, ids: Sequence[str],
     if bool(ids) is (days is not None):
         raise click.UsageError("Name archived letters, or say --days: one of the two.")
     what = f"{len(ids)} archived letters" if ids else f"what was archived more than {days} days ago"
+    for each in ids:
+        _found(letters, each)
     ask(f"Delete {what} for good?", yes=yes)
     try:
         number = letters.purge_archived(list(ids) or None, days)
@@ -131,7 +134,7 @@ def purge(letters: BlockingFailedOperations, out: Output, *, ids: Sequence[str],
     out.say(f"Purged {number}.")
 
 
-@command.command()
+@command.command(short_help="Count letters by status and domain.")
 @_on_letters
 def stats(letters: BlockingFailedOperations, out: Output) -> None:
     """Count letters by domain and status, and those that may be archived or purged."""
@@ -145,7 +148,13 @@ def stats(letters: BlockingFailedOperations, out: Output) -> None:
     )
 
 
-@command.command()
+@command.command(
+    short_help="Replay pending letters with an application's handlers.",
+    epilog=examples(
+        "dead-letters replay shop.main:app --domain mail --rate 5 --dry-run",
+        "dead-letters replay shop.main:app run-order-17 --force",
+    ),
+)
 @click.argument("place", metavar="MODULE:APP", type=application_place)
 @_named
 @_domain
@@ -164,8 +173,9 @@ def replay(
     """Replay pending letters with the handlers of the application APP in MODULE, oldest first.
 
     Letters of runs need no handler: the run goes on, here or in a worker that listens to its queue, and is waited for.
-    Exit codes: 0 all were replayed, 1 some were not.
+    Exit codes: 0 all were replayed, 1 some were not, or are not there.
     """
+    ids = list(dict.fromkeys(ids))
     if ids and (options["domain"] or options["failure_type"] or options["limit"]):
         raise click.UsageError("Ids and filters exclude each other.")
     if not options["dry_run"] and len(ids) != 1:
@@ -174,7 +184,7 @@ def replay(
     with failures(), quietly():
         app = find_application(*place)
         reports = _replayed(app, ids, {**options, "resolved_by_id": by_id})
-    _show(out, reports)
+    _show(out, reports, missing=[each for each, report in zip(ids, reports, strict=False) if not report.matched])
 
 
 def _replayed(app: Application, ids: Sequence[str], options: dict[str, Any]) -> list[ReplayReport]:
@@ -206,14 +216,19 @@ def _telling(tell: Callable[[int], None]) -> Callable[[int, ReplayOutcome], None
     return lambda done, _: tell(done)
 
 
-def _show(out: Output, reports: Sequence[ReplayReport]) -> None:
+def _show(out: Output, reports: Sequence[ReplayReport], missing: Sequence[str]) -> None:
     outcomes = [each for report in reports for each in report.outcomes]
     counts = {result.value: sum(each.counts[result] for each in reports) for result in reports[0].counts}
     matched = sum(each.matched for each in reports)
-    out.document({"matched": matched, **counts, "outcomes": [_outcome(each) for each in outcomes]})
-    out.table(("letter", "domain", "result", "why"), [(e.id, e.domain, e.result.value, e.why) for e in outcomes])
-    out.say(f"{matched} matched: " + ", ".join(f"{number} {result}" for result, number in counts.items() if number))
-    if counts["failed"] or counts["skipped"] or counts["lost"]:
+    document = {"matched": matched, **counts, "outcomes": [_outcome(each) for each in outcomes], "missing": missing}
+    out.document(document)
+    rows = [(each.id, each.domain, each.result.value, each.why) for each in outcomes]
+    out.table(("letter", "domain", "result", "why"), rows, about="letter")
+    for each in missing:
+        out.remark(_nowhere(each))
+    told = ", ".join(f"{number} {result}" for result, number in counts.items() if number)
+    out.remark(f"{matched} matched: {told}." if matched else "Nothing was replayed: no letter matched.")
+    if counts["failed"] or counts["skipped"] or counts["lost"] or missing:
         raise SystemExit(1)
 
 
@@ -230,8 +245,12 @@ def _some(ids: Sequence[str]) -> Sequence[str]:
 def _found(letters: BlockingFailedOperations, id: str) -> FailedOperationData:  # noqa: A002 -- the documented word
     record = letters.get_by_id(id)
     if record is None:
-        raise Failure(f"There is no dead letter {id!r}: `holdfast dead-letters list` shows those there are.")
+        raise Failure(_nowhere(id))
     return record
+
+
+def _nowhere(id: str) -> str:  # noqa: A002 -- the documented word
+    return f"There is no dead letter {id!r}: `holdfast dead-letters list` shows those there are."
 
 
 def _document(record: FailedOperationData) -> dict[str, Any]:

@@ -58,6 +58,7 @@ def command(url: str | None, schema: str, *, as_json: bool) -> None:
     out.table(
         ("", "check", "found", "what to do"),
         [(each.level.value, each.check, each.found, each.remedy) for each in findings],
+        about="check",
     )
     if not well:
         raise click.exceptions.Exit(_PROBLEMS)

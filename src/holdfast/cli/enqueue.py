@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from holdfast.cli.examples import examples
 from holdfast.cli.output import complain
 from holdfast.cli.runs import on_runs
 from holdfast.cli.words import array, attribute, duration, mapping, time
@@ -22,13 +23,21 @@ if TYPE_CHECKING:
 _ON_DUPLICATE = click.Choice(["reject", "return_existing"])
 
 
-@click.command(name="enqueue")
+@click.command(
+    name="enqueue",
+    epilog=examples(
+        "enqueue checkout --queue orders --args '[\"order-17\", 400]' --id order-17",
+        "enqueue remind --queue mails --delay 12h --deduplication-id ada --on-duplicate return_existing",
+    ),
+)
 @click.argument("name", metavar="NAME")
 @click.option("--queue", "queue_name", required=True, help="The queue to put it in.")
-@click.option("--args", "arguments", type=array, default="[]", help="Arguments, as a JSON array.")
-@click.option("--kwargs", "keywords", type=mapping, default="{}", help="Named arguments, as a JSON object.")
+@click.option("--args", "arguments", type=array, default="[]", help='Arguments, as a JSON array: ["order-17", 3].')
+@click.option(
+    "--kwargs", "keywords", type=mapping, default="{}", help='Named arguments, as a JSON object: {"order": 17}.'
+)
 @click.option("--id", "workflow_id", help="The id of the run; the same id and arguments start nothing twice.")
-@click.option("--delay", type=duration, help="Not before this time has passed.")
+@click.option("--delay", type=duration, help="Not before this time has passed, as 15m or 7d.")
 @click.option("--delay-until", type=time, help="Not before then; ISO-8601, without a zone it is UTC.")
 @click.option("--priority", type=int, default=0, show_default=True, help="Smaller comes first.")
 @click.option("--deduplication-id", help="One run of this word at a time, until it has ended.")
@@ -36,15 +45,19 @@ _ON_DUPLICATE = click.Choice(["reject", "return_existing"])
     "--on-duplicate", type=_ON_DUPLICATE, default="reject", show_default=True, help="If there is one already."
 )
 @click.option("--partition", "queue_partition_key", help="Its partition of the queue.")
-@click.option("--timeout", type=duration, help="How long the run may take, from its beginning.")
+@click.option("--timeout", type=duration, help="How long the run may take, from its beginning; as 15m or 12h.")
 @click.option(
-    "--attribute", "attributes", type=attribute, multiple=True, help="An attribute; may be given several times."
+    "--attribute",
+    "attributes",
+    type=attribute,
+    multiple=True,
+    help="An attribute, as name=value; may be given several times.",
 )
 @click.option("--app-version", "application_version", help="Only an executor of this version may run it.")
 @click.option("--class-name", help="For a method: its class.")
 @click.option("--config-name", help="For a method: the config_name of its object.")
 @click.option("--wait", is_flag=True, help="Wait for the result and print it; exit with 1 if the run fails.")
-@click.option("--wait-for", type=duration, help="Wait no longer than this.")
+@click.option("--wait-for", type=duration, help="Wait no longer than this, as 30s or 15m.")
 @on_runs
 def command(
     client: Client,

@@ -22,16 +22,16 @@ def command(client: Client, out: Output) -> None:
     found = client.list_executors()
     out.document({"executors": [plain(each) for each in found]})
     out.table(
-        ("executor", "host", "pid", "version", "state", "last beat", "started", "incarnation"),
+        ("executor", "state", "last beat", "host", "pid", "started", "version", "incarnation"),
         [
             (
                 each.executor_id,
-                each.hostname,
-                each.pid,
-                each.application_version,
                 _state(each),
                 f"{each.silent_ms / 1000:.1f} s ago",
+                each.hostname,
+                each.pid,
                 moment(each.started_at),
+                each.application_version,
                 each.incarnation,
             )
             for each in found

@@ -10,6 +10,7 @@ import click
 from rich.console import Console
 
 from holdfast.cli.database import named_database
+from holdfast.cli.examples import examples
 from holdfast.cli.failure import failures
 from holdfast.db.manager import ConnectionManager
 from holdfast.db.migrations import SCHEMA, Migrator
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 _PENDING = 1
 
 
-@click.command(name="migrate")
+@click.command(name="migrate", epilog=examples("migrate shop.db", "migrate --check", "migrate --print > tables.sql"))
 @click.argument("url", required=False)
 @click.option("--url", "named_url", help="The database, as every command takes it; instead of URL.")
 @click.option("--schema", default=SCHEMA, show_default=True, help="PostgreSQL's schema for the tables.")

@@ -43,13 +43,22 @@ class Output:
         if not self.as_json:
             complain(text)
 
-    def table(self, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-        """Print rows for people, a line each: what fits on a terminal; elsewhere all of it, with tabs between."""
+    def table(self, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, about: str | None = None) -> None:
+        """Print rows for people, a line each: what fits on a terminal; elsewhere all of it, with tabs between.
+
+        If the last column has sentences *about* another, they stand on a terminal below the table, whole.
+        """
         lines = [[shown(cell) for cell in row] for row in rows]
         if self.as_json or self._piped(columns, lines):
             return
+        sentences: list[str] = []
+        if about is not None:
+            sentences = [f"{line[columns.index(about)]}: {line[-1]}" for line in lines if line[-1]]
+            columns, lines = columns[:-1], [line[:-1] for line in lines]
         table, left_out = fitted(columns, lines, self._console.width)
         self._console.print(table)
+        for each in sentences:
+            click.echo("\n" + click.wrap_text(each, self._console.width, subsequent_indent="  "))
         if left_out:
             complain(f"There is no room for {', '.join(left_out)}: widen the terminal, or use --json.")
 

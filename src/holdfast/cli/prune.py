@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.cli.asking import ask, progress
+from holdfast.cli.examples import examples
 from holdfast.cli.runs import on_runs
 from holdfast.cli.words import duration
 from holdfast.model.workflow import WorkflowStatus
@@ -23,7 +24,12 @@ if TYPE_CHECKING:
 _ENDED = [status.value for status in WorkflowStatus if status.has_ended]
 
 
-@click.command(name="prune")
+@click.command(
+    name="prune",
+    epilog=examples(
+        "prune --older-than 30d --status SUCCESS --dry-run", "prune --name checkout --keep-last 1000 --yes"
+    ),
+)
 @click.option("--older-than", type=duration, help="Those that ended longer ago than this, as 30d.")
 @click.option("--keep-last", type=click.IntRange(1), help="Those that are not among the newest so many.")
 @click.option(

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from holdfast.cli.asking import ask, progress
+from holdfast.cli.examples import examples
+from holdfast.cli.failure import Failure
 from holdfast.cli.output import moment, plain
 from holdfast.cli.queue_settings import setting_options, written_rate
 from holdfast.cli.runs import on_runs
 from holdfast.cli.words import duration
-from holdfast.errors import QueueNotFound
+from holdfast.errors import QueueConflict, QueueNotFound
 from holdfast.model.queue import RESERVED_PREFIX, Queue
 from holdfast.model.workflow import WorkflowStatus
 
@@ -65,7 +67,10 @@ def show(client: Client, out: Output, *, name: str) -> None:
     _show(client, out, _there(client, name))
 
 
-@command.command(name="set")
+@command.command(
+    name="set",
+    epilog=examples("queue set mails --concurrency 10 --rate-limit 100/1m", "queue set orders --create --priority"),
+)
 @_named
 @setting_options
 @click.option("--create", is_flag=True, help="Make the queue if there is none of this name.")
@@ -77,7 +82,9 @@ def set_(client: Client, out: Output, *, name: str, settings: QueueSettings, cre
     if create and client.retrieve_queue(name) is None:
         queue = client.register_queue(name, **settings)
     else:
-        queue = client.update_queue(name, **settings) if settings else _there(client, name)
+        queue = _there(client, name, "and --create makes one")
+        if settings:
+            queue = client.update_queue(name, **settings)
     _show(client, out, queue)
 
 
@@ -86,6 +93,7 @@ def set_(client: Client, out: Output, *, name: str, settings: QueueSettings, cre
 @on_runs
 def pause(client: Client, out: Output, *, name: str) -> None:
     """Have nothing more claimed from a queue. What runs goes on."""
+    _there(client, name)
     client.pause_queue(name)
     out.document({"queue": name, "paused": True})
     out.say(f"Paused {name}.")
@@ -96,6 +104,7 @@ def pause(client: Client, out: Output, *, name: str) -> None:
 @on_runs
 def resume(client: Client, out: Output, *, name: str) -> None:
     """Have a paused queue claimed from again."""
+    _there(client, name)
     client.resume_queue(name)
     out.document({"queue": name, "paused": False})
     out.say(f"Resumed {name}.")
@@ -103,10 +112,11 @@ def resume(client: Client, out: Output, *, name: str) -> None:
 
 @command.command()
 @_named
-@click.option("--wait-for", type=duration, help="Wait no longer than this; exit with 1 if some still run.")
+@click.option("--wait-for", type=duration, help="Wait no longer than this, as 2m; exit with 1 if some still run.")
 @on_runs
 def drain(client: Client, out: Output, *, name: str, wait_for: timedelta | None) -> None:
     """Pause a queue, and wait until nothing of it runs. It stays paused."""
+    _there(client, name)
     client.pause_queue(name)
     deadline = None if wait_for is None else time.monotonic() + wait_for.total_seconds()
     first = left = _running(client, name)
@@ -130,15 +140,22 @@ def delete(client: Client, out: Output, *, name: str, force: bool, yes: bool) ->
     """Delete a queue in which no runs are."""
     _there(client, name)
     ask(f"Delete the queue {name}{', although runs may be in it' if force else ''}?", yes=yes)
-    client.delete_queue(name, force=force)
+    try:
+        client.delete_queue(name, force=force)
+    except QueueConflict as error:
+        raise Failure(
+            f"Runs that have not ended are in the queue {name!r}: let them end or cancel them first. With --force they "
+            "wait until there is such a queue again."
+        ) from error
     out.document({"queue": name, "deleted": True})
     out.say(f"Deleted {name}.")
 
 
-def _there(client: Client, name: str) -> Queue:
+def _there(client: Client, name: str, besides: str = "") -> Queue:
     queue = client.retrieve_queue(name)
     if queue is None:
-        raise QueueNotFound(f"There is no queue {name!r}: `holdfast queue list` shows those there are.")
+        remedy = "`holdfast queue list` shows those there are" + (besides and f", {besides}")
+        raise QueueNotFound(f"There is no queue {name!r}: {remedy}.")
     return queue
 
 

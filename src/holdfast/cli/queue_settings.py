@@ -65,7 +65,7 @@ def setting_options(function: Callable[..., Any]) -> Callable[..., Any]:
             settings["polling_interval_sec"] = polling_interval
         function(*args, settings=settings, **options)
 
-    told = "How long a process at rest waits before it looks again."
+    told = "How long a process at rest waits before it looks again, as 5s."
     decorated = click.option("--polling-interval", type=seconds, help=told)(command)
     for option, _, says, opposite in reversed(_SWITCHES):
         decorated = click.option(f"--no-{option}", is_flag=True, help=opposite)(decorated)

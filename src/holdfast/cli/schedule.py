@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from holdfast.cli.asking import ask
+from holdfast.cli.examples import examples
 from holdfast.cli.output import moment, plain
 from holdfast.cli.runs import on_runs
 from holdfast.cli.words import duration, time
@@ -56,15 +57,21 @@ def get(client: Client, out: Output, *, name: str) -> None:
     _show(out, _there(client, name))
 
 
-@command.command()
+@command.command(
+    short_help="Run a workflow at every slot of a cron expression.",
+    epilog=examples(
+        "schedule create nightly report '0 3 * * *' --timezone Europe/Berlin --queue reports",
+        "schedule create poll look '*/10 * * * * *' --overlap skip",
+    ),
+)
 @_named
 @click.argument("workflow", metavar="WORKFLOW")
 @click.argument("schedule", metavar="CRON")
-@click.option("--context", default="null", help="What every run is given, as JSON.")
+@click.option("--context", default="null", help='What every run is given, as JSON: {"order": 17}.')
 @click.option("--timezone", "cron_timezone", help="An IANA name such as Europe/Berlin; by default UTC.")
 @click.option("--queue", "queue_name", help="The queue its runs go to.")
 @click.option("--backfill", "automatic_backfill", is_flag=True, help="Fire slots that were missed, too.")
-@click.option("--jitter", type=duration, help="Put each slot off by up to this time.")
+@click.option("--jitter", type=duration, help="Put each slot off by up to this time, as 30s.")
 @click.option(
     "--overlap",
     type=click.Choice(get_args(Overlap)),
@@ -105,6 +112,7 @@ def create(
 @on_runs
 def pause(client: Client, out: Output, *, name: str) -> None:
     """Have a schedule fire no more."""
+    _there(client, name)
     client.pause_schedule(name)
     out.document({"schedule": name, "status": ScheduleStatus.PAUSED.value})
     out.say(f"Paused {name}.")
@@ -115,6 +123,7 @@ def pause(client: Client, out: Output, *, name: str) -> None:
 @on_runs
 def resume(client: Client, out: Output, *, name: str) -> None:
     """Have a paused schedule fire again, from its next slot on."""
+    _there(client, name)
     client.resume_schedule(name)
     out.document({"schedule": name, "status": ScheduleStatus.ACTIVE.value})
     out.say(f"Resumed {name}.")
@@ -136,10 +145,11 @@ def delete(client: Client, out: Output, *, name: str, yes: bool) -> None:
 @command.command()
 @_named
 @click.option("--wait", is_flag=True, help="Wait for the result and print it; exit with 1 if the run fails.")
-@click.option("--wait-for", type=duration, help="Wait no longer than this.")
+@click.option("--wait-for", type=duration, help="Wait no longer than this, as 30s or 15m.")
 @on_runs
 def trigger(client: Client, out: Output, *, name: str, wait: bool, wait_for: timedelta | None) -> None:
     """Enqueue a run of a schedule now, paused or not."""
+    _there(client, name)
     handle = client.trigger_schedule(name)
     if wait or wait_for is not None:
         finish(out, handle, wait_for)
@@ -151,10 +161,11 @@ def trigger(client: Client, out: Output, *, name: str, wait: bool, wait_for: tim
 @command.command()
 @_named
 @click.option("--from", "start", type=time, required=True, help="The first moment; ISO-8601, without a zone it is UTC.")
-@click.option("--to", "end", type=time, required=True, help="The moment before which the last slot lies.")
+@click.option("--to", "end", type=time, required=True, help="The moment before which the last slot lies; likewise.")
 @on_runs
 def backfill(client: Client, out: Output, *, name: str, start: datetime, end: datetime) -> None:
     """Fire the slots of a past span of time. A slot that has fired keeps its run."""
+    _there(client, name)
     ids = [handle.workflow_id for handle in client.backfill_schedule(name, start, end)]
     out.document({"workflow_ids": ids})
     for each in ids:
@@ -171,7 +182,7 @@ def next_(client: Client, out: Output, *, name: str, count: int) -> None:
     slots = _upcoming(schedule, count)
     zone = cron(schedule.schedule, schedule.cron_timezone).zone
     if schedule.next_due_at is None:
-        out.say(f"{name} is paused: these would be its slots.")
+        out.remark(f"{name} is paused: these would be its slots.")
     out.document(
         {
             "schedule": name,

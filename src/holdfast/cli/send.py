@@ -7,6 +7,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 import msgspec
 
+from holdfast.cli.examples import examples
 from holdfast.cli.runs import on_runs
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from holdfast.client import Client
 
 
-@click.command(name="send")
+@click.command(name="send", epilog=examples("send order-17 approved --topic boss", "send order-17 '{\"cents\": 400}'"))
 @click.argument("destination", metavar="ID")
 @click.argument("message", required=False)
 @click.option("--topic", help="The topic that recv() of the run waits for; by default none.")

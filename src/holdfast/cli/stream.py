@@ -35,7 +35,7 @@ def list_(client: Client, out: Output, *, workflow_id: str) -> None:
     )
 
 
-@command.command()
+@command.command(short_help="Print the values of a stream as they come.")
 @click.argument("workflow_id", metavar="ID")
 @click.argument("key")
 @click.option("--offset", type=click.IntRange(0), default=0, show_default=True, help="Where to begin.")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import click
 
 from holdfast.cli.application import application_place, find_application
+from holdfast.cli.examples import examples
 from holdfast.cli.failure import Failure, failures
 from holdfast.cli.output import complain
 from holdfast.cli.processes import is_child, supervise, tell_parent
@@ -42,10 +43,13 @@ _Order = signal.Signals | Restart
 _Event = _Order | Future[Any]
 
 
-@click.command(name="worker")
+@click.command(
+    name="worker",
+    epilog=examples("worker shop.main:app", "worker shop.main:app --queues mails,reports --processes 4 --drain 2m"),
+)
 @click.argument("place", metavar="MODULE:APP", type=application_place)
 @click.option("--queues", help="Names of queues, with commas between; by default all that are registered.")
-@click.option("--drain", type=duration, default="30s", show_default=True, help="How long runs may take to end.")
+@click.option("--drain", type=duration, default="30s", show_default=True, help="How long runs may take to end, as 30s.")
 @click.option("--processes", type=click.IntRange(1), default=1, show_default=True, help="How many of them.")
 @click.option("--reload", is_flag=True, help="Start anew when Python or YAML files below this folder change.")
 @click.option(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holdfast.cli.choosing import filter_options
+from holdfast.cli.examples import examples
 from holdfast.cli.output import moment, plain
 from holdfast.cli.runs import on_runs
 from holdfast.cli.workflow_change import cancel, delete, fork, resume, rewind
@@ -26,7 +27,13 @@ def command() -> None:
     """Look at runs, start them, change them, and take them to another database."""
 
 
-@command.command(name="list")
+@command.command(
+    name="list",
+    epilog=examples(
+        "workflow list --status ERROR --name checkout --created-after 2030-01-31",
+        "workflow list --attribute customer=ada --limit 10 --json",
+    ),
+)
 @filter_options
 @click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="How many at most.")
 @click.option("--oldest-first", is_flag=True, help="By default the newest come first.")

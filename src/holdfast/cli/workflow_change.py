@@ -8,6 +8,7 @@ import click
 
 from holdfast.cli.asking import ask, progress
 from holdfast.cli.choosing import chosen, run_options
+from holdfast.cli.examples import examples
 from holdfast.cli.output import complain
 from holdfast.cli.runs import on_runs
 from holdfast.core.transitions import Event
@@ -43,7 +44,12 @@ def _place(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "workflow cancel order-17 order-18",
+        "workflow cancel --all --name checkout --created-before 2030-01-31 --yes",
+    )
+)
 @run_options
 @click.option("--no-children", is_flag=True, help="Let the runs they have started go on.")
 @_yes
@@ -65,7 +71,7 @@ def cancel(
     _change(out, "Cancelled", runs, lambda some: client.cancel_workflows(some, cancel_children=not no_children))
 
 
-@click.command()
+@click.command(short_help="Let runs that were cancelled or given up go on.")
 @run_options
 @_to_queue
 @_to_partition
@@ -90,7 +96,11 @@ def resume(
     _change(out, "Resumed", runs, lambda some: client.resume_workflows(some, **where))
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "workflow rewind order-17 --from-step 3", "workflow rewind --all --status ERROR --completed-after 2030-01-31"
+    )
+)
 @run_options
 @_place
 @_yes
@@ -136,7 +146,10 @@ def delete(
     _change(out, "Deleted", runs, lambda some: client.delete_workflows(some, delete_children=children))
 
 
-@click.command()
+@click.command(
+    short_help="Start new runs with the beginning of others.",
+    epilog=examples("workflow fork order-17 --from-step 3 --to-version 2030-02 --new-id order-17b"),
+)
 @run_options
 @_place
 @click.option("--new-id", help="The id of the new run; for a single one.")

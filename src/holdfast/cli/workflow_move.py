@@ -27,7 +27,7 @@ def export_(client: Client, out: Output, *, workflow_id: str, target: IO[bytes])
     target.write(msgspec.json.format(msgspec.json.encode(client.export_workflow(workflow_id)), indent=2) + b"\n")
 
 
-@click.command(name="import")
+@click.command(name="import", short_help="Make a run of an exported document.")
 @click.argument("source", type=click.File("rb"), default="-", metavar="[FILE]")
 @click.option("--id", "workflow_id", help="The id of the run here; by default that of the document.")
 @click.option(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from holdfast.cli.examples import examples
 from holdfast.cli.failure import Failure
 from holdfast.cli.output import complain, shown
 from holdfast.cli.runs import on_runs
@@ -23,14 +24,25 @@ if TYPE_CHECKING:
 _FAILED = 1
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "workflow start checkout --args '[\"order-17\", 400]' --id order-17",
+        'workflow start checkout --kwargs \'{"order": "order-18"}\' --wait-for 30s',
+    )
+)
 @click.argument("name", metavar="NAME")
-@click.option("--args", "arguments", type=array, default="[]", help="Arguments, as a JSON array.")
-@click.option("--kwargs", "keywords", type=mapping, default="{}", help="Named arguments, as a JSON object.")
-@click.option("--id", "workflow_id", help="The id of the run; the same id and arguments start nothing twice.")
-@click.option("--timeout", type=duration, help="How long the run may take, from its beginning.")
+@click.option("--args", "arguments", type=array, default="[]", help='Arguments, as a JSON array: ["order-17", 3].')
 @click.option(
-    "--attribute", "attributes", type=attribute, multiple=True, help="An attribute; may be given several times."
+    "--kwargs", "keywords", type=mapping, default="{}", help='Named arguments, as a JSON object: {"order": 17}.'
+)
+@click.option("--id", "workflow_id", help="The id of the run; the same id and arguments start nothing twice.")
+@click.option("--timeout", type=duration, help="How long the run may take, from its beginning; as 15m or 12h.")
+@click.option(
+    "--attribute",
+    "attributes",
+    type=attribute,
+    multiple=True,
+    help="An attribute, as name=value; may be given several times.",
 )
 @click.option("--app-version", "application_version", help="Only an executor of this version may run it.")
 @click.option("--class-name", help="For a method: its class.")
@@ -39,9 +51,9 @@ _FAILED = 1
 @click.option("--deduplication-id", help="In the queue: refuse a second run of this word.")
 @click.option("--priority", type=int, default=0, show_default=True, help="In the queue: smaller comes first.")
 @click.option("--partition", "queue_partition_key", help="In the queue: its partition.")
-@click.option("--delay", type=duration, help="In the queue: not before this time has passed.")
+@click.option("--delay", type=duration, help="In the queue: not before this time has passed, as 15m.")
 @click.option("--wait", is_flag=True, help="Wait for the result and print it; exit with 1 if the run fails.")
-@click.option("--wait-for", type=duration, help="Wait no longer than this.")
+@click.option("--wait-for", type=duration, help="Wait no longer than this, as 30s or 15m.")
 @on_runs
 def start(
     client: Client,

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 _BROKEN = (ConnectionError, OSError, TimeoutError, RuntimeError)
 
 _CONFLICTS = {1062, 1586}
-_RETRIES = {1205, 1213, 1020, 3572, 1290, 1836, 1021, 1114}  # 1021, 1114: the disk is full, until there is room
+_RETRIES = {1205, 1213, 1020, 3572, 1021, 1114}  # 1021, 1114: the disk is full, until there is room
 _TOO_LONG = {1406, 1071, 1153, 1301}
 _GONE = {1053, 1077, 1079, 1080, 1152, 1927, 2006, 2013, 2014, 2055, 4031}
 _REFUSED = {1044, 1045, 1698}
@@ -208,6 +208,11 @@ def meaning(error: Exception, sql: str) -> DatabaseError:
         return Conflict(f"A row with this key is already there ({number}): {_brief(sql)}")
     if number in _TOO_LONG:
         return TooLong(f"A value is longer than its column or packet holds; it was refused, not cut: {text}")
+    if number in _READ_ONLY:
+        return Retryable(
+            f"MariaDB/MySQL takes no writes here ({number}): this is a replica, or read_only is on. "
+            f"Name the primary in the URL, or let the server take writes: {text}"
+        )
     if number in _RETRIES:
         return Retryable(f"MariaDB/MySQL asks to try again ({number}): {text}")
     return QueryFailed(f"MariaDB/MySQL refused the statement{f' ({number})' if number else ''}: {text}")

@@ -37,7 +37,7 @@ _BROKEN = (ConnectionError, OSError, TimeoutError)
 _STALE = () if asyncpg is None else (asyncpg.InvalidCachedStatementError, asyncpg.OutdatedSchemaCacheError)
 
 _CONFLICTS = {"23505", "23P01"}
-_RETRIES = {"40001", "40P01", "55P03", "25006", "53100"}  # 53100: the disk is full, until somebody makes room
+_RETRIES = {"40001", "40P01", "55P03", "53100"}  # 53100: the disk is full, until somebody makes room
 _UNKNOWN = "40003"
 _READ_ONLY = "25006"
 _TOO_LONG = {"22001", "54000"}
@@ -201,6 +201,11 @@ def meaning(error: Exception, sql: str) -> DatabaseError:
         return Conflict(f"A row with this key is already there ({detail or state}): {_brief(sql)}")
     if state in _TOO_LONG:
         return TooLong(f"A value is longer than its column or index holds; it was refused, not cut: {text}")
+    if state == _READ_ONLY:
+        return Retryable(
+            f"PostgreSQL takes no writes here ({state}): this is a standby, or default_transaction_read_only is on. "
+            f"Name the primary in the URL, or let the server take writes: {text}"
+        )
     if state in _RETRIES or isinstance(error, _STALE):
         return Retryable(f"PostgreSQL asks to try again ({state}): {text}")
     if state == _UNKNOWN:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -54,7 +55,7 @@ class Retry:
 
     *attempts* in all, waiting *interval* seconds, times *backoff* each time, at most *cap*.
     *jitter* is the part of each wait that is random. An error is final if *when* says so by returning False, or if
-    it is one of *never*.
+    it is one of *never*, which may be one class or several. Raises ``TypeError`` or ``ValueError`` for anything else.
     """
 
     attempts: int = 3
@@ -66,14 +67,39 @@ class Retry:
     never: tuple[type[BaseException], ...] = ()
 
     def __post_init__(self) -> None:
+        self._check_kinds()
         if self.attempts < 1:
             raise ValueError(f"Retry.attempts counts the first try too, so it is at least 1, not {self.attempts}.")
         if not 0 <= self.jitter <= 1:
             raise ValueError(f"Retry.jitter is a part of the wait, from 0 to 1, not {self.jitter}.")
-        if self.backoff < 1:
+        if not self.backoff >= 1:
             raise ValueError(f"Retry.backoff makes waits longer, so it is at least 1, not {self.backoff}.")
         if not all(0 <= seconds(each) <= _HUNDRED_YEARS for each in (self.interval, self.cap)):
             raise ValueError("Retry.interval and Retry.cap are durations from 0 s to a hundred years.")
+
+    def _check_kinds(self) -> None:
+        """Raise for what is no number, no function or no class of errors, before a step has failed."""
+        if type(self.attempts) is not int:
+            raise TypeError(f"Retry.attempts is a whole number, not {self.attempts!r}.")
+        for name, kinds in _NUMBERS_OF_RETRY.items():
+            if not isinstance(getattr(self, name), kinds):
+                raise TypeError(f"Retry.{name} is a number, not {getattr(self, name)!r}.")
+        if self.when is not None and not callable(self.when):
+            raise TypeError(f"Retry.when is a function of the error, not {self.when!r}.")
+        given: Any = self.never
+        several = (given,) if isinstance(given, type) or not isinstance(given, Iterable) else tuple(given)
+        for each in several:
+            if not (isinstance(each, type) and issubclass(each, BaseException)):
+                raise TypeError(f"Retry.never has classes of errors, as in never=(ValueError,), not {given!r}.")
+        object.__setattr__(self, "never", several)
+
+
+_NUMBERS_OF_RETRY = {
+    "interval": (float, int, timedelta),
+    "backoff": (float, int),
+    "cap": (float, int, timedelta),
+    "jitter": (float, int),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

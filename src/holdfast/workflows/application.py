@@ -6,13 +6,14 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, overload
 
 from holdfast.core.durations import checked_seconds
+from holdfast.core.options import check_retry, refuse_unknown
 from holdfast.errors import MisuseError
 from holdfast.workflows.cancel_token import CancelToken
 from holdfast.workflows.configuration import Settings, engine_settings, read_configuration
 from holdfast.workflows.dead_letters_handlers import ReplayHandlers, letter_domain
 from holdfast.workflows.engine import Engine
 from holdfast.workflows.functions import Step
-from holdfast.workflows.guarding import Guarded, Guarding, step_letter_domain, step_protection
+from holdfast.workflows.guarding import Guarded, Guarding, Layers, step_letter_domain, step_protection
 from holdfast.workflows.place import StepPlace, here
 from holdfast.workflows.queues.settings import check_name as check_queue_name
 from holdfast.workflows.registry import (
@@ -38,13 +39,14 @@ if TYPE_CHECKING:
 
     from holdfast.model.schedule import Overlap
     from holdfast.model.workflow import Duration, Retry
-    from holdfast.workflows.decorators import StepDecorator
+    from holdfast.workflows.decorators import FallbackStepDecorator, StepDecorator
     from holdfast.workflows.retention import Retention
 
 _SHORTEST = 0.001  # seconds
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 F = TypeVar("F", bound="Callable[..., Any]")
 
 
@@ -52,6 +54,7 @@ class Application(TransactionDecorator, Guarding, ReplayHandlers, ABC):
     """What both colours have in common: settings, registration, and where the running code stands."""
 
     def __init__(self, url: str | os.PathLike[str] | None = None, **settings: Unpack[Settings]) -> None:
+        refuse_unknown("An application", settings, Settings.__annotations__, "setting")
         self._engine = Engine(engine_settings(url, **settings))
 
     @classmethod
@@ -106,6 +109,26 @@ class Application(TransactionDecorator, Guarding, ReplayHandlers, ABC):
         timeout: Duration | None = None,
         **guarded: Unpack[Guarded],
     ) -> StepDecorator: ...
+    @overload
+    def step(
+        self,
+        *,
+        fallback: Callable[..., T],
+        name: str | None = None,
+        retry: Retry | None = None,
+        timeout: Duration | None = None,
+        **guarded: Unpack[Guarded],
+    ) -> FallbackStepDecorator[T]: ...
+    @overload
+    def step(
+        self,
+        *,
+        fallback: T,
+        name: str | None = None,
+        retry: Retry | None = None,
+        timeout: Duration | None = None,
+        **guarded: Unpack[Guarded],
+    ) -> FallbackStepDecorator[T]: ...
     def step(
         self,
         function: Any = None,
@@ -113,7 +136,7 @@ class Application(TransactionDecorator, Guarding, ReplayHandlers, ABC):
         name: str | None = None,
         retry: Retry | None = None,
         timeout: Duration | None = None,
-        **guarded: Unpack[Guarded],
+        **guarded: Unpack[Layers],
     ) -> Any:
         """Make a function a step; as ``@app.step`` or ``@app.step(retry=Retry(...), timeout=..., breaker="stripe")``.
 
@@ -197,8 +220,10 @@ class Application(TransactionDecorator, Guarding, ReplayHandlers, ABC):
         dead_letter: bool | str | None,
     ) -> Definition:
         binds, plain = binds_to(function)
+        named = checked_name(name, plain)
+        check_retry(f"the workflow {named!r}", retry)
         definition = Definition(
-            name=checked_name(name, plain),
+            name=named,
             function=plain,
             is_async=is_coroutine_function(plain),
             codec=self._engine.payloads.codec(plain, skip=0 if binds == "nothing" else 1),
@@ -208,14 +233,15 @@ class Application(TransactionDecorator, Guarding, ReplayHandlers, ABC):
             retry=retry,
             dead_letter=letter_domain(self._engine, dead_letter),
         )
-        self._engine.registry.add_workflow(definition)
+        self._engine.registry.add_workflow(definition, anew=not self._engine.launched)
         return definition
 
     def _define_step(
-        self, function: Any, name: str | None, retry: Retry | None, timeout: Duration | None, guarded: Guarded
+        self, function: Any, name: str | None, retry: Retry | None, timeout: Duration | None, guarded: Layers
     ) -> StepDefinition:
         binds, plain = binds_to(function)
         named = checked_name(name, plain)
+        check_retry(f"the step {named!r}", retry)
         if timeout is not None:
             checked_seconds(timeout, f"The timeout of the step {named!r}")
         definition = StepDefinition(
@@ -229,7 +255,7 @@ class Application(TransactionDecorator, Guarding, ReplayHandlers, ABC):
             retry=retry,
             timeout=timeout,
         )
-        self._engine.registry.add_step(definition)
+        self._engine.registry.add_step(definition, anew=not self._engine.launched)
         return definition
 
     def _ad_hoc(self, function: Any, name: str | None, retry: Retry | None, timeout: Duration | None) -> StepDefinition:

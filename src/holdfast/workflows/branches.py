@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import inspect
 import threading
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -33,19 +34,21 @@ TIMED_OUT = "holdfast.timed_out"
 
 async def gather(place: WorkflowPlace | None, parts: Sequence[Awaitable[Any]]) -> list[Any]:
     """Run awaitables side by side; outside a workflow just that, inside one each in a branch of its own."""
+    _refuse_not_awaitable("gather", parts)
     if place is None:
         return list(await asyncio.gather(*parts))
     together = Parts()
     tasks = [_in_task(place.run, place.branch.open(), part, together) for part in parts]
     with _joining(place, together):
         await asyncio.gather(*tasks, return_exceptions=True)
-    return _sorted_out([_outcome(task) for task in tasks])
+    return _sorted_out([_outcome(task) for task in tasks], place)
 
 
 def gather_blocking(
     place: WorkflowPlace | None, parts: Sequence[Callable[[], Any]], threads: WorkflowThreads
 ) -> list[Any]:
     """Run callables side by side on threads, each in a branch of its own."""
+    _refuse_results("gather", parts)
     outcomes: list[Any] = [None] * len(parts)
     left = threading.Semaphore(0)
     together = Parts()
@@ -62,11 +65,12 @@ def gather_blocking(
     with _joining(place, together), threads.waiting():
         for _ in parts:
             left.acquire()
-    return _sorted_out(outcomes)
+    return _sorted_out(outcomes, place)
 
 
 async def within(durable: Durable, place: WorkflowPlace | None, duration: Duration, part: Awaitable[Any]) -> Any:
     """Await *part* for so long; whether it came in time is recorded, and every replay goes the same way."""
+    _refuse_not_awaitable("timeout", [part])
     try:
         seconds = _checked(duration)
     except InvalidDuration:
@@ -74,8 +78,9 @@ async def within(durable: Durable, place: WorkflowPlace | None, duration: Durati
         raise
     if place is None:
         return await asyncio.wait_for(part, seconds)
+    verdict = _verdict(place)
     end = await durable.deadline(place, TIMEOUT, seconds)
-    branch, verdict = place.branch.open(), WorkflowPlace(place.run, place.branch.open(), place.owner)
+    branch = place.branch.open()
     known = durable.recorded(verdict)
     if known == _LATE:
         _drop(part)
@@ -103,11 +108,13 @@ def within_blocking(
     durable: Durable, place: WorkflowPlace | None, duration: Duration, part: Callable[[], Any], threads: WorkflowThreads
 ) -> Any:
     """Run *part* on a thread for so long. A thread whose time is over goes on, but can do nothing durable any more."""
+    _refuse_results("timeout", [part])
     seconds = _checked(duration)
     if place is None:
         return _sorted_out([_Side(None, None, part, threads).wait(seconds, threads)])[0]
+    verdict = _verdict(place)
     end = durable.deadline_blocking(place, TIMEOUT, seconds)
-    branch, verdict = place.branch.open(), WorkflowPlace(place.run, place.branch.open(), place.owner)
+    branch = place.branch.open()
     known = durable.recorded(verdict)
     if known == _LATE:
         raise _time_is_over(seconds)
@@ -153,11 +160,46 @@ class _Side:
             return _STILL_RUNS
 
 
+def _verdict(place: WorkflowPlace) -> WorkflowPlace:
+    """Return where it is recorded whether a part came in time; to be called before the end of its time is recorded.
+
+    The verdict has the end's identity before its own. Where a run goes back to before the verdict, the end goes too,
+    and what is gone back into has all its time again: see ``steps_cut``, ``steps_copy`` and ``run_retry_cut``.
+    """
+    return WorkflowPlace(place.run, place.branch.of_operation(place.branch.peek_identity()), place.owner)
+
+
+def _refuse_results(verb: str, parts: Sequence[object]) -> None:
+    """Raise for a part that was called where it is handed over: its work is done, outside of the branch it was for."""
+    for part in parts:
+        if not callable(part):
+            _drop_all(parts)
+            raise MisuseError(
+                f"{verb}() takes what is to be called, not {part!r:.100}: write `lambda: price(1)` in place of "
+                "`price(1)`."
+            )
+
+
+def _refuse_not_awaitable(verb: str, parts: Sequence[object]) -> None:
+    for part in parts:
+        if not inspect.isawaitable(part):
+            _drop_all(parts)
+            raise MisuseError(
+                f"{verb}() of an async application takes what can be awaited, not {part!r:.100}: write `price(1)` of "
+                "an async function, or `app.run_step(price, 1)` of a sync one."
+            )
+
+
 def _checked(duration: Duration) -> float:
     return checked_seconds(duration, "What timeout() is given", past=True)
 
 
-def _drop(part: Awaitable[Any]) -> None:
+def _drop_all(parts: Sequence[object]) -> None:
+    for part in parts:
+        _drop(part)
+
+
+def _drop(part: object) -> None:
     """Let go of a part that nobody will await."""
     if asyncio.iscoroutine(part):
         part.close()
@@ -213,8 +255,11 @@ class _Raised:
         self.error = error
 
 
-def _sorted_out(outcomes: Sequence[Any]) -> list[Any]:
-    """Return the results, or raise: first that the run is lost, then the error of the first part."""
+def _sorted_out(outcomes: Sequence[Any], place: WorkflowPlace | None = None) -> list[Any]:
+    """Return the results, or raise: first that the run is lost, then the error of the first part.
+
+    A run that is tried again for that error does all parts anew that have failed.
+    """
     if _STILL_RUNS in outcomes:
         raise TimeoutError("The time is over; the thread goes on.")
     raised = [each.error for each in outcomes if isinstance(each, _Raised)]
@@ -222,6 +267,8 @@ def _sorted_out(outcomes: Sequence[Any]) -> list[Any]:
         if isinstance(error, Superseded):
             raise error
     if raised:
+        if place is not None and place.run.cut_at is not None:
+            place.run.cut_at.together(raised)
         raise raised[0]
     return list(outcomes)
 

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, get_args
 
 from holdfast.core.durations import checked_seconds
-from holdfast.errors import ConfigurationError
+from holdfast.core.options import several
+from holdfast.core.texts import check_text, demand_text
+from holdfast.db.identifiers import check_identifier
+from holdfast.db.settings import Settings as ConnectionSettings
+from holdfast.db.url import DatabaseURL
+from holdfast.errors import ConfigurationError, InvalidURL
 from holdfast.model.world import RealWorld, World
 from holdfast.resilience.letters import DEFAULT_BYTES
 from holdfast.serialize import Serialization
@@ -20,6 +26,7 @@ if TYPE_CHECKING:
     from holdfast.model.workflow import Duration
 
 _SHORTEST = 0.001  # seconds
+_PLACEHOLDER = re.compile(r"\$\{[^}]*\}")
 _YAML_KEYS = {
     "name": "name",
     "system_database_url": "url",
@@ -90,69 +97,136 @@ def engine_settings(
     clock_offset_ms: str | None = None,
 ) -> EngineSettings:
     """Return the settings of an engine, checked."""
+    check_text("name", name)
+    check_text("executor_id", executor_id)
+    if application_version is not None:
+        check_text("application_version", application_version)
     _check_counts(max_workflow_threads=max_workflow_threads, max_runs=max_runs, max_run_bytes=max_run_bytes)
     if dead_letters not in get_args(DeadLetterPolicy):
         raise ConfigurationError(f'dead_letters is "exhausted" or "errors", not {dead_letters!r}.')
+    found = resolve_url(url, name)
     return EngineSettings(
-        url=resolve_url(url, name),
+        url=found,
         name=name,
         executor_id=executor_id,
         application_version=application_version,
-        compatible_versions=compatible_versions,
+        compatible_versions=_texts("compatible_versions", compatible_versions),
         lease=checked_seconds(lease, "lease", least=_SHORTEST),
         schema=schema,
-        serialization=serializer or Serialization(),
+        serialization=serialization_of(serializer),
         max_workflow_threads=max_workflow_threads,
         max_runs=max_runs,
         max_run_bytes=max_run_bytes,
         put_away_after=checked_seconds(put_away_after, "put_away_after", least=_SHORTEST),
         notify=notify,
         dead_letters=dead_letters,
-        mask_fields=_fields(mask_fields),
+        mask_fields=_texts("mask_fields", mask_fields),
         dead_letter_bytes=dead_letter_bytes,
-        connection={
-            "pool_size": pool_size,
-            "pool_timeout": checked_seconds(pool_timeout, "pool_timeout"),
-            "connect_timeout": checked_seconds(connect_timeout, "connect_timeout"),
-            "pooled": pooled,
-            "prepared": prepared,
-            "application_name": application_name,
-        },
+        connection=connection_settings(
+            found,
+            schema,
+            pool_size=pool_size,
+            pool_timeout=pool_timeout,
+            connect_timeout=connect_timeout,
+            pooled=pooled,
+            prepared=prepared,
+            application_name=application_name,
+        ),
         world=world or RealWorld(),
         clock_offset_ms=clock_offset_ms,
     )
 
 
+def connection_settings(
+    url: str,
+    schema: str,
+    *,
+    pool_size: int,
+    pool_timeout: Duration,
+    connect_timeout: Duration,
+    pooled: bool,
+    prepared: bool,
+    application_name: str,
+) -> dict[str, Any]:
+    """Return how to reach a database, checked as if it were opened, which is later: mistakes show where they are."""
+    connection: dict[str, Any] = {
+        "pool_size": pool_size,
+        "pool_timeout": checked_seconds(pool_timeout, "pool_timeout"),
+        "connect_timeout": checked_seconds(connect_timeout, "connect_timeout"),
+        "pooled": pooled,
+        "prepared": prepared,
+        "application_name": check_text("application_name", application_name),
+    }
+    settings = ConnectionSettings(url=DatabaseURL.parse(url), **connection)
+    check_identifier(demand_text("schema", schema), settings.url.dialect, "schema")
+    return connection
+
+
+def serialization_of(serializer: object) -> Serialization:
+    """Return what was given as *serializer*, or the usual one; ``ConfigurationError`` for anything else."""
+    if serializer is None:
+        return Serialization()
+    if not isinstance(serializer, Serialization):
+        raise ConfigurationError(
+            f"serializer is a Serialization, as in serializer=Serialization(PickleFormat()), not {serializer!r:.100}."
+        )
+    return serializer
+
+
+def refuse_one_loop(world: object) -> None:
+    """Raise for a world whose time moves on one event loop, where an application or a client has one of its own."""
+    if getattr(world, "for_one_loop", False):
+        raise ConfigurationError(
+            f"A {type(world).__name__} belongs to the event loop of the test that moves its time: use AsyncHoldfast, "
+            "or AsyncClient, there."
+        )
+
+
 def _check_counts(**counts: int) -> None:
     for name, count in counts.items():
-        if count < 1:
-            raise ConfigurationError(f"{name} must be at least 1, not {count}.")
+        if type(count) is not int or count < 1:
+            raise ConfigurationError(f"{name} is a whole number and at least 1, not {count!r:.100}.")
 
 
-def _fields(names: Sequence[str]) -> tuple[str, ...]:
-    if isinstance(names, str):
-        raise ConfigurationError(f"mask_fields are several names, not one text: pass [{names!r}].")
-    return tuple(names)
+def _texts(what: str, given: object) -> tuple[str, ...]:
+    return tuple(demand_text(f"Each of {what}", each) for each in several(what, given))
 
 
 def resolve_url(url: str | os.PathLike[str] | None, name: str) -> str:
-    """Return the URL given, or the environment's, or that of a SQLite file named after the application."""
-    if url is not None and str(url):
-        return str(url)
-    return os.environ.get("HOLDFAST_DATABASE_URL") or os.environ.get("DATABASE_URL") or f"sqlite:///{name}.sqlite"
+    """Return the URL given, or the environment's, or that of a SQLite file named after the application.
+
+    ``InvalidURL`` for an empty one, and for one with a placeholder in it that nobody has filled in.
+    """
+    found = None if url is None else str(url)
+    if found == "":
+        raise InvalidURL(
+            "The URL of the database is an empty text: a variable that is not set, perhaps. Pass None, or nothing, for "
+            "that of the environment or a SQLite file."
+        )
+    found = found or os.environ.get("HOLDFAST_DATABASE_URL") or os.environ.get("DATABASE_URL")
+    left = _PLACEHOLDER.search(found or "")
+    if left is not None:
+        raise InvalidURL(
+            f"The URL of the database has {left[0]} in it, and nobody puts a value in its place here: leave the URL "
+            "out and set HOLDFAST_DATABASE_URL."
+        )
+    return found or f"sqlite:///{name}.sqlite"
 
 
 def read_configuration(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Read a YAML file into the arguments of an application; a key that is not known is refused with its place."""
     import yaml  # noqa: PLC0415 -- only for those who use a file
 
-    content = yaml.safe_load(Path(path).read_text(encoding="utf-8")) or {}
+    try:
+        content = yaml.safe_load(Path(path).read_text(encoding="utf-8")) or {}
+    except yaml.YAMLError as error:
+        raise ConfigurationError(f"{path} is no YAML{_reason(error)}.") from None
     if not isinstance(content, dict):
         raise ConfigurationError(f"{path} must hold keys and values at its top, for instance `name: my-application`.")
-    database = dict(content.pop("database", None) or {})
-    engine = dict(database.pop("db_engine_kwargs", None) or {})
-    connect = dict(engine.pop("connect_args", None) or {})
     place = "database.db_engine_kwargs."
+    database = _section(path, "database", content.pop("database", None))
+    engine = _section(path, place[:-1], database.pop("db_engine_kwargs", None))
+    connect = _section(path, f"{place}connect_args", engine.pop("connect_args", None))
     _agree(path, place, "poolclass", engine.get("poolclass"), ("NullPool", "QueuePool"))
     _agree(path, place, "max_overflow", engine.pop("max_overflow", None), (0,))
     engine.pop("pool_pre_ping", None)  # a broken session is always noticed before it is used again
@@ -161,6 +235,20 @@ def read_configuration(path: str | os.PathLike[str]) -> dict[str, Any]:
         return arguments | {"pooled": False} | _known(path, f"{place}connect_args.", connect, _CONNECT_KEYS)
     arguments |= _known(path, place, engine, _ENGINE_KEYS)
     return arguments | _known(path, f"{place}connect_args.", connect, _CONNECT_KEYS)
+
+
+def _reason(error: object) -> str:
+    """Return what is wrong and where; not the line itself, which may have a password in it."""
+    problem, mark = getattr(error, "problem", None), getattr(error, "problem_mark", None)
+    return f": {problem}, in line {mark.line + 1}, column {mark.column + 1}" if problem and mark else ""
+
+
+def _section(path: str | os.PathLike[str], place: str, found: object) -> dict[str, Any]:
+    if found is None:
+        return {}
+    if not isinstance(found, dict):
+        raise ConfigurationError(f"{path}: {place} holds keys and values, not {found!r:.100}.")
+    return dict(found)
 
 
 def _agree(path: str | os.PathLike[str], place: str, key: str, value: object, allowed: tuple[object, ...]) -> None:

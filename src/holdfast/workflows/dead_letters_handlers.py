@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from holdfast.core.durations import checked_seconds
 from holdfast.errors import ConfigurationError
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from holdfast.model.workflow import Duration
+    from holdfast.workflows.decorators import L, ReplayDecorator, W
     from holdfast.workflows.engine import Engine
 
 F = TypeVar("F", bound="Callable[..., Any]")
@@ -31,17 +32,40 @@ class ReplayHandlers:
 
     @overload
     def replay_handler(
-        self, domain: str, *, automatic: bool = False, delay: Duration = 60.0, with_arguments: bool | None = None
+        self,
+        domain: str,
+        *,
+        automatic: bool = False,
+        delay: Duration = 60.0,
+        with_arguments: Literal[False] | None = None,
+    ) -> ReplayDecorator: ...
+    @overload
+    def replay_handler(
+        self, domain: str, *, automatic: bool = False, delay: Duration = 60.0, with_arguments: bool
     ) -> Callable[[F], F]: ...
     @overload
     def replay_handler(
         self,
         domain: str,
-        handler: F,
+        handler: W,
         *,
         automatic: bool = False,
         delay: Duration = 60.0,
         with_arguments: bool | None = None,
+    ) -> W: ...
+    @overload
+    def replay_handler(
+        self,
+        domain: str,
+        handler: L,
+        *,
+        automatic: bool = False,
+        delay: Duration = 60.0,
+        with_arguments: Literal[False] | None = None,
+    ) -> L: ...
+    @overload
+    def replay_handler(
+        self, domain: str, handler: F, *, automatic: bool = False, delay: Duration = 60.0, with_arguments: bool
     ) -> F: ...
     def replay_handler(
         self,

@@ -88,7 +88,7 @@ def debounced(work: Work, key: str, period: Duration) -> Work:
     Keys are told apart by function and object, since they share the queue's deduplication ids.
     """
     check_debounce_options(work.options, period)
-    check_key("key of debounce()", key)
+    check_key("The key of debounce()", key)
     whole = "/".join(filter(None, (work.name, work.config_name, key)))
     try:
         check_key("deduplication_id", whole)

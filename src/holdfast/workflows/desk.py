@@ -11,23 +11,18 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypedDict, TypeVar
 
 from holdfast.core.durations import milliseconds
+from holdfast.core.options import refuse_unknown
+from holdfast.db.joined import Joined
 from holdfast.errors import ConfigurationError, MisuseError
-from holdfast.model.workflow import (
-    ApplicationVersion,
-    Changes,
-    Duration,
-    ExecutorState,
-    StepState,
-    WorkflowState,
-)
-from holdfast.serialize import decode_error, encode_error
-from holdfast.workflows.looking import Filters, Page, WorkflowCount
-from holdfast.workflows.retention import Pruned, PruneReport
-from holdfast.workflows.run_ids import sought_id
+from holdfast.model.workflow import ApplicationVersion, Duration, ExecutorState, StepState, WorkflowState
+from holdfast.workflows.desk_records import ChangesRecord, CountRecord, PageRecord, PruneRecord
+from holdfast.workflows.looking import Filters
+from holdfast.workflows.run_ids import check_id, sought_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 
+    from holdfast.db.session import Transaction
     from holdfast.workflows.control import Control
     from holdfast.workflows.dispatch_state import DispatchStates
     from holdfast.workflows.looking import Looking, Transfer
@@ -35,6 +30,7 @@ if TYPE_CHECKING:
     from holdfast.workflows.looking.transfer import OnConflict
     from holdfast.workflows.messaging.store import MessageStore
     from holdfast.workflows.queues import QueueStore
+    from holdfast.workflows.recorded_change import Ownership
     from holdfast.workflows.retention import Pruner, Retention
     from holdfast.workflows.schedules import Schedules
     from holdfast.workflows.streams import StreamStore
@@ -58,9 +54,36 @@ class Desk:
     dispatch_states: DispatchStates
     messages: MessageStore
 
-    def on_behalf(self, names: Callable[[int], str]) -> Desk:
-        """Return the desk for one request of a workflow; see ``Control.on_behalf``."""
-        return replace(self, control=self.control.on_behalf(names), schedules=self.schedules.on_behalf(names))
+    def within(self, transaction: Transaction, names: Callable[[int], str], ownership: Ownership) -> Desk:
+        """Return the desk for one ``Change`` inside an open transaction; *names* are the ids of what it makes.
+
+        *ownership* is that of the run that asks; a change of runs makes sure of it.
+        """
+        verbs = Joined(transaction)
+        queues = self.queues.within(verbs)
+        return replace(
+            self,
+            control=self.control.within(verbs, names, ownership),
+            transfer=self.transfer.within(verbs),
+            versions=self.versions.within(verbs),
+            queues=queues,
+            schedules=self.schedules.within(queues, names),
+            dispatch_states=self.dispatch_states.within(verbs),
+        )
+
+
+class Change(Generic[T]):
+    """A call that changes something, in one transaction: in a workflow that is also the one of its record.
+
+    It waits for nothing but what the desk does. Calls that are not marked so only look, or change so much that each
+    part is a transaction; those can be repeated.
+    """
+
+    def __init__(self, call: Callable[[Desk], Coroutine[Any, Any, T]]) -> None:
+        self._call = call
+
+    def __call__(self, desk: Desk) -> Coroutine[Any, Any, T]:
+        return self._call(desk)
 
 
 class Request(NamedTuple, Generic[T]):
@@ -70,65 +93,6 @@ class Request(NamedTuple, Generic[T]):
     call: Callable[[Desk], Coroutine[Any, Any, T]]
     arguments: Mapping[str, Any]
     type: Any
-
-
-@dataclass(frozen=True, slots=True)
-class ChangesRecord:
-    """``Changes`` in the form that is stored: errors as their records."""
-
-    changed: list[str]
-    refused: dict[str, str]
-
-    @classmethod
-    def of(cls, changes: Changes) -> ChangesRecord:
-        """Return the stored form of *changes*."""
-        return cls(list(changes.changed), {each: encode_error(error) for each, error in changes.refused.items()})
-
-    def changes(self) -> Changes:
-        """Return what was stored."""
-        refused = {each: decode_error(text) for each, text in self.refused.items()}
-        return Changes(
-            tuple(self.changed), {each: error for each, error in refused.items() if isinstance(error, Exception)}
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class PageRecord:
-    """``Page`` in the form that is stored."""
-
-    runs: list[WorkflowState]
-    cursor: str | None
-
-    def page(self) -> Page[WorkflowState]:
-        """Return what was stored."""
-        return Page(self.runs, cursor=self.cursor)
-
-
-@dataclass(frozen=True, slots=True)
-class PruneRecord:
-    """``PruneReport`` in the form that is stored: how many each policy matched, and how many were deleted."""
-
-    counts: list[tuple[int, int]]
-    dry_run: bool
-
-    def report(self, policies: Sequence[Retention]) -> PruneReport:
-        """Return what was stored, of the policies that were asked for."""
-        pairs = zip(policies, self.counts, strict=True)
-        return PruneReport(tuple(Pruned(policy, *counted) for policy, counted in pairs), self.dry_run)
-
-
-@dataclass(frozen=True, slots=True)
-class CountRecord:
-    """``WorkflowCount`` in the form that is stored."""
-
-    group: dict[str, Any]
-    count: int
-    oldest: int
-    newest: int
-
-    def counted(self) -> WorkflowCount:
-        """Return what was stored."""
-        return WorkflowCount(group=self.group, count=self.count, oldest=self.oldest, newest=self.newest)
 
 
 class FilterOptions(TypedDict, total=False):
@@ -184,7 +148,7 @@ def cancel(name: str, ids: Iterable[str], *, children: bool) -> Request[ChangesR
     async def call(desk: Desk) -> ChangesRecord:
         return ChangesRecord.of(await desk.control.cancel(wanted, children=children))
 
-    return Request(name, call, {"workflow_ids": wanted, "children": children}, ChangesRecord)
+    return Request(name, Change(call), {"workflow_ids": wanted, "children": children}, ChangesRecord)
 
 
 def resume(
@@ -197,7 +161,7 @@ def resume(
     async def call(desk: Desk) -> ChangesRecord:
         return ChangesRecord.of(await desk.control.resume(wanted, **where))
 
-    return Request(name, call, {"workflow_ids": wanted, **where}, ChangesRecord)
+    return Request(name, Change(call), {"workflow_ids": wanted, **where}, ChangesRecord)
 
 
 def fork(
@@ -205,22 +169,27 @@ def fork(
 ) -> Request[dict[str, str]]:
     """Ask for new runs that begin with what others have recorded; the answer is their ids by the ids of those."""
     wanted = _ids(ids)
+    refuse_unknown(f"{name}()", place, Place.__annotations__)
+    for each in new_ids or ():
+        check_id(each)
 
     async def call(desk: Desk) -> dict[str, str]:
         return dict(await desk.control.fork(wanted, start_step, **place, new_ids=new_ids))
 
     arguments = {"workflow_ids": wanted, "start_step": start_step, "place": place, "new_ids": new_ids}
-    return Request(name, call, arguments, dict[str, str])
+    return Request(name, Change(call), arguments, dict[str, str])
 
 
 def rewind(name: str, ids: Iterable[str], start_step: int, place: Place) -> Request[ChangesRecord]:
     """Ask for ended runs to run again from a step on."""
     wanted = _ids(ids)
+    refuse_unknown(f"{name}()", place, Place.__annotations__)
 
     async def call(desk: Desk) -> ChangesRecord:
         return ChangesRecord.of(await desk.control.rewind(wanted, start_step, **place))
 
-    return Request(name, call, {"workflow_ids": wanted, "start_step": start_step, "place": place}, ChangesRecord)
+    arguments = {"workflow_ids": wanted, "start_step": start_step, "place": place}
+    return Request(name, Change(call), arguments, ChangesRecord)
 
 
 def delete(name: str, ids: Iterable[str], *, children: bool) -> Request[ChangesRecord]:
@@ -230,7 +199,7 @@ def delete(name: str, ids: Iterable[str], *, children: bool) -> Request[ChangesR
     async def call(desk: Desk) -> ChangesRecord:
         return ChangesRecord.of(await desk.control.delete(wanted, children=children))
 
-    return Request(name, call, {"workflow_ids": wanted, "children": children}, ChangesRecord)
+    return Request(name, Change(call), {"workflow_ids": wanted, "children": children}, ChangesRecord)
 
 
 def set_delay(
@@ -242,7 +211,7 @@ def set_delay(
     async def call(desk: Desk) -> ChangesRecord:
         return ChangesRecord.of(await desk.control.set_delay(wanted, until_ms, delay_ms=delay_ms))
 
-    return Request(name, call, {"workflow_ids": wanted, "until": until_ms, "delay": delay_ms}, ChangesRecord)
+    return Request(name, Change(call), {"workflow_ids": wanted, "until": until_ms, "delay": delay_ms}, ChangesRecord)
 
 
 def update_attributes(
@@ -254,7 +223,8 @@ def update_attributes(
     async def call(desk: Desk) -> ChangesRecord:
         return ChangesRecord.of(await desk.control.update_attributes(wanted, attributes, merge=merge))
 
-    return Request(name, call, {"workflow_ids": wanted, "attributes": attributes, "merge": merge}, ChangesRecord)
+    arguments = {"workflow_ids": wanted, "attributes": attributes, "merge": merge}
+    return Request(name, Change(call), arguments, ChangesRecord)
 
 
 def list_runs(
@@ -267,7 +237,7 @@ def list_runs(
     load_output: bool,
 ) -> Request[PageRecord]:
     """Ask for a page of runs."""
-    wanted = Filters(**filters)
+    wanted = _filters("list_workflows()", filters)
     shown: dict[str, Any] = {"newest_first": newest_first, "load_input": load_input, "load_output": load_output}
 
     async def call(desk: Desk) -> PageRecord:
@@ -300,7 +270,7 @@ def list_steps(workflow_id: str, *, load_output: bool, limit: int | None, offset
 
 def count(filters: Mapping[str, Any], group_by: Sequence[str], bucket: Duration | None) -> Request[list[CountRecord]]:
     """Ask how many runs there are of each kind."""
-    wanted = Filters(**filters)
+    wanted = _filters("count_workflows()", filters)
     bucket_ms = None if bucket is None else milliseconds(bucket, "bucket", least=0.001)
 
     async def call(desk: Desk) -> list[CountRecord]:
@@ -327,7 +297,7 @@ def import_run(document: Mapping[str, Any], workflow_id: str | None, on_conflict
         return await desk.transfer.import_(document, workflow_id=workflow_id, on_conflict=on_conflict)
 
     arguments = {"document": document, "workflow_id": workflow_id, "on_conflict": on_conflict}
-    return Request("import_workflow", call, arguments, str)
+    return Request("import_workflow", Change(call), arguments, str)
 
 
 def prune(
@@ -377,7 +347,12 @@ def set_latest_version(version_name: str) -> Request[None]:
     async def call(desk: Desk) -> None:
         await desk.versions.set_latest(version_name)
 
-    return Request("set_latest_application_version", call, {"version_name": version_name}, None)
+    return Request("set_latest_application_version", Change(call), {"version_name": version_name}, None)
+
+
+def _filters(verb: str, filters: Mapping[str, Any]) -> Filters:
+    refuse_unknown(verb, filters, FilterOptions.__annotations__, "filter")
+    return Filters(**filters)
 
 
 def _ids(ids: Iterable[str]) -> list[str]:

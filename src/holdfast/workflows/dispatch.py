@@ -22,6 +22,7 @@ from holdfast.workflows.enqueue_claims import Ride
 from holdfast.workflows.launching import Launching
 from holdfast.workflows.queues import Claims, Surveys
 from holdfast.workflows.queues.claimed import in_order
+from holdfast.workflows.standing import tell_left_behind
 from holdfast.workflows.trial import Trial
 
 if TYPE_CHECKING:
@@ -123,6 +124,7 @@ class Dispatch:
     ) -> None:
         self._manager = queues.manager
         self._queries = queries
+        self._versions = versions
         self._registry = registry
         self._runner = runner
         self._threads = threads
@@ -218,6 +220,7 @@ class Dispatch:
             self._loop.call_soon_threadsafe(self.wake, queue_name)
 
     async def _run(self) -> None:
+        await tell_left_behind(self._manager, self._queries, self._versions)
         wait = _SOON
         while not self._stopping:
             look = await self._looked()

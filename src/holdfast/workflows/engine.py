@@ -29,6 +29,7 @@ from holdfast.workflows.messaging.communication import Communication
 from holdfast.workflows.parking import Wakes
 from holdfast.workflows.payloads import Payloads
 from holdfast.workflows.permit import Permit
+from holdfast.workflows.premises import Premises
 from holdfast.workflows.queries import workflow_queries
 from holdfast.workflows.registry import Registry
 from holdfast.workflows.results import Results
@@ -179,6 +180,8 @@ class Engine(EngineLoop, EngineLetters):
             self.listens or frozenset(),
         )
         await self.versions.register(version)
+        self.premises = Premises(self.manager, self.queries)
+        await self.premises.open()
         self._wire()
         await self.declared.declare(self.desk, version)
         await self.pipeline.open()

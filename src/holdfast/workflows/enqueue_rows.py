@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from holdfast.core.durations import milliseconds
-from holdfast.errors import Deduplicated
-from holdfast.model.workflow import StartOptions, WorkflowStatus
+from holdfast.core.options import several
+from holdfast.errors import ConfigurationError, Deduplicated
+from holdfast.model.workflow import WorkflowStatus
 from holdfast.workflows.facts import STARTED, Duplicate, Existing
-from holdfast.workflows.queue_options import check_key, check_options
+from holdfast.workflows.names import check_name
+from holdfast.workflows.queue_options import NONE_SAID, chosen
 from holdfast.workflows.run_ids import check_id
 from holdfast.workflows.starts import class_name, refuse_other_call
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from holdfast.db.operation import Values
+    from holdfast.model.workflow import StartOptions
     from holdfast.workflows.payloads import Codec, Payloads
     from holdfast.workflows.remote import DebounceOptions, QueueOptions, RunOptions
     from holdfast.workflows.run import Run
@@ -83,11 +87,25 @@ def named_work(
     """Return what a call by name asks for; its result comes back as plain JSON values. Refuse what was said wrongly."""
     said: dict[str, Any] = {**options, "queue_name": queue_name}
     names = said.pop("class_name", None), said.pop("config_name", None)
-    for what, each in zip(("class_name", "config_name"), names, strict=True):
-        check_key(what, each)
-    chosen = StartOptions(**said)
-    check_options(chosen)
-    return Work(name, *names, tuple(arguments), dict(keywords or {}), chosen, payloads.plain)
+    _refuse_function(name)
+    check_name(name)
+    for each in names:
+        if each is not None:
+            check_name(each)
+    return Work(name, *names, *given(arguments, keywords), chosen(NONE_SAID, said), payloads.plain)
+
+
+def given(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments of a call by name; ``ConfigurationError`` for those that come in no list and no mapping."""
+    if kwargs is not None and not isinstance(kwargs, Mapping):
+        raise ConfigurationError(f"kwargs are names and their values, as in {{'to': 'ann'}}, not {kwargs!r:.100}.")
+    return several("args", args), dict(kwargs or {})
+
+
+def _refuse_function(name: object) -> None:
+    known = getattr(getattr(name, "definition", None), "name", None)
+    if known is not None:
+        raise ConfigurationError(f"A call by name has the name of a workflow, not the workflow itself: pass {known!r}.")
 
 
 def entry(
@@ -98,8 +116,8 @@ def entry(
     The time of a run counts from its first claim, and so does its version, unless one was said.
     """
     options = work.options
-    chosen = options.workflow_id if options.workflow_id is not None else run_id or new_id()
-    check_id(chosen)
+    workflow_id = options.workflow_id if options.workflow_id is not None else run_id or new_id()
+    check_id(workflow_id)
     inputs, format_ = payloads.dump_call(work.arguments, work.keywords)
     arguments, keywords = work.arguments, work.keywords
     if work.delivered is not None:
@@ -107,7 +125,7 @@ def entry(
     delayed = options.delay is not None or options.delay_until is not None
     attributes, roles = options.attributes, options.authenticated_roles
     row = (
-        chosen,
+        workflow_id,
         (WorkflowStatus.DELAYED if delayed else WorkflowStatus.ENQUEUED).value,
         work.name,
         work.class_name,

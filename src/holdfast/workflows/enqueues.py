@@ -21,6 +21,7 @@ from holdfast.workflows.outbox import OutboxRuns
 from holdfast.workflows.place import refuse_closed_attempt
 from holdfast.workflows.queue_options import check_queue_options
 from holdfast.workflows.ticket import Ticket
+from holdfast.workflows.unregistered import Unregistered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -56,6 +57,7 @@ class Enqueues:
         self._lock = threading.Lock()
         self._hints: set[str | None] = set()
         self._tasks: set[asyncio.Task[Entered]] = set()
+        self._unregistered = Unregistered(engine)
 
     @cached_property
     def kind(self) -> EnqueueRuns:
@@ -163,12 +165,15 @@ class Enqueues:
         """Make the row of a run that no workflow asks for; refuse what cannot be stored."""
         self._engine.check_launched()
         refuse_closed_attempt()
-        self._check_partition(work)
+        self._check_queue(work)
         return entry(self._engine.payloads, self._engine.settings.world.new_id, work)
 
-    def _check_partition(self, work: Work) -> None:
+    def _check_queue(self, work: Work) -> None:
         queue_name, key = work.options.queue_name, work.options.queue_partition_key
-        if key is None and queue_name is not None and self._engine.wants_partition_key(queue_name):
+        if queue_name is None:
+            return
+        self._unregistered.put_in(queue_name)
+        if key is None and self._engine.wants_partition_key(queue_name):
             raise ConfigurationError(
                 f"The queue {queue_name!r} has partitions: say which one a run of {work.name!r} belongs to, with "
                 "options(queue_partition_key=...)."
@@ -274,7 +279,7 @@ class Enqueues:
     ) -> _Child:
         """Make the rows of children; their ids are the same whenever the operation is tried anew."""
         for work in works:
-            self._check_partition(work)
+            self._check_queue(work)
         payloads, new_id, run = self._engine.payloads, self._engine.settings.world.new_id, place.run
         identity = operation.identity
         identities = [f"{identity}#{index}" for index in range(len(works))] if together else [identity]

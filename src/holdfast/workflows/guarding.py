@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
+from holdfast.core.options import check_retry, refuse_unknown
 from holdfast.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -16,20 +17,31 @@ if TYPE_CHECKING:
     from holdfast.resilience.policy import BreakerOptions
     from holdfast.resilience.protect import Protection
     from holdfast.stores.idempotency.memory import InMemoryIdempotencyStore
+    from holdfast.workflows.decorators import FallbackDecorator
     from holdfast.workflows.engine import Engine
 
 P = ParamSpec("P")
 R = TypeVar("R")
+F = TypeVar("F")
 
 
 class Guarded(TypedDict, total=False):
     """What ``protect`` and ``step`` may be told beyond retry and timeout."""
 
     breaker: bool | str | CircuitBreaker | None
-    fallback: Any
     dead_letter: bool | str
     idempotency_key: str | Callable[..., str] | None
     idempotency_store: InMemoryIdempotencyStore | None
+
+
+class Layers(Guarded, total=False):
+    """The same with the *fallback*, which is a part of the type of what is guarded."""
+
+    fallback: Any
+
+
+_OPTIONS_OF_PROTECT = ("retry", "timeout", "interrupt", "replay_on_close", *Layers.__annotations__)
+_OPTIONS_OF_STEP = ("name", "retry", "timeout", *Layers.__annotations__)
 
 
 class Guarding:
@@ -58,6 +70,7 @@ class Guarding:
         """Return breakers by key, for hosts or tenants: ``breakers["example.com"]``; at most so many are kept here."""
         return self._engine.guards.keyed(name, most, listeners, **options)
 
+    @overload
     def protect(
         self,
         name: str,
@@ -67,7 +80,41 @@ class Guarding:
         interrupt: bool = False,
         replay_on_close: bool = False,
         **guarded: Unpack[Guarded],
-    ) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+    @overload
+    def protect(
+        self,
+        name: str,
+        *,
+        retry: Retry | None = None,
+        timeout: Duration | None = None,
+        interrupt: bool = False,
+        replay_on_close: bool = False,
+        fallback: Callable[..., F],
+        **guarded: Unpack[Guarded],
+    ) -> FallbackDecorator[F]: ...
+    @overload
+    def protect(
+        self,
+        name: str,
+        *,
+        retry: Retry | None = None,
+        timeout: Duration | None = None,
+        interrupt: bool = False,
+        replay_on_close: bool = False,
+        fallback: F,
+        **guarded: Unpack[Guarded],
+    ) -> FallbackDecorator[F]: ...
+    def protect(
+        self,
+        name: str,
+        *,
+        retry: Retry | None = None,
+        timeout: Duration | None = None,
+        interrupt: bool = False,
+        replay_on_close: bool = False,
+        **guarded: Unpack[Layers],
+    ) -> Any:
         """Guard every call of a function, sync or async; as ``@app.protect("stripe", retry=Retry(), timeout=10)``.
 
         From the outside in: *fallback*, a value or a function of the same arguments, stands in for an error. With an
@@ -82,6 +129,8 @@ class Guarding:
 
         With *replay_on_close* the dead letters of this function are replayed when the breaker closes.
         """
+        refuse_unknown(f"protect({name!r})", guarded, _OPTIONS_OF_PROTECT)
+        check_retry(f"protect({name!r})", retry)
         if interrupt and timeout is None:
             raise ConfigurationError(f"interrupt of {name!r} needs a timeout, at which to interrupt.")
         protection = protection_of(
@@ -95,7 +144,7 @@ def protection_of(
     name: str,
     retry: Retry | None,
     timeout: Duration | None,
-    guarded: Guarded,
+    guarded: Layers,
     *,
     interrupt: bool = False,
     replay_on_close: bool = False,
@@ -117,11 +166,12 @@ def protection_of(
     )
 
 
-def step_protection(engine: Engine, name: str, guarded: Guarded) -> Protection | None:
-    """Return the layers of a step besides its attempts; None if it has none.
+def step_protection(engine: Engine, name: str, guarded: Layers) -> Protection | None:
+    """Return the layers of a step besides its attempts; None if it has none, ``ConfigurationError`` for an unknown one.
 
     Its dead letter is none of them: it is written in the commit of the step's record.
     """
+    refuse_unknown(f"The step {name!r}", guarded, _OPTIONS_OF_STEP)
     if not guarded.keys() - {"dead_letter"}:
         return None
     return protection_of(engine, name, None, None, {"breaker": None, **guarded, "dead_letter": False})
@@ -133,4 +183,4 @@ def step_letter_domain(name: str, guarded: Guarded) -> str | None:
     return name if dead_letter is True else dead_letter or None
 
 
-__all__ = ["Guarded", "Guarding", "protection_of", "step_letter_domain", "step_protection"]
+__all__ = ["Guarded", "Guarding", "Layers", "protection_of", "step_letter_domain", "step_protection"]

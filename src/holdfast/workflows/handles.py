@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from holdfast.core.durations import patience
 from holdfast.workflows import branches
 from holdfast.workflows.place import task_place, thread_place
-from holdfast.workflows.ticket import not_ended
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -18,10 +17,10 @@ if TYPE_CHECKING:
     from holdfast.workflows.run import Outcome
     from holdfast.workflows.ticket import Ticket
 
-R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 
 
-class Handle(Generic[R]):
+class Handle(Generic[R_co]):
     """A run of a ``Holdfast`` application."""
 
     def __init__(self, engine: Engine, ticket: Ticket) -> None:
@@ -33,7 +32,7 @@ class Handle(Generic[R]):
         """The id of the run, which is its idempotency key."""
         return self._ticket.workflow_id
 
-    def result(self, timeout: Duration | None = None) -> R:
+    def result(self, timeout: Duration | None = None) -> R_co:
         """Wait for the run's value, or raise what it ended with; ``TimeoutError`` leaves it running.
 
         In a workflow this is a recorded operation, and whether it came in time is recorded too.
@@ -41,9 +40,9 @@ class Handle(Generic[R]):
         engine, place, limit = self._engine, thread_place(self._engine), patience(timeout)
         if place is not None:
             if limit is None:
-                return cast("R", engine.durable.result_blocking(place, self._ticket))
-            return cast("R", branches.within_blocking(engine.durable, place, limit, self.result, engine.threads))
-        return cast("R", _value(self._engine.waiting.outcome_blocking(self._ticket, limit)))
+                return cast("R_co", engine.durable.result_blocking(place, self._ticket))
+            return cast("R_co", branches.within_blocking(engine.durable, place, limit, self.result, engine.threads))
+        return cast("R_co", _value(self._engine.waiting.outcome_blocking(self._ticket, limit)))
 
     def status(self) -> WorkflowState:
         """Return where the run stands now, without its input and output."""
@@ -53,7 +52,7 @@ class Handle(Generic[R]):
         return f"<Handle of run {self.workflow_id}>"
 
 
-class AsyncHandle(Generic[R]):
+class AsyncHandle(Generic[R_co]):
     """A run of an ``AsyncHoldfast`` application; awaiting the handle is awaiting ``result()``."""
 
     def __init__(self, engine: Engine, ticket: Ticket) -> None:
@@ -65,7 +64,7 @@ class AsyncHandle(Generic[R]):
         """The id of the run, which is its idempotency key."""
         return self._ticket.workflow_id
 
-    async def result(self, timeout: Duration | None = None) -> R:  # noqa: ASYNC109 -- the same name in both colours
+    async def result(self, timeout: Duration | None = None) -> R_co:  # noqa: ASYNC109 -- the same name in both colours
         """Wait for the run's value, or raise what it ended with; ``TimeoutError`` leaves it running.
 
         In a workflow this is a recorded operation, and whether it came in time is recorded too.
@@ -73,22 +72,22 @@ class AsyncHandle(Generic[R]):
         engine, place, limit = self._engine, task_place(self._engine), patience(timeout)
         if place is not None:
             if limit is None:
-                return cast("R", await engine.durable.result(place, self._ticket))
-            return cast("R", await branches.within(engine.durable, place, limit, self.result()))
+                return cast("R_co", await engine.durable.result(place, self._ticket))
+            return cast("R_co", await branches.within(engine.durable, place, limit, self.result()))
         try:
             async with asyncio.timeout(limit) as scope:
                 outcome = await self._engine.waiting.outcome(self._ticket)
         except TimeoutError:
             if limit is None or not scope.expired():
                 raise
-            raise not_ended(self.workflow_id, limit) from None
-        return cast("R", _value(outcome))
+            raise await engine.waiting.not_ended(self._ticket, limit) from None
+        return cast("R_co", _value(outcome))
 
     async def status(self) -> WorkflowState:
         """Return where the run stands now, without its input and output."""
         return await _state(self._engine, self.workflow_id)
 
-    def __await__(self) -> Generator[Any, Any, R]:
+    def __await__(self) -> Generator[Any, Any, R_co]:
         return self.result().__await__()
 
     def __repr__(self) -> str:

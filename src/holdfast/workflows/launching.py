@@ -152,6 +152,7 @@ class Launching:
             parent_id=row["parent_workflow_id"],
             deadline_ms=row["workflow_deadline_epoch_ms"],
             queue_name=row["queue_name"],
+            creation_key=row["creation_key"] or "",
         )
         self._own(run)
         try:

@@ -1,12 +1,18 @@
 """What is asked about runs and done to them, by an application.
 
-Where a workflow asks it is recorded, so that a replay gets the same answer and does nothing twice. The runs of this
-process feel a change at once.
+Where a workflow asks it is recorded, so that a replay gets the same answer. A change and its record are one commit: it
+is made once or not at all. The runs of this process feel a change at once.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+
+from holdfast.errors import DatabaseError
+from holdfast.workflows.desk import Change
+from holdfast.workflows.recorded_change import RecordedChange
+from holdfast.workflows.transactions.carrying import to_the_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
@@ -15,7 +21,7 @@ if TYPE_CHECKING:
     from holdfast.workflows.engine import Engine
     from holdfast.workflows.payloads import Codec
     from holdfast.workflows.place import WorkflowPlace
-    from holdfast.workflows.recorder import Operation
+    from holdfast.workflows.recorder import Kept, Operation
 
 T = TypeVar("T")
 
@@ -40,31 +46,45 @@ class Managing(Generic[T]):
     async def carry_out(self, place: WorkflowPlace | None) -> T:
         """Carry the request out; in a workflow once, and from the record on replay."""
         if place is None:
-            return await self._do(self._engine.desk)
-
-        async def produce(operation: Operation) -> T:
-            return await self._do(self._desk_for(operation))
-
-        return cast("T", await self._engine.recorder.do(place, self._name, self._mark(), self._codec(), produce))
+            return await self._do()
+        recorder = self._engine.recorder
+        return cast("T", await recorder.do(place, self._name, self._mark(), self._codec(), self._do_recorded))
 
     def carry_out_blocking(self, place: WorkflowPlace | None) -> T:
         """Do as ``carry_out`` from a thread."""
         engine = self._engine
         if place is None:
-            return engine.ask_blocking(self._do(engine.desk))
+            return engine.ask_blocking(self._do())
 
-        def produce(operation: Operation) -> T:
-            return engine.ask_blocking(self._do(self._desk_for(operation)))
+        def produce(operation: Operation) -> T | Kept:
+            return engine.ask_blocking(self._do_recorded(operation))
 
         return cast("T", engine.recorder.do_blocking(place, self._name, self._mark(), self._codec(), produce))
 
-    def _desk_for(self, operation: Operation) -> Desk:
-        return self._engine.desk.on_behalf(lambda n: operation.run.child_id(f"{operation.identity}.{n}"))
-
-    async def _do(self, desk: Desk) -> T:
-        answer = await self._call(desk)
-        await self._engine.look_around()
+    async def _do(self) -> T:
+        answer = await self._call(self._engine.desk)
+        await self._look_around()
         return answer
+
+    async def _do_recorded(self, operation: Operation) -> T | Kept:
+        if isinstance(self._call, Change):
+            return await to_the_end(self._change(operation), operation)
+        return await self._do()
+
+    async def _change(self, operation: Operation) -> Kept:
+        def name(number: int) -> str:
+            return operation.run.child_id(f"{operation.identity}.{number}")
+
+        desk = self._engine.desk
+        change = RecordedChange(self._engine, operation)
+        kept = await change.make(lambda transaction, own: self._call(desk.within(transaction, name, own)))
+        await self._look_around()
+        operation.run.check()  # it may have cancelled itself
+        return kept
+
+    async def _look_around(self) -> None:
+        with suppress(DatabaseError):  # the change is made: what is not noticed now is noticed with the next beat
+            await self._engine.look_around()
 
     def _mark(self) -> str:
         return self._engine.payloads.mark(self._name, (), self._arguments)

@@ -60,14 +60,15 @@ async def put_in(engine: Engine, transaction: Any, work: Work) -> Ticket:
     rows = [wanted.row]
     match transaction:
         case Transaction():
+            await engine.premises.check(transaction)
             [outcome] = await kind.apply(transaction, rows)
         case AsyncTransaction():
-            [outcome] = await transaction.lend(lambda opened: engine.enqueues.kind.apply(opened, rows))
+            [outcome] = await transaction.lend(lambda opened: _put_here(engine, opened, rows))
             transaction.afterwards.append(partial(engine.enqueues.released, [wanted]))
         case _ if _is_alchemy(transaction, awaited=True):
             from holdfast.workflows.outbox_alchemy import apply  # noqa: PLC0415 -- an extra, which is imported if it is used
 
-            [outcome] = await apply(transaction, engine.manager.dialect, kind, rows)
+            [outcome] = await apply(engine, transaction, kind, rows)
         case _:
             raise _unfit(transaction, "async", "an AsyncSession or AsyncConnection")
     return Ticket(run_meant(wanted, outcome), work.codec, None)
@@ -79,17 +80,24 @@ def put_in_blocking(engine: Engine, transaction: Any, work: Work) -> Ticket:
     rows = [wanted.row]
     match transaction:
         case SyncTransaction():
-            [outcome] = _applied(kind, _Steady(transaction), rows)
+            steady: Any = _Steady(transaction)
+            run_sync(engine.premises.check(steady))
+            [outcome] = run_sync(kind.apply(steady, rows))
         case BlockingHandle():
-            [outcome] = transaction.lend(lambda opened: engine.enqueues.kind.apply(opened, rows))
+            [outcome] = transaction.lend(lambda opened: _put_here(engine, opened, rows))
             transaction.afterwards.append(partial(engine.enqueues.released, [wanted]))
         case _ if _is_alchemy(transaction, awaited=False):
             from holdfast.workflows.outbox_alchemy import apply_blocking  # noqa: PLC0415 -- likewise
 
-            [outcome] = apply_blocking(transaction, engine.manager.dialect, kind, rows)
+            [outcome] = apply_blocking(engine, transaction, kind, rows)
         case _:
             raise _unfit(transaction, "sync", "a Session or Connection")
     return Ticket(run_meant(wanted, outcome), work.codec, None)
+
+
+async def _put_here(engine: Engine, transaction: Transaction, rows: Sequence[Values]) -> Sequence[Any]:
+    await engine.premises.check(transaction)
+    return await engine.enqueues.kind.apply(transaction, rows)
 
 
 def _wanted(engine: Engine, work: Work) -> Entry:
@@ -107,16 +115,17 @@ class _Steady:
 
     def __init__(self, transaction: SyncTransaction) -> None:
         self._transaction = transaction
+        self.session = transaction.session
+        self.dialect = transaction.dialect
+
+    async def fetch(self, query: Query) -> list[Row]:
+        return self._transaction.fetch(query)
 
     async def execute_batch(self, query: Query, rows: Sequence[Values], **named: Any) -> int:
         return self._transaction.execute_batch(query, rows, **named)
 
     async def fetch_batch(self, query: Query, rows: Sequence[Values], **named: Any) -> list[Row]:
         return self._transaction.fetch_batch(query, rows, **named)
-
-
-def _applied(kind: EnqueueRuns, transaction: Any, rows: Sequence[Values]) -> Sequence[Any]:
-    return run_sync(kind.apply(transaction, rows))
 
 
 def _is_alchemy(transaction: Any, *, awaited: bool) -> bool:

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, text
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
 from sqlalchemy.orm import Session, scoped_session
 
@@ -16,6 +17,7 @@ from holdfast.db.foreign import adaptable, named
 from holdfast.db.session import run_sync
 from holdfast.db.url import DialectName
 from holdfast.errors import MisuseError
+from holdfast.workflows.transactions.alchemy_outputs import meaning
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,9 +27,10 @@ if TYPE_CHECKING:
     from holdfast.db.operation import Values
     from holdfast.db.queries import Query
     from holdfast.db.session import Row
+    from holdfast.workflows.engine import Engine
     from holdfast.workflows.facts import EnqueueRuns
 
-_DIALECTS = {
+DIALECTS = {
     "postgresql": DialectName.POSTGRES,
     "mysql": DialectName.MYSQL,
     "mariadb": DialectName.MYSQL,
@@ -41,23 +44,25 @@ def fits(transaction: Any, *, awaited: bool) -> bool:
     return isinstance(transaction, kinds)
 
 
-async def apply(transaction: Any, dialect: DialectName, kind: EnqueueRuns, rows: Sequence[Values]) -> Sequence[Any]:
+async def apply(engine: Engine, transaction: Any, kind: EnqueueRuns, rows: Sequence[Values]) -> Sequence[Any]:
     """Write *rows* on an async session or connection."""
     connection: AsyncConnection = (
         transaction if isinstance(transaction, AsyncConnection) else await transaction.connection()
     )
-    return await connection.run_sync(lambda opened: apply_blocking(opened, dialect, kind, rows))
+    return await connection.run_sync(lambda opened: apply_blocking(engine, opened, kind, rows))
 
 
-def apply_blocking(transaction: Any, dialect: DialectName, kind: EnqueueRuns, rows: Sequence[Values]) -> Sequence[Any]:
+def apply_blocking(engine: Engine, transaction: Any, kind: EnqueueRuns, rows: Sequence[Values]) -> Sequence[Any]:
     """Write *rows* on a session or connection."""
+    dialect = engine.manager.dialect
     connection: Connection = transaction if isinstance(transaction, Connection) else transaction.connection()
-    if _DIALECTS.get(connection.dialect.name) is not dialect:
+    if DIALECTS.get(connection.dialect.name) is not dialect:
         raise MisuseError(
             f"enqueue_in() was given a transaction in {connection.dialect.name}, but the application's runs are in "
             f"{dialect}: both must be in one database, to commit together."
         )
     statements: Any = _Statements(connection, dialect)
+    run_sync(engine.premises.check_remembered(statements, connection.info, f"holdfast.{engine.settings.schema}"))
     return run_sync(kind.apply(statements, rows))
 
 
@@ -81,9 +86,24 @@ class _Statements:
             found += [dict(row) for row in self._execute(sql, values).mappings()]
         return found
 
+    async def fetch(self, query: Query) -> list[Row]:
+        """Run a query; what is wrong with it is told in our words."""
+        found: list[Row] = []
+        for sql, values in query.bind({}):
+            try:
+                found = [dict(row) for row in self._execute(sql, values).mappings()]
+            except DBAPIError as error:
+                raise meaning(error, self._connection.dialect) from error
+        return found
+
     def _execute(self, sql: str, values: Sequence[Any]) -> CursorResult[Any]:
-        statement, places = _named(sql, self._dialect)
-        return self._connection.execute(statement, {f"p{place}": adaptable(values[place]) for place in places})
+        return execute(self._connection, self._dialect, sql, values)
+
+
+def execute(connection: Connection, dialect: DialectName, sql: str, values: Sequence[Any]) -> CursorResult[Any]:
+    """Run a statement of ours, in the words of *dialect*."""
+    statement, places = _named(sql, dialect)
+    return connection.execute(statement, {f"p{place}": adaptable(values[place]) for place in places})
 
 
 @lru_cache(maxsize=256)

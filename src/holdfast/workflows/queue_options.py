@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.durations import checked_seconds
-from holdfast.core.texts import is_kept
+from holdfast.core.options import refuse_unknown
+from holdfast.core.texts import check_text
 from holdfast.errors import ConfigurationError, MisuseError
 from holdfast.model.workflow import StartOptions
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from holdfast.model.workflow import Duration
 
 RESERVED = "_holdfast_"
 POLICIES = ("reject", "return_existing")
 
-_LONGEST = 255
 _HIGHEST_PRIORITY = 2**31 - 1
 _QUEUE_ALONE = (
     "queue_name",
@@ -45,6 +47,14 @@ def merged(own: StartOptions, common: StartOptions) -> StartOptions:
     return StartOptions(
         **{name: getattr(common, name) for name in names} | {n: getattr(own, n) for n in said(own, names)}
     )
+
+
+def chosen(options: StartOptions, besides: Mapping[str, Any]) -> StartOptions:
+    """Return *options* with what is said *besides*; raise for what no run can have."""
+    refuse_unknown("A run", besides, _DEFAULTS)
+    found = replace(options, **besides)
+    check_options(found)
+    return found
 
 
 def check_options(options: StartOptions) -> None:
@@ -125,14 +135,8 @@ def check_policy(name: str, policy: str) -> None:
 
 def check_key(what: str, key: object) -> None:
     """Raise unless *key*, if there is one, is a text that fits its column on every database."""
-    if key is None:
-        return
-    if not isinstance(key, str):
-        raise ConfigurationError(f"A {what} is a text, not a {type(key).__name__}.")
-    if not 0 < len(key) <= _LONGEST or not is_kept(key):
-        raise ConfigurationError(
-            f"A {what} has 1 to {_LONGEST} Unicode characters and no NUL; this one has {len(key)}."
-        )
+    if key is not None:
+        check_text(what, key)
 
 
 NONE_SAID = StartOptions()

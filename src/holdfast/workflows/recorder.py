@@ -105,11 +105,11 @@ class Recorder:
             recorded = run.history.get(identity)
             if recorded is not None:
                 _compare(run, operation, recorded)
-                operation.position = recorded.position
+                operation.position = place.position = recorded.position
                 return operation, recorded
         if run.stopped is not None or place.branch.is_closed:
             operation.check()
-        operation.position = run.take_position()
+        operation.position = place.position = run.take_position()
         operation.began = self._monotonic()
         return operation, None
 
@@ -152,7 +152,7 @@ class Recorder:
             await self._write_all(operation, text, format_)
         else:
             kind = self._record_progress if operation.run.suspect else self._record
-            await self._settled(operation, kind, self._row(operation, text, None, format_, None), "step.recorded")
+            await self._settled(operation, kind, self.row(operation, text, None, format_, None), "step.recorded")
         return codec.delivered(value, text, format_)
 
     def do_blocking(
@@ -220,12 +220,12 @@ class Recorder:
 
     async def start_child(self, operation: Operation, child_row: Values) -> Any:
         """Record the start of a child and start it, both or neither; return what came of the start."""
-        row = self._row(operation, None, None, None, child_row[0])
+        row = self.row(operation, None, None, None, child_row[0])
         return await self._settled(operation, self._children_kind(operation.run), (row, child_row), "child.started")
 
     def start_child_blocking(self, operation: Operation, child_row: Values) -> Any:
         """Do as ``start_child`` from a thread."""
-        row = self._row(operation, None, None, None, child_row[0])
+        row = self.row(operation, None, None, None, child_row[0])
         kind = self._children_kind(operation.run)
         return self._settled_blocking(operation, kind, (row, child_row), "child.started")
 
@@ -245,7 +245,7 @@ class Recorder:
         Rows of *kinds* are (record, besides); the second is for a run whose attempts the record sets back. *point* is
         announced after the commit.
         """
-        row = self._row(operation, output, None, format_, child_id)
+        row = self.row(operation, output, None, format_, child_id)
         return await self._settled(operation, kinds[operation.run.suspect], (row, besides), point)
 
     def record_with_blocking(
@@ -259,7 +259,7 @@ class Recorder:
         child_id: str | None = None,
     ) -> Any:
         """Do as ``record_with`` from a thread."""
-        row = self._row(operation, output, None, format_, child_id)
+        row = self.row(operation, output, None, format_, child_id)
         return self._settled_blocking(operation, kinds[operation.run.suspect], (row, besides), "child.started")
 
     async def record_error(self, operation: Operation, error: Exception) -> BaseException:
@@ -288,7 +288,7 @@ class Recorder:
             raise self.record_error_blocking(operation, refused) from None
 
     async def _write(self, operation: Operation, output: str | None, error: str | None, format_: str | None) -> None:
-        row = self._row(operation, output, error, format_, None)
+        row = self.row(operation, output, error, format_, None)
         writes = operation.writes if error is None else operation.writes_if_failed
         if not writes:
             await self._settled(operation, self._kind(operation.run), row, "step.recorded")
@@ -297,7 +297,7 @@ class Recorder:
         tell_written(writes)
 
     def _write_blocking(self, operation: Operation, output: str | None, error: str | None, format_: str | None) -> None:
-        row = self._row(operation, output, error, format_, None)
+        row = self.row(operation, output, error, format_, None)
         writes = operation.writes if error is None else operation.writes_if_failed
         if not writes:
             self._settled_blocking(operation, self._kind(operation.run), row, "step.recorded")
@@ -349,7 +349,7 @@ class Recorder:
     def _kind(self, run: Run) -> Kind[Any]:
         return self._record_progress if run.suspect else self._record
 
-    def _row(
+    def row(
         self,
         operation: Operation,
         output: str | None,
@@ -357,6 +357,7 @@ class Recorder:
         format_: str | None,
         child_id: str | None,
     ) -> Values:
+        """Return the record of an operation, as a row of the query ``step_record``."""
         run = operation.run
         return (
             run.id,

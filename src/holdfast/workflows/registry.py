@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from holdfast.core.version import version_of
@@ -64,7 +65,10 @@ class StepDefinition:
 
 
 class Registry:
-    """What is registered with one application. Names are unique; a second function of the same name is refused."""
+    """What is registered with one application. Names are unique; a second function of the same name is refused.
+
+    With *anew* one that is defined anew takes the place of the old one: see ``is_defined_anew``.
+    """
 
     def __init__(self) -> None:
         self.workflows: dict[str, Definition] = {}
@@ -72,14 +76,14 @@ class Registry:
         self.instances: dict[tuple[str, str], Any] = {}
         self.classes: set[type] = set()
 
-    def add_workflow(self, definition: Definition) -> None:
+    def add_workflow(self, definition: Definition, *, anew: bool = False) -> None:
         """Register a workflow under its name."""
-        _refuse_second("workflow", self.workflows.get(definition.name), definition)
+        _refuse_second("workflow", self.workflows.get(definition.name), definition, anew=anew)
         self.workflows[definition.name] = definition
 
-    def add_step(self, definition: StepDefinition) -> None:
+    def add_step(self, definition: StepDefinition, *, anew: bool = False) -> None:
         """Register a step under its name."""
-        _refuse_second("step", self.steps.get(definition.name), definition)
+        _refuse_second("step", self.steps.get(definition.name), definition, anew=anew)
         self.steps[definition.name] = definition
 
     def add_instance(self, class_name: str, config_name: str, instance: Any) -> None:
@@ -177,16 +181,41 @@ def refuse_generator(function: Callable[..., Any]) -> None:
         )
 
 
-def _refuse_second(what: str, known: Any, new: Any) -> None:
-    if known is not None and known.function is not new.function:
+def is_defined_anew(known: Callable[..., Any], new: Callable[..., Any]) -> bool:
+    """Whether *new* is *known* once more: the same definition read again by ``reload()``, or typed in another cell.
+
+    What a loop or a factory makes twice is not: its code was compiled once, and both functions are in use.
+    """
+    codes = _code(known), _code(new)
+    if None in codes or codes[0] is codes[1] or _module_and_name(known) != _module_and_name(new):
+        return False
+    (file, line), (new_file, new_line) = ((code.co_filename, code.co_firstlineno) for code in codes)
+    if file == new_file:
+        return bool(line == new_line)
+    return known.__module__ == "__main__" and not Path(file).exists() and not Path(new_file).exists()
+
+
+def _refuse_second(what: str, known: Any, new: Any, *, anew: bool) -> None:
+    if known is None or known.function is new.function:
+        return
+    again = is_defined_anew(known.function, new.function)
+    if not (again and anew):
+        remedy = "To define it anew, close() the application first" if again else "Give one of them another name="
         raise ConfigurationError(
-            f"Two {what}s are called {new.name!r}: {_where(known.function)} and {_where(new.function)}. "
-            "Give one of them another name=."
+            f"Two {what}s are called {new.name!r}: {_where(known.function)} and {_where(new.function)}. {remedy}."
         )
 
 
+def _module_and_name(function: Any) -> tuple[str | None, str | None]:
+    return getattr(function, "__module__", None), getattr(function, "__qualname__", None)
+
+
+def _code(function: Callable[..., Any]) -> Any:
+    return getattr(inspect.unwrap(function), "__code__", None)
+
+
 def _where(function: Callable[..., Any]) -> str:
-    code = getattr(inspect.unwrap(function), "__code__", None)
+    code = _code(function)
     return f"{code.co_filename}:{code.co_firstlineno}" if code else repr(function)
 
 

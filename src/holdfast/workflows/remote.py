@@ -37,7 +37,6 @@ from holdfast.workflows.results import Results, outcome_of
 from holdfast.workflows.run import Outcome
 from holdfast.workflows.streams import stream_queries
 from holdfast.workflows.streams.feed import Feed
-from holdfast.workflows.ticket import not_ended
 from holdfast.workflows.versions import Versions
 from holdfast.workflows.wakeups import wakeups_for
 
@@ -270,7 +269,7 @@ class Remote:
             async with asyncio.timeout(limit):
                 return await future
         except TimeoutError:
-            raise not_ended(workflow_id, limit or 0.0) from None
+            raise await self._results.not_ended(workflow_id, limit or 0.0) from None
         finally:
             self._results.unwatch(workflow_id, told)
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 from holdfast.errors import DatabaseError, DeadlinePassed, RecoveryExhausted, WorkflowCancelled, WorkflowNotFound
 from holdfast.model.workflow import WorkflowStatus
 from holdfast.workflows.run import Outcome
+from holdfast.workflows.standing import not_ended
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from holdfast.db.manager import ConnectionManager
     from holdfast.db.queries import Queries
@@ -30,6 +31,7 @@ class Results:
 
     def __init__(self, manager: ConnectionManager, queries: Queries, world: World) -> None:
         self._manager = manager
+        self._queries = queries
         self._look = queries["runs_look"]
         self._world = world
         self._waiters: dict[str, list[tuple[Callable[[Row | None], None], Callable[[], None]]]] = {}
@@ -65,6 +67,10 @@ class Results:
         """Return the run's row as it is now."""
         rows = await self._rows([workflow_id])
         return rows.get(workflow_id)
+
+    async def not_ended(self, workflow_id: str, limit: float, **here: Collection[str]) -> TimeoutError:
+        """Return the error of one who has waited *limit* seconds; what is *here* is said as to ``standing``."""
+        return await not_ended(self._manager, self._queries, workflow_id, limit, **here)
 
     async def stop(self) -> None:
         """Stop looking, and say so to whoever still waits."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from holdfast.workflows.commits import Commits
 from holdfast.workflows.parking.waits import Waits
 
 if TYPE_CHECKING:
@@ -110,6 +111,8 @@ class Run:
     """
 
     __slots__ = (
+        "_closing",
+        "_commits",
         "_halts",
         "_lock",
         "_outcome",
@@ -117,6 +120,7 @@ class Run:
         "_watchers",
         "arguments",
         "attempts",
+        "creation_key",
         "cut_at",
         "deadline_ms",
         "definition",
@@ -152,10 +156,12 @@ class Run:
         parent_id: str | None = None,
         deadline_ms: int | None = None,
         queue_name: str | None = None,
+        creation_key: str | None = None,
     ) -> None:
         self.definition = definition
         self.id = run_id
         self.token = token
+        self.creation_key = token if creation_key is None else creation_key  # a run that is started has its first token
         self.arguments = arguments
         self.keywords = keywords
         self.history = history.records if history is not None else None
@@ -178,6 +184,8 @@ class Run:
         self._lock = threading.Lock()
         self._halts: list[Callable[[], object]] = []
         self._waits: Waits | None = None
+        self._commits: Commits | None = None
+        self._closing = False
 
     def call(self) -> Any:
         """Call the workflow's function; for an async one this gives the coroutine."""
@@ -240,6 +248,19 @@ class Run:
             if self._waits is None:
                 self._waits = Waits()
             return self._waits
+
+    def commits(self) -> Commits:
+        """Return which of its transactions commit in other databases; made when the first one does."""
+        with self._lock:
+            if self._commits is None:
+                self._commits = Commits(closed=self._closing)
+            return self._commits
+
+    def closing(self) -> Commits | None:
+        """Say that the end of this execution is about to be written; return what it has to wait for, if anything."""
+        with self._lock:
+            self._closing = True
+            return self._commits
 
     def stop(self, reason: BaseException) -> None:
         """Have this execution go no further than its next operation; the first *reason* counts."""

@@ -162,8 +162,13 @@ class Runner:
         self._write_end_blocking(run, self._end(run, value, error))
 
     async def _write_end(self, run: Run, end: _End) -> None:
-        """Write how the execution ended; if the database refuses that for good, write the refusal instead."""
+        """Write how the execution ended; if the database refuses that for good, write the refusal instead.
+
+        What it commits in other databases is recorded before, so that the next try knows of it.
+        """
         try:
+            if (commits := run.closing()) is not None:
+                await commits.ended()
             await self._pipeline.write(end.kind, end.row, to_the_end=True)
         except (Superseded, PipelineClosed, WentBack):
             self._lost(run)
@@ -180,6 +185,10 @@ class Runner:
 
     def _write_end_blocking(self, run: Run, end: _End) -> None:
         """Do as ``_write_end`` from a thread."""
+        if (commits := run.closing()) is not None:
+            halted = threading.Event()
+            run.on_halt(halted.set)
+            commits.ended_blocking(halted)
         try:
             self._pipeline.write_blocking(end.kind, end.row)
         except (Superseded, PipelineClosed, WentBack):

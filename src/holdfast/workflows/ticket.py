@@ -50,8 +50,3 @@ class Ticket(NamedTuple):
     workflow_id: str
     codec: Codec
     run: Run | None
-
-
-def not_ended(workflow_id: str, limit: float) -> TimeoutError:
-    """Return the error of one who has waited long enough; the run does not mind."""
-    return TimeoutError(f"The run {workflow_id} has not ended within {limit:g} s; it goes on.")

@@ -10,7 +10,7 @@ from holdfast.errors import WorkflowNotFound
 from holdfast.model.workflow import ApplicationVersion
 
 if TYPE_CHECKING:
-    from holdfast.db.manager import ConnectionManager
+    from holdfast.db.joined import Verbs
     from holdfast.db.queries import Queries
     from holdfast.model.world import World
     from holdfast.workflows.engine_settings import EngineSettings
@@ -36,23 +36,25 @@ def version_here(settings: EngineSettings, registry: Registry) -> str:
 class Versions:
     """The table ``application_versions``."""
 
-    def __init__(self, manager: ConnectionManager, queries: Queries, world: World) -> None:
-        self._manager = manager
+    def __init__(self, verbs: Verbs, queries: Queries, world: World) -> None:
+        self._verbs = verbs
         self._queries = queries
         self._world = world
 
+    def within(self, verbs: Verbs) -> Versions:
+        """Return the same, with all that is read and written through *verbs*."""
+        return Versions(verbs, self._queries, self._world)
+
     async def register(self, name: str) -> None:
         """Register *name* if it is new, and warn if it is not the latest."""
-        await self._manager.execute(
-            self._queries["version_register"], version_id=self._world.new_id(), version_name=name
-        )
+        await self._verbs.execute(self._queries["version_register"], version_id=self._world.new_id(), version_name=name)
         latest = await self.latest()
         if latest.version_name != name:
             logger.warning("This process runs application version %s; the latest is %s.", name, latest.version_name)
 
     async def all(self) -> list[ApplicationVersion]:
         """Return all versions, newest first."""
-        return [ApplicationVersion(**row) for row in await self._manager.fetch(self._queries["versions_list"])]
+        return [ApplicationVersion(**row) for row in await self._verbs.fetch(self._queries["versions_list"])]
 
     async def latest(self) -> ApplicationVersion:
         """Return the version that was set as latest last."""
@@ -63,7 +65,7 @@ class Versions:
 
     async def set_latest(self, name: str) -> None:
         """Make *name* the latest; it must have registered."""
-        if not await self._manager.execute(self._queries["version_set_latest"], version_name=name):
+        if not await self._verbs.execute(self._queries["version_set_latest"], version_name=name):
             raise WorkflowNotFound(
                 f"No application version {name!r} has registered; list_application_versions() shows all."
             )

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from holdfast.errors import NotInitialized, SerializationError
 from holdfast.workflows.results import outcome_of
 from holdfast.workflows.run import Outcome
-from holdfast.workflows.ticket import not_ended
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -43,6 +42,13 @@ class Waiting:
         finally:
             leave()
 
+    async def not_ended(self, ticket: Ticket, limit: float) -> TimeoutError:
+        """Return the error of one who has waited *limit* seconds, with where the run stands; on the loop."""
+        engine = self._engine
+        versions = engine.identity.application_version, *engine.settings.compatible_versions
+        queues = engine.desk.queues.in_memory
+        return await engine.results.not_ended(ticket.workflow_id, limit, versions=versions, queues=queues)
+
     async def outcomes(self, tickets: Sequence[Ticket]) -> list[Outcome]:
         """Wait for several outcomes at once, on the loop: one look at the database is for all of them."""
         return list(await asyncio.gather(*(self.outcome(ticket) for ticket in tickets)))
@@ -67,7 +73,7 @@ class Waiting:
             run.check()
         if not came:
             leave()
-            raise not_ended(ticket.workflow_id, timeout or 0.0)
+            raise self._engine.ask_blocking(self.not_ended(ticket, timeout or 0.0))
         return told.get()
 
     async def first_of(self, tickets: Sequence[Ticket]) -> int:

@@ -157,7 +157,7 @@ def dispatch(engine: Engine) -> Dispatch:
         taken_over=engine.streams.throw_leftovers,
         give_up=giving_up.give_up,
         capacity=settings.max_runs,
-        burden=Burden(settings.max_run_bytes),
+        burden=Burden(settings.max_run_bytes, settings.world.monotonic, patience=settings.lease),
         listens=engine.listens,
         hints=engine.wakeups,
         slots=engine.ticker.heard,

@@ -47,3 +47,11 @@ def test_option_says_what_it_is(name: str) -> None:
     command = commands()[name]
     assert command.help
     assert all(each.help for each in command.params if isinstance(each, click.Option))
+
+
+@pytest.mark.parametrize("name", [name for name, each in commands().items() if "--json" in options(each)])
+def test_document_of_a_command_is_described(name: str) -> None:
+    group, _, verb = name.partition(" ")
+    rows = PAGE.partition("## What --json prints")[2].partition("\n## ")[0].splitlines()
+    words = [row.split("|")[1] for row in rows if row.startswith(f"| `{group}") or f"`{name}`" in row]
+    assert any(f"`{name}`" in each or f"`{verb}`" in each for each in words)

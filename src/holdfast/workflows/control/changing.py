@@ -21,9 +21,10 @@ from holdfast.workflows.control.refusals import Refusals, not_found, refused
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from holdfast.db.manager import ConnectionManager
+    from holdfast.db.joined import Verbs
     from holdfast.db.queries import Queries, Query
     from holdfast.model.world import World
+    from holdfast.workflows.recorded_change import Ownership
 
 T = TypeVar("T")
 Work = Callable[[Transaction], Coroutine[Any, Any, T]]
@@ -40,11 +41,11 @@ logger = logging.getLogger("holdfast.workflows")
 
 
 class Changing:
-    """The way of every change to the database."""
+    """The way of every change to the database; *ownership* is that of the run whose workflow asks for it."""
 
-    def __init__(self, manager: ConnectionManager, queries: Queries, world: World, *, key: str | None = None) -> None:
-        self._key = key
-        self._manager = manager
+    def __init__(self, verbs: Verbs, queries: Queries, world: World, ownership: Ownership | None = None) -> None:
+        self._verbs = verbs
+        self._ownership = ownership
         self._hold = queries["runs_hold"]
         self.world = world
 
@@ -54,7 +55,7 @@ class Changing:
         All have one key: a child that was changed with its parent is asked for later perhaps, and has it already.
         """
         asked = distinct(ids)
-        key = self.key()
+        key = self.world.new_id()
         why: Refusals = {}
         for some in portions(asked):
             why |= await self.settled(begin(some, key))
@@ -62,10 +63,6 @@ class Changing:
         return Changes(
             tuple(each for each in asked if each not in why), {each: why[each] for each in asked if each in why}
         )
-
-    def key(self) -> str:
-        """Return the key of a change: a fresh one, or the one it is to have."""
-        return self.world.new_id() if self._key is None else self._key
 
     def simply(self, event: Event, write: Write, further: Further | None = None) -> Begin:
         """Return how runs are changed one by one: held, sorted out by *event* and by *further*, and those left written.
@@ -93,7 +90,7 @@ class Changing:
         committed before its rows could be held. Raises UnknownCommit if the database stays away after a lost reply.
         """
         try:
-            return await self._manager.run(work, isolation="READ COMMITTED")
+            return await self._verbs.run(work, isolation="READ COMMITTED")
         except UnknownCommit as error:
             return await self._again(work, error)
 
@@ -102,7 +99,7 @@ class Changing:
             logger.warning("It is not known whether a change of runs was committed, so it is made again: %s", unknown)
             await self.world.sleep(backoff(failures, base=0.05, cap=2.0, draw=self.world.random.random()))
             try:
-                return await self._manager.run(work, isolation="READ COMMITTED")
+                return await self._verbs.run(work, isolation="READ COMMITTED")
             except UnknownCommit as error:
                 unknown = error
             except (Retryable, Unavailable) as error:  # nothing was written now, but perhaps the first time
@@ -110,9 +107,18 @@ class Changing:
         raise unknown
 
     async def hold(self, transaction: Transaction, ids: Sequence[str]) -> dict[str, Row]:
-        """Lock the rows of runs until the end of the transaction, and return those that are there by their ids."""
-        rows = await fetch_each(transaction, self._hold, [(each,) for each in sorted(ids)])
-        return {row["workflow_uuid"]: row for row in rows}
+        """Lock the rows of runs until the end of the transaction, and return those that are there by their ids.
+
+        The run of the workflow that asks is locked among them, in the order of ids: two that change each other would
+        else wait for each other. Raises ``Superseded`` if it has another owner.
+        """
+        wanted, ownership = set(ids), self._ownership
+        asking = {ownership.run.id} if ownership is not None and not ownership.is_sure else set()
+        rows = await fetch_each(transaction, self._hold, [(each,) for each in sorted(wanted | asking)])
+        held = {row["workflow_uuid"]: row for row in rows}
+        if ownership is not None and asking:
+            ownership.check(held.get(ownership.run.id))
+        return {each: row for each, row in held.items() if each in wanted}
 
 
 def distinct(ids: Sequence[str]) -> list[str]:
@@ -152,7 +158,6 @@ async def fetch_each(
     return [row for some in portions(rows) for row in await transaction.fetch_batch(query, some, **named)]
 
 
-async def write_each(transaction: Transaction, query: Query, rows: Sequence[tuple[Any, ...]], **named: Any) -> None:
-    """Run a batch query that writes, portion by portion."""
-    for some in portions(rows):
-        await transaction.execute_batch(query, some, **named)
+async def write_each(transaction: Transaction, query: Query, rows: Sequence[tuple[Any, ...]], **named: Any) -> int:
+    """Run a batch query that writes, portion by portion; return how many rows it touched."""
+    return sum([await transaction.execute_batch(query, some, **named) for some in portions(rows)])

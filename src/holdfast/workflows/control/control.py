@@ -20,37 +20,40 @@ from holdfast.workflows.messaging.going_back import GoingBack
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from holdfast.db.manager import ConnectionManager
+    from holdfast.db.joined import Verbs
     from holdfast.db.queries import Queries
     from holdfast.db.session import Row, Transaction
     from holdfast.model.workflow import Changes
     from holdfast.model.world import World
     from holdfast.workflows.control.changing import Work
     from holdfast.workflows.control.refusals import Refusals
+    from holdfast.workflows.recorded_change import Ownership
 
 
 class Control:
     """Changes runs by their ids, whoever runs them.
 
     500 ids go into a transaction: those are changed together, and what was committed stays if a later transaction
-    fails. Only ``fork`` is one transaction whatever the number. A run that cannot be changed is in ``Changes.refused``
-    with WorkflowNotFound or TransitionRefused, and keeps nobody else from being changed. A reply that is lost during a
-    commit is settled by asking for the change's key; UnknownCommit is raised only if the database stays away.
+    fails. Only ``fork``, and whatever a workflow asks for, is one transaction whatever the number. A run that cannot be
+    changed is in ``Changes.refused`` with WorkflowNotFound or TransitionRefused, and keeps nobody else from being
+    changed. A reply that is lost during a commit is settled by asking for the change's key; UnknownCommit is raised
+    only if the database stays away.
     """
 
     def __init__(
         self,
-        manager: ConnectionManager,
+        verbs: Verbs,
         queries: Queries,
         world: World,
         *,
         names: Callable[[int], str] | None = None,
+        ownership: Ownership | None = None,
     ) -> None:
         self._names = names
-        self._manager = manager
+        self._verbs = verbs
         self._queries = queries
         self._world = world
-        self._changing = Changing(manager, queries, world, key=None if names is None else names(0))
+        self._changing = Changing(verbs, queries, world, ownership)
         self._cancelling = Cancelling(self._changing, queries)
         self._resuming = Resuming(self._changing, queries)
         self._forking = Forking(self._changing, queries)
@@ -62,12 +65,9 @@ class Control:
         """What cancels runs within a transaction of somebody else's."""
         return self._cancelling
 
-    def on_behalf(self, names: Callable[[int], str]) -> Control:
-        """Return a control for one change whose key, and whose forks' ids, are *names*: the same when it is repeated.
-
-        So a workflow that asked for a change, and died before it could record that, finds it made.
-        """
-        return Control(self._manager, self._queries, self._world, names=names)
+    def within(self, verbs: Verbs, names: Callable[[int], str], ownership: Ownership) -> Control:
+        """Return a control for one change of a workflow, all of it through *verbs*; the ids of forks are *names*."""
+        return Control(verbs, self._queries, self._world, names=names, ownership=ownership)
 
     async def cancel(self, ids: Sequence[str], *, children: bool = True) -> Changes:
         """Cancel runs that have not ended: their executions can write nothing more, and lose their queue places.
@@ -78,11 +78,11 @@ class Control:
 
     async def cancel_overdue(self, most: int = 500) -> list[str]:
         """Cancel at most *most* runs whose deadline has passed, the longest overdue first; return their ids."""
-        found = await self._manager.fetch(self._queries["runs_overdue"], most=most)
+        found = await self._verbs.fetch(self._queries["runs_overdue"], most=most)
         ids = [row["workflow_uuid"] for row in found]
         if not ids:
             return []
-        cancelled = await self._changing.settled(self._cancelling.overdue(ids, self._changing.key()))
+        cancelled = await self._changing.settled(self._cancelling.overdue(ids, self._world.new_id()))
         faults.point("control.changed")
         return cancelled
 
@@ -148,7 +148,7 @@ class Control:
         forks = _paired(wanted, new_ids)
         if forks:
             try:
-                await self._changing.settled(self._forking.runs(forks, self._changing.key(), place))
+                await self._changing.settled(self._forking.runs(forks, self._world.new_id(), place))
             except Conflict as error:
                 raise WorkflowConflict(
                     "One of the new ids of the forks was taken at the same moment by another run. Choose others."

@@ -1,4 +1,4 @@
-"""Deleting runs that have ended and that nobody waits for, alone or with all below them."""
+"""Deleting runs that have ended and that nobody may ask for any more, alone or with all below them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from holdfast.core.transitions import Event
+from holdfast.errors import Retryable
 from holdfast.model.workflow import WorkflowStatus
 from holdfast.workflows.control.changing import fetch_each, sort_out, write_each
 from holdfast.workflows.control.refusals import refused_because
@@ -26,6 +27,7 @@ class Deleting:
         self._changing = changing
         self._stand = queries["runs_stand"]
         self._children = queries["runs_children"]
+        self._named = queries["runs_named"]
         self._delete = queries["runs_delete"]
 
     def begin(self, *, children: bool) -> Begin:
@@ -43,13 +45,15 @@ class Deleting:
                 left = [each for each in ids if each not in noted or _is_same(held.get(each), noted[each])]
                 ready, why = sort_out(held, left, Event.DELETE, key)
                 why |= await self._awaited(transaction, [held[each] for each in ready])
-                ready = [each for each in ready if each not in why]
+                below: dict[str, list[str]] = {each: [] for each in ready if each not in why}
                 if children:
-                    below, busy = await self._below(transaction, ready, held)
+                    below, busy = await self._below(transaction, list(below), held)
                     why |= busy
-                    ready = [run for each in ready if each not in why for run in (each, *below[each])]
-                noted.update({each: held[each]["creation_key"] for each in ready})
-                await write_each(transaction, self._delete, [(each,) for each in dict.fromkeys(ready)])
+                why |= await self._needed(transaction, {each: below[each] for each in below if each not in why}, held)
+                gone = {run for each in below if each not in why for run in (each, *below[each])}
+                noted.update({each: held[each]["creation_key"] for each in gone})
+                if await write_each(transaction, self._delete, [(each,) for each in sorted(gone)]) < len(gone):
+                    raise Retryable("A run that was to be deleted is in the record of another that was made just now.")
                 return why
 
             return work
@@ -74,6 +78,27 @@ class Deleting:
             )
             for row in rows
             if (parent := row["parent_workflow_id"]) in busy
+        }
+
+    async def _needed(self, transaction: Transaction, below: dict[str, list[str]], held: dict[str, Row]) -> Refusals:
+        """Return why runs are refused, with those *below* them: a run that has not ended has one in its record.
+
+        That is a fork, or a run that was imported: it may ask for the results of children it has not started.
+        """
+        every = sorted({run for each, runs in below.items() for run in (each, *runs)})
+        found = await fetch_each(transaction, self._named, [(each,) for each in every])
+        named_by = {row["workflow_uuid"]: row["named_by"] for row in found}
+        return {
+            each: refused_because(
+                each,
+                WorkflowStatus(held[each]["status"]),
+                Event.DELETE,
+                f"{run} is in the record of {named_by[run]}, which has not ended and may ask for its result",
+                "Wait for that run's end, or cancel it first.",
+            )
+            for each, runs in below.items()
+            for run in (each, *runs)
+            if run in named_by
         }
 
     async def _below(

@@ -9,7 +9,7 @@ from holdfast.core.backoff import backoff
 from holdfast.errors import ConfigurationError, UnknownCommit
 
 if TYPE_CHECKING:
-    from holdfast.db.manager import ConnectionManager
+    from holdfast.db.joined import Verbs
     from holdfast.db.queries import Queries
     from holdfast.db.session import Row, Transaction
     from holdfast.model.world import World
@@ -42,14 +42,18 @@ class DispatchState:
 class DispatchStates:
     """The dispatch states of one database."""
 
-    def __init__(self, manager: ConnectionManager, queries: Queries, world: World) -> None:
-        self._manager = manager
+    def __init__(self, verbs: Verbs, queries: Queries, world: World) -> None:
+        self._verbs = verbs
         self._queries = queries
         self._world = world
 
+    def within(self, verbs: Verbs) -> DispatchStates:
+        """Return the same, with all that is read and written through *verbs*."""
+        return DispatchStates(verbs, self._queries, self._world)
+
     async def get(self, service_name: str, workflow_fn_name: str, key: str) -> DispatchState | None:
         """Return what is stored, or None."""
-        row = await self._manager.fetchone(
+        row = await self._verbs.fetchone(
             self._queries["dispatch_state_get"],
             service_name=service_name,
             workflow_fn_name=workflow_fn_name,
@@ -81,10 +85,10 @@ class DispatchStates:
 
         for attempt in range(1, _ATTEMPTS):
             try:
-                return _state(await self._manager.run(work))
+                return _state(await self._verbs.run(work))
             except UnknownCommit:
                 await self._world.sleep(backoff(attempt, base=0.02, cap=1.0, draw=self._world.random.random()))
-        return _state(await self._manager.run(work))
+        return _state(await self._verbs.run(work))
 
 
 def _state(row: Row | None) -> DispatchState:

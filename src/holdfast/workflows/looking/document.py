@@ -10,6 +10,7 @@ import msgspec
 from holdfast.core.texts import is_kept
 from holdfast.errors import ConfigurationError
 from holdfast.model.workflow import INTERNAL_QUEUE, WorkflowStatus
+from holdfast.workflows.names import check_name
 from holdfast.workflows.run import LONGEST_ID
 
 FORMAT = "holdfast.workflow"
@@ -214,12 +215,22 @@ def _check_names(part: Any, kind: type, place: str) -> None:
 def _check_run(run: RunDocument) -> None:
     check_id(run.workflow_uuid)
     _check_texts(run, "workflow")
+    for name in (run.name, run.class_name, run.config_name):
+        _check_function_name(name)
     for name in ("authenticated_roles", "attributes"):
         _check_json(getattr(run, name), list if name == "authenticated_roles" else dict, f"workflow.{name}")
     if any((getattr(run, name) or 0) > run.updated_at for name in _TIMES):
         raise _misfit("workflow.updated_at is earlier than another of its times")
     if run.status.has_ended and run.completed_at is None:
         raise _misfit(f"workflow.completed_at is missing, though the run ended with {run.status}")
+
+
+def _check_function_name(name: str | None) -> None:
+    try:
+        if name is not None:
+            check_name(name)
+    except ConfigurationError as error:
+        raise _misfit(str(error).removesuffix(".")) from None
 
 
 def _check_steps(steps: list[StepDocument]) -> None:

@@ -27,7 +27,7 @@ from holdfast.workflows.messaging.going_back import GoingBack
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from holdfast.db.manager import ConnectionManager
+    from holdfast.db.joined import Verbs
     from holdfast.db.queries import Queries
     from holdfast.db.session import Row, Transaction
     from holdfast.model.world import World
@@ -40,10 +40,14 @@ _ATTEMPTS = 5
 class Transfer:
     """Exports and imports runs of one database."""
 
-    def __init__(self, manager: ConnectionManager, queries: Queries, world: World) -> None:
-        self._manager = manager
+    def __init__(self, verbs: Verbs, queries: Queries, world: World) -> None:
+        self._verbs = verbs
         self._queries = queries
         self._world = world
+
+    def within(self, verbs: Verbs) -> Transfer:
+        """Return the same, with all that is read and written through *verbs*."""
+        return Transfer(verbs, self._queries, self._world)
 
     async def export(self, workflow_id: str) -> dict[str, Any]:
         """Return a run and its operations as one moment saw them, as plain JSON. Raises ``WorkflowNotFound``.
@@ -56,7 +60,7 @@ class Transfer:
             row = await transaction.fetchone(self._queries["run_export"], workflow_id=workflow_id)
             return row, [await transaction.fetch(self._queries[part], workflow_id=workflow_id) for part in parts]
 
-        row, (steps, children, streams, messages, events) = await self._manager.run(read, isolation="REPEATABLE READ")
+        row, (steps, children, streams, messages, events) = await self._verbs.run(read, isolation="REPEATABLE READ")
         if row is None:
             raise not_found(workflow_id)
         return Document(
@@ -98,7 +102,7 @@ class Transfer:
         key = self._world.new_id()
         for attempt in range(1, _ATTEMPTS + 1):
             try:
-                return await self._manager.run(lambda transaction: self._write(transaction, document, workflow_id, key))
+                return await self._verbs.run(lambda transaction: self._write(transaction, document, workflow_id, key))
             except UnknownCommit:
                 if attempt == _ATTEMPTS:
                     raise

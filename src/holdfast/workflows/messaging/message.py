@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from holdfast.core.texts import is_kept
+from holdfast.core.texts import check_text
 from holdfast.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from holdfast.workflows.payloads import Payloads
 
 NULL_TOPIC = "__null__topic__"
-LONGEST_NAME = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +75,4 @@ def shown(topic: str) -> str | None:
 
 def check_name(name: str, what: str) -> str:
     """Return *name*; ``ConfigurationError`` unless it fits its column on every database."""
-    if not 0 < len(name) <= LONGEST_NAME or not is_kept(name):
-        raise ConfigurationError(
-            f"{what} has 1 to {LONGEST_NAME} Unicode characters and no NUL; this one has {len(name)}."
-        )
-    return name
+    return check_text(what, name)

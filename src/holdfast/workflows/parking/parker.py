@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -69,7 +70,8 @@ class Parker:
         self._after = after
         self._patient: dict[Run, tuple[int, float]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._watching = False
+        self._is_watching = False
+        self._lock = threading.Lock()  # who comes while the watch ends must see that it has
         self._watcher: asyncio.Task[None] | None = None
         self._stopped = False
 
@@ -106,9 +108,10 @@ class Parker:
         if not whole.may_end_at_any_moment:
             self._on_loop(lambda: self._begin_to_put_away(run, changes))
             return
-        self._patient[run] = (changes, self._world.monotonic() + self._after)
-        if not self._watching:
-            self._watching = True
+        with self._lock:
+            self._patient[run] = (changes, self._world.monotonic() + self._after)
+            is_watched, self._is_watching = self._is_watching, True
+        if not is_watched:
             self._on_loop(self._begin_watch)
 
     def _left(self, wait: Wait) -> float:
@@ -129,7 +132,7 @@ class Parker:
 
     async def _watch(self) -> None:
         """Put away those whose patience is over, until there are none left who wait for what may come at any moment."""
-        while self._patient:
+        while self._goes_on_watching():
             await self._world.sleep(self._after / _LOOKS)
             now = self._world.monotonic()
             for run, (changes, due) in list(self._patient.items()):
@@ -138,7 +141,12 @@ class Parker:
                 elif now >= due:
                     self._patient.pop(run, None)
                     self._begin_to_put_away(run, changes)
-        self._watching = False
+
+    def _goes_on_watching(self) -> bool:
+        """Whether anybody is left; if not, the next one who comes, from whatever thread, begins to watch anew."""
+        with self._lock:
+            self._is_watching = bool(self._patient)
+            return self._is_watching
 
     async def _has_come(self, wait: Wait) -> bool:
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.model.queue import Queue
-from holdfast.workflows.desk import Request
+from holdfast.workflows.desk import Change, Request
 
 if TYPE_CHECKING:
     from holdfast.workflows.desk import Desk
@@ -16,12 +16,13 @@ def register_queue(name: str, settings: QueueSettings, on_conflict: OnConflict, 
     """Ask for a queue."""
 
     async def call(desk: Desk) -> Queue:
-        if in_memory:
-            return desk.queues.register_in_memory(name, settings)
         return await desk.queues.register(name, settings, on_conflict)
 
+    async def call_in_memory(desk: Desk) -> Queue:
+        return desk.queues.register_in_memory(name, settings)
+
     arguments = {"name": name, "settings": settings, "on_conflict": on_conflict, "in_memory": in_memory}
-    return Request("register_queue", call, arguments, Queue)
+    return Request("register_queue", call_in_memory if in_memory else Change(call), arguments, Queue)
 
 
 def retrieve_queue(name: str) -> Request[Queue | None]:
@@ -48,7 +49,7 @@ def update_queue(name: str, changes: QueueSettings) -> Request[Queue]:
     async def call(desk: Desk) -> Queue:
         return await desk.queues.update(name, changes)
 
-    return Request("update_queue", call, {"name": name, "changes": changes}, Queue)
+    return Request("update_queue", Change(call), {"name": name, "changes": changes}, Queue)
 
 
 def pause_queue(method: str, name: str, *, paused: bool) -> Request[None]:
@@ -57,7 +58,7 @@ def pause_queue(method: str, name: str, *, paused: bool) -> Request[None]:
     async def call(desk: Desk) -> None:
         await desk.queues.update(name, {"paused": paused})
 
-    return Request(method, call, {"name": name}, None)
+    return Request(method, Change(call), {"name": name}, None)
 
 
 def delete_queue(name: str, *, force: bool) -> Request[None]:
@@ -66,4 +67,4 @@ def delete_queue(name: str, *, force: bool) -> Request[None]:
     async def call(desk: Desk) -> None:
         await desk.queues.delete(name, force=force)
 
-    return Request("delete_queue", call, {"name": name, "force": force}, None)
+    return Request("delete_queue", Change(call), {"name": name, "force": force}, None)

@@ -6,7 +6,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from holdfast.core.durations import LONGEST
-from holdfast.core.texts import is_kept
+from holdfast.core.texts import check_text
 from holdfast.errors import ConfigurationError, InvalidDuration
 from holdfast.model.queue import RESERVED_PREFIX, Queue
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 OnConflict = Literal["update", "keep", "reject"]
 POLICIES = ("update", "keep", "reject")
-LONGEST_NAME = 255
 _LARGEST = 2**31 - 1
 _SHORTEST = 0.001  # seconds: what a column in milliseconds still holds
 _COUNTS = ("concurrency", "worker_concurrency", "rate_limit_max", "partition_concurrency", "partition_rate_limit_max")
@@ -49,10 +48,7 @@ DEFAULTS: Mapping[str, Any] = {each.name: each.default for each in fields(Queue)
 
 def check_name(name: str) -> str:
     """Return the name of a queue; ConfigurationError if it cannot be one."""
-    if not 0 < len(name) <= LONGEST_NAME or not is_kept(name):
-        raise ConfigurationError(
-            f"The name of a queue has 1 to {LONGEST_NAME} Unicode characters and no NUL: {name!r}."
-        )
+    check_text("The name of a queue", name)
     if name.startswith(RESERVED_PREFIX):
         raise ConfigurationError(f"Names of queues that begin with {RESERVED_PREFIX} are ours: rename {name!r}.")
     return name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from copy import copy
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -22,6 +23,7 @@ from holdfast.workflows.queues.settings import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
+    from holdfast.db.joined import Verbs
     from holdfast.db.manager import ConnectionManager
     from holdfast.db.queries import Queries
     from holdfast.db.session import Row, Transaction
@@ -44,10 +46,17 @@ class QueueStore:
 
     def __init__(self, manager: ConnectionManager, queries: Queries, world: World) -> None:
         self.manager = manager
+        self.verbs: Verbs = manager  # what changes go through
         self.queries = queries
         self.in_memory: dict[str, Queue] = {}
         self.claims_here = False
         self._world = world
+
+    def within(self, verbs: Verbs) -> QueueStore:
+        """Return the same queues, with all that is changed through *verbs*."""
+        made = copy(self)
+        made.verbs = verbs
+        return made
 
     async def register(self, name: str, settings: Mapping[str, Any], on_conflict: OnConflict = "update") -> Queue:
         """Make a queue, and return it; if it is there, set it so, keep it, or raise ``QueueConflict``.
@@ -175,11 +184,11 @@ class QueueStore:
         """Run *work*; after a commit whose reply was lost, again: each of them can be carried out twice."""
         for attempt in range(1, _ATTEMPTS):
             try:
-                return await self.manager.run(work)
+                return await self.verbs.run(work)
             except UnknownCommit:
                 unsure()
                 await self._world.sleep(backoff(attempt, base=0.02, cap=1.0, draw=self._world.random.random()))
-        return await self.manager.run(work)
+        return await self.verbs.run(work)
 
 
 def queue_of(row: Row) -> Queue:

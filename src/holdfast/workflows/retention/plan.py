@@ -44,7 +44,7 @@ class Plan:
         """Whether the run of *row*, as the walk returns it, may be deleted by this policy."""
         names = self.policy.names
         return (
-            not row["parent_lives"]
+            not row["needed"]
             and row["ended_at"] <= self.cutoff_ms
             and row["status"] in self.policy.statuses
             and (names is None or row["name"] in names)

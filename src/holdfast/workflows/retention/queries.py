@@ -10,15 +10,14 @@ from holdfast.db.url import DialectName
 FOLDER = Path(__file__).with_name("sql")
 
 # A status or name is looked up in a JSON array of those that are wanted; SQLite, which needs a subquery for it, has its
-# own texts. Locked runs are skipped on PostgreSQL: MariaDB/MySQL has its own text of the delete, SQLite one writer.
+# own texts.
 FRAGMENTS = {
     DialectName.POSTGRES: {
         "wanted_status": "jsonb_exists(CAST(:statuses AS jsonb), w.status)",
         "wanted_name": "jsonb_exists(CAST(:names AS jsonb), w.name)",
         "letters": 'COLLATE "C"',
-        "skip_locked_runs": "FOR UPDATE OF w SKIP LOCKED",
     },
-    DialectName.SQLITE: {"skip_locked_runs": ""},
+    DialectName.SQLITE: {},
     DialectName.MYSQL: {
         "wanted_status": "JSON_CONTAINS(:statuses, JSON_QUOTE(w.status))",
         "wanted_name": "JSON_CONTAINS(:names, JSON_QUOTE(w.name))",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import ConfigurationError
+from holdfast.workflows.registry import is_defined_anew
 from holdfast.workflows.schedules.settings import ScheduleSpec, wanted
 
 if TYPE_CHECKING:
@@ -33,8 +34,12 @@ class Declared:
         self._said: list[_Said] = []
 
     def add(self, spec: ScheduleSpec, function: Any) -> None:
-        """Note a schedule for *function*; refuse now what is wrong whatever the function."""
+        """Note a schedule for *function*; refuse now what is wrong whatever the function.
+
+        Those of a function that is defined anew with it are void.
+        """
         wanted(replace(spec, name=spec.name or "scheduled", workflow="scheduled"))
+        self._said = [each for each in self._said if not is_defined_anew(_plain(each.function), _plain(function))]
         self._said.append(_Said(spec, function))
 
     async def declare(self, desk: Desk, version: str) -> None:
@@ -55,7 +60,7 @@ class Declared:
     def _wanted(self, said: _Said) -> Wanted:
         workflow = said.function
         if not hasattr(workflow, "definition"):
-            plain = getattr(workflow, "__func__", workflow)  # of a static or class method
+            plain = _plain(workflow)
             found = [each for each in self._registry.workflows.values() if each.function is plain]
             if not found:
                 raise ConfigurationError(
@@ -65,6 +70,12 @@ class Declared:
             workflow = found[0].name
         name = said.spec.name or (workflow if isinstance(workflow, str) else workflow.definition.name)
         return wanted(replace(said.spec, name=name, workflow=workflow))
+
+
+def _plain(function: Any) -> Any:
+    """Return the function of a workflow, or of a static or class method."""
+    made = getattr(function, "definition", None)
+    return getattr(function, "__func__", function) if made is None else made.function
 
 
 __all__ = ["Declared"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import ConfigurationError
 from holdfast.model.schedule import Schedule, ScheduleStatus
-from holdfast.workflows.desk import Request
+from holdfast.workflows.desk import Change, Request
 from holdfast.workflows.schedules.settings import wanted
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def create_schedule(spec: ScheduleSpec, on_conflict: OnConflict) -> Request[Sche
         [made] = await desk.schedules.create([asked], on_conflict)
         return made
 
-    return Request("create_schedule", call, {**_plain(asked), "on_conflict": on_conflict}, Schedule)
+    return Request("create_schedule", Change(call), {**_plain(asked), "on_conflict": on_conflict}, Schedule)
 
 
 def apply_schedules(specs: Iterable[ScheduleSpec]) -> Request[list[Schedule]]:
@@ -36,7 +36,7 @@ def apply_schedules(specs: Iterable[ScheduleSpec]) -> Request[list[Schedule]]:
     async def call(desk: Desk) -> list[Schedule]:
         return await desk.schedules.apply(asked)
 
-    return Request("apply_schedules", call, {"schedules": [_plain(each) for each in asked]}, list[Schedule])
+    return Request("apply_schedules", Change(call), {"schedules": [_plain(each) for each in asked]}, list[Schedule])
 
 
 def list_schedules(
@@ -67,7 +67,7 @@ def pause_schedule(method: str, name: str, *, paused: bool) -> Request[None]:
     async def call(desk: Desk) -> None:
         await desk.schedules.pause(name, paused=paused)
 
-    return Request(method, call, {"name": name}, None)
+    return Request(method, Change(call), {"name": name}, None)
 
 
 def delete_schedule(name: str) -> Request[None]:
@@ -76,7 +76,7 @@ def delete_schedule(name: str) -> Request[None]:
     async def call(desk: Desk) -> None:
         await desk.schedules.delete(name)
 
-    return Request("delete_schedule", call, {"name": name}, None)
+    return Request("delete_schedule", Change(call), {"name": name}, None)
 
 
 def trigger_schedule(name: str) -> Request[str]:
@@ -85,7 +85,7 @@ def trigger_schedule(name: str) -> Request[str]:
     async def call(desk: Desk) -> str:
         return await desk.schedules.trigger(name)
 
-    return Request("trigger_schedule", call, {"name": name}, str)
+    return Request("trigger_schedule", Change(call), {"name": name}, str)
 
 
 def backfill_schedule(name: str, start: datetime, end: datetime) -> Request[list[str]]:

@@ -11,7 +11,7 @@ from holdfast.core.durations import checked_seconds
 from holdfast.errors import ConfigurationError
 from holdfast.model.queue import RESERVED_PREFIX
 from holdfast.model.schedule import Overlap
-from holdfast.workflows.registry import checked_name
+from holdfast.workflows.names import check_name
 from holdfast.workflows.starts import class_name
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def passes_of(schedule_name: str, definition: Definition) -> int:
 def _workflow(spec: ScheduleSpec) -> tuple[str, str | None, int | None]:
     """Return the name of the workflow, its class, and what it takes if that is known."""
     if isinstance(spec.workflow, str):
-        return checked_name(spec.workflow, str), None, None
+        return check_name(spec.workflow), None, None
     definition: Definition | None = getattr(spec.workflow, "definition", None)
     if definition is None or not hasattr(definition, "max_recovery_attempts"):
         raise ConfigurationError(

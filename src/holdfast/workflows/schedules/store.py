@@ -64,7 +64,7 @@ class Schedules:
         self.functions: Mapping[str, Definition] = {}
         self.told: Callable[[], Awaitable[None]] = _nobody
         self._queues = queues
-        self._manager = queues.manager
+        self._verbs = queues.verbs
         self._queries = queries
         self._payloads = payloads
         self._world = world
@@ -73,9 +73,9 @@ class Schedules:
         self._rows = Rows(payloads, world.new_id)
         self._put = PutAll(enqueue)
 
-    def on_behalf(self, names: Callable[[int], str]) -> Schedules:
-        """Return the schedules for one request of a workflow, whose ids are *names*: the same when it is repeated."""
-        made = Schedules(self._queues, self._queries, self._payloads, self._world, self._enqueue, names=names)
+    def within(self, queues: QueueStore, names: Callable[[int], str]) -> Schedules:
+        """Return the schedules for one request whose ids are *names*: all of it through the verbs of *queues*."""
+        made = Schedules(queues, self._queries, self._payloads, self._world, self._enqueue, names=names)
         made.functions, made.told = self.functions, self.told
         return made
 
@@ -110,7 +110,7 @@ class Schedules:
 
     async def get(self, name: str) -> Schedule | None:
         """Return a schedule as it is now; None if there is none of this name."""
-        row = await self._manager.fetchone(self._queries["schedule_get"], name=name)
+        row = await self._verbs.fetchone(self._queries["schedule_get"], name=name)
         return None if row is None else self._rows.schedule(row)
 
     async def find(
@@ -118,7 +118,7 @@ class Schedules:
     ) -> list[Schedule]:
         """Return schedules by name: all, or those that fit."""
         chosen = {"prefix": prefix or None, "prefix_length": len(prefix) if prefix else None}
-        rows = await self._manager.fetch(
+        rows = await self._verbs.fetch(
             self._queries["schedules_list"], status=status, workflow_name=workflow_name, **chosen
         )
         return [self._rows.schedule(row) for row in rows]
@@ -171,10 +171,10 @@ class Schedules:
         A slot that has fired keeps its run, so this may be repeated. So many slots a transaction, each all or none.
         ``ConfigurationError`` if the span reaches into the future, or has too many slots.
         """
-        row = await self._manager.fetchone(self._queries["schedule_get"], name=name)
+        row = await self._verbs.fetchone(self._queries["schedule_get"], name=name)
         if row is None:
             raise _not_found(name)
-        now_ms = (await self._manager.fetch(self._queries["schedules_now"]))[0]["now_ms"]
+        now_ms = (await self._verbs.fetch(self._queries["schedules_now"]))[0]["now_ms"]
         slots = await asyncio.to_thread(_slots_between, row, start, end, now_ms)  # a moment, if there are many
         ids: list[str] = []
         for at in range(0, len(slots), _AT_ONCE):
@@ -281,7 +281,7 @@ class Schedules:
         """Run *work*; after a commit whose reply was lost, again: each of them can be carried out twice."""
         for attempt in range(1, _ATTEMPTS + 1):
             try:
-                answer = await self._manager.run(work)
+                answer = await self._verbs.run(work)
             except UnknownCommit:
                 if attempt == _ATTEMPTS:
                     raise

@@ -68,6 +68,12 @@ FROM (
     ) AS id FROM {rows} AS r
 ) AS holders JOIN @workflow_status AS w ON w.workflow_uuid = holders.id;
 
+-- name: database_here
+-- Which database this is: its name, here its file, and the mark that its tables have had from the beginning.
+SELECT
+    (SELECT d.file FROM pragma_database_list AS d WHERE d.name = 'main') AS name,
+    (SELECT m."value" FROM @holdfast_meta AS m WHERE m."key" = 'database_id') AS mark;
+
 -- name: outbox_tell
 -- rows: channel text
 -- Tell the processes that listen when the transaction commits. Here nobody can be told so.
@@ -147,6 +153,25 @@ LEFT JOIN @operation_outputs AS o ON o.workflow_uuid = r.id AND o.identity = r.i
 SELECT w.workflow_uuid FROM {rows} AS r JOIN @workflow_status AS w ON w.workflow_uuid = r.id
 {hold_runs};
 
+-- name: run_share
+-- Whose a run is; nobody takes it, or ends it, before this transaction is over.
+SELECT w.status, w.owner_xid FROM @workflow_status AS w WHERE w.workflow_uuid = :id
+{share_runs};
+
+-- name: step_record_held
+-- rows: id text, token text, position int, name text, identity text, fingerprint text, output text, error text
+-- rows: child_id text, serialization text, duration_ms bigint
+-- The record of a change that this transaction has made, in which it has locked the run and found it under this token.
+-- The change may have ended the run since, so the token is not asked for here. A record that is there is a conflict.
+INSERT INTO @operation_outputs (
+    workflow_uuid, function_id, function_name, identity, fingerprint, output, error, child_workflow_id,
+    serialization, owner_xid, started_at_epoch_ms, completed_at_epoch_ms
+)
+SELECT
+    r.id, r.position, r.name, r.identity, r.fingerprint, r.output, r.error, r.child_id,
+    r.serialization, r.token, {now_ms} - r.duration_ms, {now_ms}
+FROM {rows} AS r;
+
 -- name: step_amend
 -- rows: id text, token text, identity text, output text, child_id text
 -- What a record of this transaction says of the runs it enqueued: others, which had the deduplication ids already.
@@ -199,13 +224,23 @@ WHERE w.workflow_uuid = r.id AND w.owner_xid = r.token AND w.status || '' = 'PEN
 
 -- name: run_retry_cut
 -- rows: id text, token text, cut int, delay_ms bigint
--- What was recorded from the failed operation on goes, where run_retry of the same transaction has taken place.
+-- What was recorded from the failed operation on goes, where run_retry of the same transaction has taken place. A part
+-- with a time limit of which the verdict is gone is gone back into: the end of its time goes too, and is set anew.
 DELETE FROM @operation_outputs
 WHERE (workflow_uuid, function_id) IN (
     SELECT o.workflow_uuid, o.function_id
     FROM {rows} AS r JOIN @workflow_status AS w ON w.workflow_uuid = r.id AND w.change_key = r.token
     JOIN @operation_outputs AS o ON o.workflow_uuid = r.id AND o.function_id >= r.cut
     WHERE w.status || '' = 'DELAYED'
+);
+DELETE FROM @operation_outputs
+WHERE (workflow_uuid, function_id) IN (
+    SELECT o.workflow_uuid, o.function_id
+    FROM {rows} AS r JOIN @workflow_status AS w ON w.workflow_uuid = r.id AND w.change_key = r.token
+    JOIN @operation_outputs AS o ON o.workflow_uuid = r.id AND o.function_name = 'holdfast.timeout'
+    WHERE w.status || '' = 'DELAYED'
+      AND (SELECT count(*) FROM @operation_outputs AS v
+           WHERE v.workflow_uuid = o.workflow_uuid AND v.identity = o.identity || '.0') = 0
 );
 
 -- name: run_retry_cut_streams
@@ -302,3 +337,37 @@ SET version_timestamp = (
     FROM @application_versions AS v
 )
 WHERE version_name = :version_name;
+
+-- name: run_standing
+-- Where a run stands that somebody has waited for long enough, and whether what it waits for is there.
+SELECT
+    w.status, w.name, w.queue_name, w.application_version, w.executor_id, q.name AS registered, q.paused,
+    CASE WHEN {has_executor} THEN 1 ELSE 0 END AS has_executor
+FROM @workflow_status AS w LEFT JOIN @queues AS q ON q.name = w.queue_name
+WHERE w.workflow_uuid = :id;
+
+-- name: runs_left_behind
+-- How many of the runs that have waited longest wait for each version that no living executor has. SQLite uses the index
+-- of runs that are not PENDING only where it is told so.
+SELECT w.application_version, count(*) AS runs
+FROM (
+    SELECT e.workflow_uuid FROM (
+        SELECT workflow_uuid FROM @workflow_status WHERE status = 'ENQUEUED' AND status <> 'PENDING'
+        ORDER BY created_at LIMIT :most
+    ) AS e
+    UNION ALL
+    SELECT d.workflow_uuid FROM (
+        SELECT workflow_uuid FROM @workflow_status WHERE status = 'DELAYED' AND status <> 'PENDING'
+        ORDER BY created_at LIMIT :most
+    ) AS d
+) AS waiting JOIN @workflow_status AS w ON w.workflow_uuid = waiting.workflow_uuid
+WHERE w.application_version IS NOT NULL AND NOT {has_executor}
+GROUP BY w.application_version
+ORDER BY count(*) DESC, w.application_version;
+
+-- fragment: has_executor
+-- Of a run w: whether an executor of its version is heard of.
+EXISTS (
+    SELECT 1 FROM @executors AS x
+    WHERE x.application_version = w.application_version AND x.last_beat_at >= {now_ms} - x.lease_ms
+)

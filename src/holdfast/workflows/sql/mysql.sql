@@ -86,6 +86,10 @@ SELECT w.workflow_uuid FROM {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORC
     ON w.workflow_uuid = r.id
 FOR UPDATE;
 
+-- name: run_share
+SELECT w.status, w.owner_xid FROM @workflow_status AS w WHERE w.workflow_uuid = :id
+LOCK IN SHARE MODE;
+
 -- name: step_amend
 -- rows: id text, token text, identity text, output text, child_id text
 UPDATE {rows} AS r STRAIGHT_JOIN @operation_outputs AS o FORCE INDEX (uq_operation_outputs_identity)
@@ -143,6 +147,13 @@ DELETE o FROM {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMA
     ON w.workflow_uuid = r.id AND w.change_key = r.token AND w.status = 'DELAYED'
 STRAIGHT_JOIN @operation_outputs AS o FORCE INDEX (PRIMARY)
     ON o.workflow_uuid = r.id AND o.function_id >= r.cut;
+DELETE o FROM {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY)
+    ON w.workflow_uuid = r.id AND w.change_key = r.token AND w.status = 'DELAYED'
+STRAIGHT_JOIN @operation_outputs AS o FORCE INDEX (PRIMARY)
+    ON o.workflow_uuid = r.id AND o.function_name = 'holdfast.timeout'
+LEFT JOIN @operation_outputs AS v FORCE INDEX (uq_operation_outputs_identity)
+    ON v.workflow_uuid = o.workflow_uuid AND v.identity = CONCAT(o.identity, '.0')
+WHERE v.workflow_uuid IS NULL;
 
 -- name: run_retry_cut_streams
 -- rows: id text, token text, cut int, delay_ms bigint
@@ -175,3 +186,8 @@ UPDATE @application_versions AS v JOIN (
 ) AS m
 SET v.version_timestamp = CASE WHEN m.newest >= {now_ms} THEN m.newest + 1 ELSE {now_ms} END
 WHERE v.version_name = :version_name;
+
+-- name: database_here
+SELECT
+    DATABASE() AS name,
+    (SELECT m."value" FROM @holdfast_meta AS m WHERE m."key" = 'database_id') AS mark;

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from holdfast.workflows.desk import Request
+from holdfast.workflows.desk import Change, Request
 from holdfast.workflows.dispatch_state import DispatchState
 from holdfast.workflows.run_ids import sought_id
 from holdfast.workflows.streams.store import StreamState
@@ -48,4 +48,4 @@ def put_dispatch_state(state: DispatchState) -> Request[DispatchState]:
     async def call(desk: Desk) -> DispatchState:
         return await desk.dispatch_states.put(state)
 
-    return Request("put_dispatch_state", call, {"state": state}, DispatchState)
+    return Request("put_dispatch_state", Change(call), {"state": state}, DispatchState)

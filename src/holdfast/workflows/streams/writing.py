@@ -8,7 +8,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from holdfast import faults
-from holdfast.errors import ConfigurationError, MisuseError, Superseded
+from holdfast.core.texts import check_text
+from holdfast.errors import MisuseError, Superseded
 from holdfast.workflows.place import task_place, thread_place
 from holdfast.workflows.streams.entries import CLOSED, AppendEntries, Attempts, Entry, SettleAttempts
 from holdfast.workflows.streams.live import LiveEntry, WriteLive
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 WRITE_STREAM = "holdfast.write_stream"
 CLOSE_STREAM = "holdfast.close_stream"
 
-LONGEST_KEY = 255
 _BETWEEN_HINTS = 0.05  # every hint makes all processes look for work, so a busy stream gives few of them
 
 
@@ -209,10 +209,7 @@ class Streams:
 
 def check_key(stream: str) -> None:
     """Refuse what cannot be the key of a stream."""
-    if not 0 < len(stream) <= LONGEST_KEY or "\0" in stream:
-        raise ConfigurationError(
-            f"The key of a stream has 1 to {LONGEST_KEY} characters and no NUL; {stream!r:.80} does not fit."
-        )
+    check_text("The key of a stream", stream)
 
 
 def _in_workflow(place: WorkflowPlace | None, verb: str) -> WorkflowPlace:

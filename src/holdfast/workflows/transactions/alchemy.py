@@ -21,18 +21,18 @@ from holdfast.core.durations import checked_seconds
 from holdfast.errors import ConfigurationError, Conflict, MisuseError, Retryable, TransactionBroken, UnknownCommit
 from holdfast.model.workflow import seconds
 from holdfast.workflows.commits import begin_commit
+from holdfast.workflows.transactions.alchemy_limits import Limits
 from holdfast.workflows.transactions.alchemy_outputs import Outputs, meaning, refuse_unknown
 from holdfast.workflows.transactions.elsewhere import KEEP
 from holdfast.workflows.transactions.handle import took_too_long
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from sqlalchemy import Connection, RootTransaction
     from sqlalchemy.ext.asyncio import AsyncConnection
     from sqlalchemy.orm import SessionTransaction
 
     from holdfast.model.workflow import Duration
+    from holdfast.model.world import World
     from holdfast.workflows.engine import Engine
     from holdfast.workflows.recorder import Kept, Operation
     from holdfast.workflows.transactions.home import TransactionDefinition
@@ -44,8 +44,11 @@ _AT_A_TIME = 500
 class Work:
     """One transaction on a connection of SQLAlchemy, from its first statement to its commit."""
 
-    def __init__(self, outputs: Outputs, definition: TransactionDefinition, operation: Operation | None) -> None:
+    def __init__(
+        self, outputs: Outputs, limits: Limits, definition: TransactionDefinition, operation: Operation | None
+    ) -> None:
         self._outputs = outputs
+        self._limits = limits
         self._operation = operation
         self._name = definition.name
         self._broken: TransactionBroken | None = None
@@ -60,6 +63,7 @@ class Work:
         if self._operation is None:
             return
         try:
+            self._limits.lower(connection)
             self._outputs.open(connection, self._operation)
             connection.dialect.do_savepoint(connection, _MARK)
         except DBAPIError as error:
@@ -88,6 +92,7 @@ class Work:
         if self._outer is None or not self._outer.is_active or connection.get_transaction() is not self._outer:
             raise self._ended()
         self._commit(connection, self._outer)
+        self._restore(connection)
         faults.point("transaction.committed")
 
     def drop(self, connection: Connection) -> None:
@@ -96,6 +101,7 @@ class Work:
             if self._outer is not None and self._outer.is_active:
                 self._outer.rollback()
             connection.rollback()
+        self._restore(connection)
 
     def mark(self) -> None:
         """Nothing to say: the connection is none of ours."""
@@ -109,6 +115,10 @@ class Work:
             if isinstance(meant, Retryable):
                 return meant
         return self._broken if error is None else None
+
+    def _restore(self, connection: Connection) -> None:
+        if self._operation is not None:
+            self._limits.restore(connection)
 
     def _check_mark(self, connection: Connection) -> None:
         try:
@@ -163,7 +173,7 @@ def _options(definition: TransactionDefinition, dialect_name: str) -> dict[str, 
 def home_for(engine: Engine, bind: Any) -> SyncAlchemy | AsyncAlchemy:
     """Return the home that *bind* is; raises ``ConfigurationError`` if it is no engine of SQLAlchemy."""
     if isinstance(bind, AsyncEngine):
-        return AsyncAlchemy(bind)
+        return AsyncAlchemy(engine, bind)
     if isinstance(bind, SqlEngine):
         return SyncAlchemy(engine, bind)
     raise ConfigurationError(f"engine= is an Engine or AsyncEngine of SQLAlchemy, not {type(bind).__name__}.")
@@ -177,6 +187,7 @@ class SyncAlchemy:
         self._engine = engine
         self._bind = bind
         self._outputs = Outputs()
+        self._limits = Limits(bind.dialect, engine.settings.lease)
 
     def begin(self, definition: TransactionDefinition, operation: Operation | None) -> LentWork | Kept:
         """Open a transaction and the row of its output; or return the output that is there."""
@@ -185,7 +196,7 @@ class SyncAlchemy:
         if operation is not None and not self._outputs.is_ready:
             self._prepare()
         connection = self._connect(**_options(definition, self._bind.dialect.name))
-        work = LentWork(self._outputs, definition, operation, connection, self._engine.settings.world.monotonic)
+        work = LentWork(self._outputs, self._limits, definition, operation, connection, self._engine.settings.world)
         try:
             work.open(connection)
         except Conflict:
@@ -253,15 +264,16 @@ class LentWork(Work):
     def __init__(
         self,
         outputs: Outputs,
+        limits: Limits,
         definition: TransactionDefinition,
         operation: Operation | None,
         connection: Connection,
-        now: Callable[[], float],
+        world: World,
     ) -> None:
-        super().__init__(outputs, definition, operation)
+        super().__init__(outputs, limits, definition, operation)
         self.connection = connection
-        self._now = now
-        self._end = None if definition.timeout is None else now() + seconds(definition.timeout)
+        self._now = world.monotonic
+        self._end = None if definition.timeout is None else self._now() + seconds(definition.timeout)
 
     def doom(self, error: BaseException | None) -> Exception | None:
         """Return why it cannot be kept; also a time that is over, which nobody could tell the function."""
@@ -286,17 +298,18 @@ class AsyncAlchemy:
 
     outlasts = False
 
-    def __init__(self, bind: AsyncEngine) -> None:
+    def __init__(self, engine: Engine, bind: AsyncEngine) -> None:
         refuse_unknown(bind.dialect)
         self._bind = bind
         self._outputs = Outputs()
+        self._limits = Limits(bind.dialect, engine.settings.lease)
         self._preparing = asyncio.Lock()
 
     async def begin(self, definition: TransactionDefinition, operation: Operation | None) -> AsyncWork | Kept:
         """Open a transaction and the row of its output; or return the output that is there."""
         if operation is not None and not self._outputs.is_ready:
             await self._prepare()
-        work = AsyncWork(self._outputs, definition, operation)
+        work = AsyncWork(self._outputs, self._limits, definition, operation)
         work.connection = await self._connect(**_options(definition, self._bind.dialect.name))
         try:
             await work.connection.run_sync(work.open)

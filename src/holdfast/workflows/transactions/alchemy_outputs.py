@@ -108,7 +108,7 @@ class Outputs:
         """Delete some outputs older than *older_than* seconds; return how many."""
         table = self._ready()
         limit = int((time.time() - older_than) * 1000)
-        key = (table.c.workflow_id, table.c.generation, table.c.identity)
+        key = tuple(table.primary_key)
         old = select(*key).where(table.c.created_at < limit).order_by(table.c.created_at).limit(most)
         rows = connection.execute(old).all()
         for row in rows:
@@ -145,6 +145,7 @@ def _table(dialect: Dialect) -> Table:
         "transaction_outputs",
         MetaData(schema=SCHEMA if dialect.name == "postgresql" else None),
         Column("workflow_id", key, primary_key=True),
+        Column("creation_key", key, primary_key=True),
         Column("generation", BigInteger, primary_key=True, autoincrement=False),
         Column("identity", key, primary_key=True),
         Column("output", long),

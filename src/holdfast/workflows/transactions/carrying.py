@@ -1,13 +1,16 @@
 """Carrying one transaction out, in either colour: open, call the function, keep; again if the database asks for that.
 
 The database may ask for the whole of it to be done again (a deadlock, a serialization failure, a lost connection): that
-is not an attempt in the sense of ``retry=``, and is bounded. After a commit of unknown outcome the home is asked.
+is not an attempt in the sense of ``retry=``, and is bounded once the function was called. After a commit of unknown
+outcome the home is asked.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
+from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast import faults
@@ -29,7 +32,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+logger = logging.getLogger("holdfast.workflows")
+
 _TIMES = 10
+_TOLD_EVERY = 20
 
 
 class Carrier:
@@ -42,7 +48,6 @@ class Carrier:
 
     async def run(self, operation: Operation | None, call: Callable[[Any], Coroutine[Any, Any, Any]]) -> Kept:
         """Return the outcome as it is kept."""
-        world = self._engine.settings.world
         for failures in range(1, _TIMES + 1):
             try:
                 return await self._once(operation, call)
@@ -55,14 +60,34 @@ class Carrier:
             except (Retryable, Unavailable):
                 if failures == _TIMES:
                     raise
-            await world.sleep(backoff(failures, base=0.005, cap=1.0, draw=world.random.random()))
-            if operation is not None:
-                await self._engine.permit.wait()
-                operation.check()
+            await self._pause(operation, failures)
         raise UnknownCommit(_never_known(self._definition.name))
 
+    async def _pause(self, operation: Operation | None, failures: int) -> None:
+        world = self._engine.settings.world
+        await world.sleep(backoff(failures, base=0.005, cap=1.0, draw=world.random.random()))
+        if operation is not None:
+            await self._engine.permit.wait()
+            operation.check()
+
+    async def _begun_later(self, operation: Operation, refused: Retryable) -> Opened | Kept:
+        """Ask on for as long as the database says so: an earlier execution may still hold the row that is opened."""
+        for failures in count(1):
+            _tell_waiting(operation, failures, refused)
+            await self._pause(operation, failures)
+            try:
+                return await self._home.begin(self._definition, operation)
+            except Retryable as again:
+                refused = again
+        raise AssertionError("counting has no end")
+
     async def _once(self, operation: Operation | None, call: Callable[[Any], Coroutine[Any, Any, Any]]) -> Kept:
-        opened = await self._home.begin(self._definition, operation)
+        try:
+            opened = await self._home.begin(self._definition, operation)
+        except Retryable as refused:
+            if operation is None:
+                raise
+            opened = await self._begun_later(operation, refused)
         if isinstance(opened, Kept):
             return opened
         try:
@@ -121,7 +146,6 @@ class BlockingCarrier:
 
     def run(self, operation: Operation | None, call: Callable[[Any], Any]) -> Kept:
         """Return the outcome as it is kept."""
-        world = self._engine.settings.world
         for failures in range(1, _TIMES + 1):
             try:
                 return self._once(operation, call)
@@ -134,14 +158,32 @@ class BlockingCarrier:
             except (Retryable, Unavailable):
                 if failures == _TIMES:
                     raise
-            time.sleep(backoff(failures, base=0.005, cap=1.0, draw=world.random.random()))
-            if operation is not None:
-                self._engine.permit.wait_blocking()
-                operation.check()
+            self._pause(operation, failures)
         raise UnknownCommit(_never_known(self._definition.name))
 
+    def _pause(self, operation: Operation | None, failures: int) -> None:
+        time.sleep(backoff(failures, base=0.005, cap=1.0, draw=self._engine.settings.world.random.random()))
+        if operation is not None:
+            self._engine.permit.wait_blocking()
+            operation.check()
+
+    def _begun_later(self, operation: Operation, refused: Retryable) -> Opened | Kept:
+        for failures in count(1):
+            _tell_waiting(operation, failures, refused)
+            self._pause(operation, failures)
+            try:
+                return self._home.begin(self._definition, operation)
+            except Retryable as again:
+                refused = again
+        raise AssertionError("counting has no end")
+
     def _once(self, operation: Operation | None, call: Callable[[Any], Any]) -> Kept:
-        opened = self._home.begin(self._definition, operation)
+        try:
+            opened = self._home.begin(self._definition, operation)
+        except Retryable as refused:
+            if operation is None:
+                raise
+            opened = self._begun_later(operation, refused)
         if isinstance(opened, Kept):
             return opened
         try:
@@ -209,6 +251,17 @@ class _Within:
         self._opened.unmark(self._outer)
         self._found.is_open = False
         inside.reset(self._mark)
+
+
+def _tell_waiting(operation: Operation, failures: int, refused: Retryable) -> None:
+    if failures == 1 or failures % _TOLD_EVERY == 0:
+        logger.warning(
+            "The transaction %r of run %s waits to begin (attempt %s): %s",
+            operation.name,
+            operation.run.id,
+            failures,
+            refused,
+        )
 
 
 def _refuse_doomed(opened: Opened, error: BaseException | None) -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
 from holdfast.core.durations import checked_seconds
+from holdfast.core.options import check_retry
 from holdfast.db.manager import checked_isolation
 from holdfast.errors import ConfigurationError, TransactionBroken
 from holdfast.workflows.registry import StepDefinition, binds_to, checked_name, is_coroutine_function
@@ -130,6 +131,7 @@ class TransactionDecorator:
                 "first parameter is the transaction."
             )
         named = checked_name(name, plain)
+        check_retry(f"the transaction {named!r}", retry)
         if timeout is not None:
             checked_seconds(timeout, f"The timeout of the transaction {named!r}")
         step = StepDefinition(
@@ -140,5 +142,5 @@ class TransactionDecorator:
             # What was ended too early is there and must not be written again.
             retry=None if retry is None else replace(retry, never=(*retry.never, TransactionBroken)),
         )
-        self._engine.registry.add_step(step)
+        self._engine.registry.add_step(step, anew=not self._engine.launched)
         return TransactionDefinition(step=step, isolation=checked_isolation(isolation), timeout=timeout)

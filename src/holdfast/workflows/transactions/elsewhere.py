@@ -19,6 +19,7 @@ from holdfast.core.durations import milliseconds
 from holdfast.db.manager import ConnectionManager
 from holdfast.db.url import DialectName
 from holdfast.errors import Conflict, DatabaseError, Retryable, TransactionBroken
+from holdfast.workflows.commits import begin_commit
 from holdfast.workflows.recorder import Kept
 from holdfast.workflows.transactions.conversation import Conversation
 from holdfast.workflows.transactions.queries import SCHEMA, transaction_queries
@@ -41,9 +42,18 @@ _SHORTEST_TIMEOUT = 1.0
 
 
 def key_of(operation: Operation) -> dict[str, Any]:
-    """Return what an output is found by: the same for every execution of a generation."""
+    """Return what an output is found by: the same for every execution of a generation.
+
+    A run of another application may have the same id, and so may one that is started after this one was deleted; its
+    creation key is its own.
+    """
     run = operation.run
-    return {"workflow_id": run.id, "generation": run.generation, "identity": operation.identity}
+    return {
+        "workflow_id": run.id,
+        "creation_key": run.creation_key,
+        "generation": run.generation,
+        "identity": operation.identity,
+    }
 
 
 def unfinished(name: str) -> TransactionBroken:
@@ -104,7 +114,7 @@ class OtherDatabase:
         return None
 
     async def _fill(self, opened: Conversation, operation: Operation, output: str, serialization: str) -> None:
-        operation.check()
+        begin_commit(operation)
         _, queries = await self._open()
         transaction = await opened.transaction()
         filled = await transaction.execute(

@@ -32,7 +32,7 @@ class Homes:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._own = OwnDatabase(engine)
+        self.own = OwnDatabase(engine)
         self._others: dict[str, OtherDatabase] = {}
         self._alchemies: dict[int, SyncAlchemy | AsyncAlchemy] = {}
 
@@ -41,7 +41,7 @@ class Homes:
         if engine is not None:
             return Chosen(self._alchemy(definition, engine), own=False)
         if database is None or DatabaseURL.parse(database) == DatabaseURL.parse(self._engine.settings.url):
-            return Chosen(self._carrier(definition, self._own), own=True)
+            return Chosen(self._carrier(definition, self.own), own=True)
         if DatabaseURL.parse(database).in_memory:
             raise ConfigurationError("A SQLite database in memory ends with its connection: name a file for database=.")
         other = self._others.setdefault(database, OtherDatabase(self._engine, database))
@@ -61,8 +61,8 @@ class Homes:
         if definition.step.is_async:
             return Carrier(self._engine, home, definition)
         asked = Asked(self._engine, home)
-        if home is self._own and definition.timeout is None:
-            return BlockingCarrier(self._engine, OnThread(self._engine, self._own, asked), definition)
+        if home is self.own and definition.timeout is None:
+            return BlockingCarrier(self._engine, OnThread(self._engine, self.own, asked), definition)
         return BlockingCarrier(self._engine, asked, definition)
 
     def _alchemy(self, definition: TransactionDefinition, bind: Any) -> Carrier | BlockingCarrier:

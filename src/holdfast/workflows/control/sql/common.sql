@@ -14,7 +14,7 @@
 
 -- name: runs_hold
 -- rows: id text
-SELECT w.workflow_uuid, w.status, w.executions, w.parent_workflow_id, w.creation_key, w.change_key, w.cancel_key, w.attributes
+SELECT w.workflow_uuid, w.status, w.executions, w.parent_workflow_id, w.owner_xid, w.creation_key, w.change_key, w.cancel_key, w.attributes
 FROM {rows} AS r JOIN @workflow_status AS w ON w.workflow_uuid = r.id
 {hold_runs};
 
@@ -28,6 +28,19 @@ FROM {rows} AS r JOIN @workflow_status AS w ON w.workflow_uuid = r.id;
 -- rows: id text
 -- The children of runs that are held: a start under way has committed, a later one finds no token.
 SELECT w.workflow_uuid FROM {rows} AS r JOIN @workflow_status AS w ON w.parent_workflow_id = r.id;
+
+-- name: runs_named
+-- rows: id text
+-- Which of these runs are children in the records of a run that has not ended, and may ask for their results. Each is
+-- looked up by itself, as in runs_delete.
+SELECT found.id AS workflow_uuid, found.named_by FROM (
+    SELECT r.id, (
+        SELECT min(o.workflow_uuid) FROM @operation_outputs AS o
+        WHERE o.child_workflow_id = r.id
+          AND (SELECT u.status FROM @workflow_status AS u WHERE u.workflow_uuid = o.workflow_uuid)
+              NOT IN ('SUCCESS', 'ERROR', 'CANCELLED', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED')
+    ) AS named_by FROM {rows} AS r
+) AS found WHERE found.named_by IS NOT NULL;
 
 -- name: runs_cancel
 -- rows: id text
@@ -85,9 +98,14 @@ WHERE w.workflow_uuid = r.id
 -- name: steps_cut
 -- rows: id text
 -- The records of rewound runs from a position on. Positions are handed out when operations begin, and a branch begins
--- an operation when the one before is recorded: what is left is a prefix of every branch.
+-- an operation when the one before is recorded: what is left is a prefix of every branch. A part with a time limit of
+-- which the verdict is gone is gone back into: the end of its time goes too, and is set anew.
 DELETE FROM @operation_outputs
 WHERE workflow_uuid IN (SELECT r.id FROM {rows} AS r) AND function_id >= :start_step;
+DELETE FROM @operation_outputs AS o
+WHERE o.workflow_uuid IN (SELECT r.id FROM {rows} AS r) AND o.function_name = 'holdfast.timeout'
+  AND (SELECT count(*) FROM @operation_outputs AS v
+       WHERE v.workflow_uuid = o.workflow_uuid AND v.identity = {verdict_of_timeout}) = 0;
 
 -- name: streams_cut
 -- rows: id text
@@ -114,7 +132,7 @@ FROM {rows} AS r JOIN @workflow_status AS w ON w.workflow_uuid = r.id;
 -- rows: id text, new_id text
 -- The records below a position: a prefix of every branch, as in steps_cut. The copies have no owner token: nobody's
 -- execution of the new run has written them. Nor have they a fingerprint: what an operation was given may say which run
--- it is, and that is another one now.
+-- it is, and that is another one now. The end of a time limit is left out where its verdict is, as in steps_cut.
 INSERT INTO @operation_outputs (
     workflow_uuid, function_id, function_name, identity, output, error, child_workflow_id,
     serialization, started_at_epoch_ms, completed_at_epoch_ms
@@ -123,7 +141,15 @@ SELECT
     r.new_id, o.function_id, o.function_name, o.identity, o.output, o.error, o.child_workflow_id,
     o.serialization, o.started_at_epoch_ms, o.completed_at_epoch_ms
 FROM {rows} AS r JOIN @operation_outputs AS o ON o.workflow_uuid = r.id
-WHERE o.function_id < :start_step;
+WHERE o.function_id < :start_step AND (
+    o.function_name <> 'holdfast.timeout'
+    OR (SELECT count(*) FROM @operation_outputs AS v
+        WHERE v.workflow_uuid = o.workflow_uuid AND v.identity = {verdict_of_timeout}
+          AND v.function_id < :start_step) = 1
+);
+
+-- fragment: verdict_of_timeout
+o.identity || '.0'
 
 -- name: streams_copy
 -- rows: id text, new_id text
@@ -132,7 +158,7 @@ WHERE o.function_id < :start_step;
 INSERT INTO @streams (workflow_uuid, "key", "offset", value, function_id, serialization)
 SELECT
     r.new_id, s."key",
-    row_number() OVER (PARTITION BY r.new_id, s."key" ORDER BY s."offset") - 1,
+    row_number() OVER (PARTITION BY r.n, s."key" ORDER BY s."offset") - 1,
     s.value, s.function_id, s.serialization
 FROM {rows} AS r
 JOIN @streams AS s ON s.workflow_uuid = r.id
@@ -146,10 +172,16 @@ FROM {rows} AS r WHERE w.workflow_uuid = r.id;
 
 -- name: runs_delete
 -- rows: id text
--- Ended -> none. What is recorded of the runs goes with them, by a foreign key or (PostgreSQL) a trigger.
-DELETE FROM @workflow_status
-WHERE workflow_uuid IN (SELECT r.id FROM {rows} AS r)
-  AND status || '' IN ('SUCCESS', 'ERROR', 'CANCELLED', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED');
+-- Ended, and a child in no record of a run that has not -> none. What is recorded of the runs goes with them, by a foreign key or
+-- (PostgreSQL) a trigger. The count, and the status of a record's run by its key, keep PostgreSQL from a scan that it
+-- expects to end soon.
+DELETE FROM @workflow_status AS w
+WHERE w.workflow_uuid IN (SELECT r.id FROM {rows} AS r)
+  AND w.status || '' IN ('SUCCESS', 'ERROR', 'CANCELLED', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED')
+  AND (SELECT count(*) FROM @operation_outputs AS o
+       WHERE o.child_workflow_id = w.workflow_uuid
+         AND (SELECT u.status FROM @workflow_status AS u WHERE u.workflow_uuid = o.workflow_uuid)
+             NOT IN ('SUCCESS', 'ERROR', 'CANCELLED', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED')) = 0;
 
 -- name: runs_set_delay
 -- rows: id text

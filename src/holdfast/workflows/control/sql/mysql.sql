@@ -4,7 +4,7 @@
 
 -- name: runs_hold
 -- rows: id text
-SELECT w.workflow_uuid, w.status, w.executions, w.parent_workflow_id, w.creation_key, w.change_key, w.cancel_key, w.attributes
+SELECT w.workflow_uuid, w.status, w.executions, w.parent_workflow_id, w.owner_xid, w.creation_key, w.change_key, w.cancel_key, w.attributes
 FROM {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY) ON w.workflow_uuid = r.id
 FOR UPDATE;
 
@@ -49,6 +49,13 @@ WHERE w.status IN ('SUCCESS', 'ERROR', 'CANCELLED', 'MAX_RECOVERY_ATTEMPTS_EXCEE
 -- rows: id text
 DELETE o FROM {rows} AS r STRAIGHT_JOIN @operation_outputs AS o FORCE INDEX (PRIMARY) ON o.workflow_uuid = r.id
 WHERE o.function_id >= :start_step;
+DELETE o FROM {rows} AS r STRAIGHT_JOIN @operation_outputs AS o FORCE INDEX (PRIMARY) ON o.workflow_uuid = r.id
+LEFT JOIN @operation_outputs AS v FORCE INDEX (uq_operation_outputs_identity)
+    ON v.workflow_uuid = o.workflow_uuid AND v.identity = {verdict_of_timeout}
+WHERE o.function_name = 'holdfast.timeout' AND v.workflow_uuid IS NULL;
+
+-- fragment: verdict_of_timeout
+CONCAT(o.identity, '.0')
 
 -- name: streams_cut
 -- rows: id text
@@ -62,8 +69,15 @@ SET w.was_forked_from = TRUE;
 
 -- name: runs_delete
 -- rows: id text
+-- The runs that others name are a derived table, which is worked out before: no subquery may read what is deleted from.
 DELETE w FROM {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY) ON w.workflow_uuid = r.id
-WHERE w.status IN ('SUCCESS', 'ERROR', 'CANCELLED', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED');
+LEFT JOIN (
+    SELECT DISTINCT o.child_workflow_id FROM {rows} AS n
+    STRAIGHT_JOIN @operation_outputs AS o FORCE INDEX (idx_operation_outputs_child) ON o.child_workflow_id = n.id
+    STRAIGHT_JOIN @workflow_status AS u FORCE INDEX (PRIMARY) ON u.workflow_uuid = o.workflow_uuid
+    WHERE u.status NOT IN ('SUCCESS', 'ERROR', 'CANCELLED', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED')
+) AS named ON named.child_workflow_id = w.workflow_uuid
+WHERE named.child_workflow_id IS NULL AND w.status IN ('SUCCESS', 'ERROR', 'CANCELLED', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED');
 
 -- name: runs_set_delay
 -- rows: id text

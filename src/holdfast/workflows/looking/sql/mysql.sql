@@ -36,7 +36,9 @@ AND :attribute IS NOT NULL AND :attribute_value IS NOT NULL
 -- fragment: attributes_any
 -- JSON_CONTAINS also finds a value among those of a list, which is another value.
 (JSON_CONTAINS(w.attributes, :attributes_any) AND NOT EXISTS (
-    SELECT 1 FROM JSON_TABLE(JSON_KEYS(:attributes_any), '$[*]' COLUMNS (k VARCHAR(512) PATH '$')) AS q
+    SELECT 1 FROM JSON_TABLE(JSON_KEYS(:attributes_any), '$[*]' COLUMNS (
+        k VARCHAR(512) CHARACTER SET utf8mb4 /*M! COLLATE utf8mb4_nopad_bin */ /*!80017 COLLATE utf8mb4_0900_bin */ PATH '$'
+    )) AS q
     WHERE JSON_TYPE(JSON_EXTRACT(w.attributes, CONCAT('$.', JSON_QUOTE(q.k)))) IN ('ARRAY', 'OBJECT')
 ))
 

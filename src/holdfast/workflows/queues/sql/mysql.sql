@@ -47,13 +47,18 @@ NOT EXISTS (
       AND (l.paused OR l.partition_queue OR l.concurrency IS NOT NULL OR l.rate_limit_max IS NOT NULL)
 )
 
+-- fragment: cap
+-- A name is looked for among those there are, and only one that is found is made a path: another text might be none, and
+-- end the statement for all that waits.
+CASE WHEN JSON_CONTAINS(JSON_KEYS(:caps), JSON_QUOTE(q.name))
+     THEN CAST(JSON_EXTRACT(:caps, CONCAT('$."', q.name, '"')) AS SIGNED) END
+
 -- fragment: fitting
-AND JSON_EXTRACT(:caps, CONCAT('$."', q.name, '"')) IS NOT NULL
-AND (q.config_name IS NULL OR JSON_EXTRACT(:caps, CONCAT('$."', q.class_name, '/', q.config_name, '"')) IS NOT NULL)
+AND {cap} IS NOT NULL
+AND (q.config_name IS NULL OR JSON_CONTAINS(JSON_KEYS(:caps), JSON_QUOTE(CONCAT(q.class_name, '/', q.config_name))))
 AND (q.application_version IS NULL OR JSON_CONTAINS(:versions, JSON_QUOTE(q.application_version)))
 AND (:suspects = 1 OR q.recovery_attempts = 0
-     OR q.recovery_attempts * 2 < CAST(JSON_EXTRACT(:caps, CONCAT('$."', q.name, '"')) AS SIGNED)
-     OR q.recovery_attempts > CAST(JSON_EXTRACT(:caps, CONCAT('$."', q.name, '"')) AS SIGNED))
+     OR q.recovery_attempts * 2 < {cap} OR q.recovery_attempts > {cap})
 
 -- fragment: partition_age_order
 -- The index goes on by id. It is too long for the server to know that, and the runs would be sorted if it were asked for.
@@ -82,7 +87,7 @@ SELECT
     w.workflow_uuid, w.status, w.name, w.class_name, w.config_name, w.serialization, w.owner_xid,
     octet_length(w.inputs) AS inputs_bytes, CASE WHEN octet_length(w.inputs) <= 65536 THEN w.inputs END AS inputs,
     w.recovery_attempts, w.generation, w.retries, w.workflow_deadline_epoch_ms, w.parent_workflow_id, w.executions,
-    w.executor_id, w.queue_name, w.queue_partition_key, w.priority, w.created_at, w.wait_kind
+    w.executor_id, w.queue_name, w.queue_partition_key, w.priority, w.created_at, w.wait_kind, w.creation_key
 FROM @workflow_status AS w FORCE INDEX (idx_workflow_status_owner)
 WHERE w.incarnation = :incarnation AND w.status = 'PENDING'
   AND w.owner_xid LIKE CONCAT(:claim, '.%')

@@ -49,7 +49,8 @@ q.created_at, q.workflow_uuid
 -- fragment: claim
 UPDATE @workflow_status AS w
 SET status = 'PENDING', owner_xid = :claim || '.' || w.workflow_uuid, incarnation = :incarnation,
-    executor_id = CASE WHEN w.recovery_attempts > json_extract(:caps, '$."' || w.name || '"')
+    executor_id = CASE WHEN w.recovery_attempts > 0
+                        AND w.recovery_attempts > (SELECT value FROM json_each(:caps) WHERE key = w.name)
                        THEN w.executor_id ELSE :executor_id END,
     application_version = COALESCE(w.application_version, :application_version),
     started_at_epoch_ms = COALESCE(w.started_at_epoch_ms, {now_ms}),
@@ -70,12 +71,12 @@ NOT EXISTS (
 )
 
 -- fragment: fitting
-AND json_extract(:caps, '$."' || q.name || '"') IS NOT NULL
-AND (q.config_name IS NULL OR json_extract(:caps, '$."' || q.class_name || '/' || q.config_name || '"') IS NOT NULL)
+AND q.name IN (SELECT key FROM json_each(:caps))
+AND (q.config_name IS NULL OR q.class_name || '/' || q.config_name IN (SELECT key FROM json_each(:caps)))
 AND (q.application_version IS NULL OR q.application_version IN (SELECT value FROM json_each(:versions)))
 AND (:suspects = 1 OR q.recovery_attempts = 0
-     OR q.recovery_attempts * 2 < json_extract(:caps, '$."' || q.name || '"')
-     OR q.recovery_attempts > json_extract(:caps, '$."' || q.name || '"'))
+     OR q.recovery_attempts * 2 < (SELECT value FROM json_each(:caps) WHERE key = q.name)
+     OR q.recovery_attempts > (SELECT value FROM json_each(:caps) WHERE key = q.name))
 
 -- fragment: claimed
     LIMIT :most
@@ -85,4 +86,4 @@ RETURNING
     length(CAST(inputs AS BLOB)) AS inputs_bytes,
     CASE WHEN length(CAST(inputs AS BLOB)) <= 65536 THEN inputs END AS inputs,
     recovery_attempts, generation, retries, workflow_deadline_epoch_ms, parent_workflow_id, executions,
-    executor_id, queue_name, queue_partition_key, priority, created_at, wait_kind
+    executor_id, queue_name, queue_partition_key, priority, created_at, wait_kind, creation_key

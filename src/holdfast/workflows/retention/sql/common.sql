@@ -1,8 +1,18 @@
 -- Finding and deleting ended runs. The walk reads and locks nothing; the delete looks again at all that can have
 -- changed since, and takes only the runs that are as they were.
 --
--- A parent lives if its status is none of the ended ones. Said that way PostgreSQL cannot walk the partial indexes on
--- PENDING, ENQUEUED and DELAYED to find out.
+-- A run is needed while its parent lives, or another run that has it in its record as a child. A run lives if its status
+-- is none of the ended ones. Said that way PostgreSQL cannot walk the partial indexes on PENDING, ENQUEUED and DELAYED to
+-- find out.
+
+-- fragment: times_named
+-- How many records of runs that have not ended name the run as a child: such a run, a fork perhaps, may ask for its
+-- result. Counted, and with the status looked up a record, so that PostgreSQL takes the index of children and no scan that
+-- it expects to end soon.
+(SELECT count(*) FROM @operation_outputs AS o
+ WHERE o.child_workflow_id = w.workflow_uuid
+   AND (SELECT u.status FROM @workflow_status AS u WHERE u.workflow_uuid = o.workflow_uuid)
+       NOT IN ('SUCCESS', 'ERROR', 'CANCELLED', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED'))
 
 -- name: retention_clock
 SELECT {now_ms} AS now_ms;
@@ -32,7 +42,7 @@ SELECT
         SELECT 1 FROM @workflow_status AS p
         WHERE p.workflow_uuid = w.parent_workflow_id
           AND p.status NOT IN ('SUCCESS', 'ERROR', 'CANCELLED', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED')
-    ) THEN 1 ELSE 0 END AS parent_lives
+    ) OR {times_named} > 0 THEN 1 ELSE 0 END AS needed
 FROM @workflow_status AS w
 WHERE w.created_at >= :from_ms AND w.created_at < :to_ms AND COALESCE(w.completed_at, w.updated_at) <= :cutoff_ms
   AND {wanted_status} AND (:any_name = 1 OR {wanted_name})
@@ -51,7 +61,7 @@ WHERE workflow_uuid IN (
           WHERE p.workflow_uuid = w.parent_workflow_id
             AND p.status NOT IN ('SUCCESS', 'ERROR', 'CANCELLED', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED')
       )
-    {skip_locked_runs}
+      AND {times_named} = 0
 );
 
 -- name: retention_there

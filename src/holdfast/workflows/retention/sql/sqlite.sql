@@ -14,7 +14,7 @@ SELECT
         SELECT 1 FROM @workflow_status AS p
         WHERE p.workflow_uuid = w.parent_workflow_id
           AND p.status NOT IN ('SUCCESS', 'ERROR', 'CANCELLED', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED')
-    ) THEN 1 ELSE 0 END AS parent_lives
+    ) OR {times_named} > 0 THEN 1 ELSE 0 END AS needed
 FROM @workflow_status AS w
 WHERE w.created_at >= :from_ms AND w.created_at < :to_ms AND COALESCE(w.completed_at, w.updated_at) <= :cutoff_ms
   AND w.status IN (SELECT value FROM json_each(:statuses))

@@ -35,35 +35,38 @@ WHERE w.workflow_uuid = :id;
 -- What transactions gave back whose data is in this database and whose run is in another.
 CREATE TABLE IF NOT EXISTS @transaction_outputs (
     workflow_id TEXT NOT NULL,
+    creation_key TEXT NOT NULL,
     generation BIGINT NOT NULL,
     identity TEXT NOT NULL,
     output TEXT,
     serialization TEXT,
     created_at BIGINT NOT NULL,
-    PRIMARY KEY (workflow_id, generation, identity)
+    PRIMARY KEY (workflow_id, creation_key, generation, identity)
 );
 CREATE INDEX IF NOT EXISTS idx_transaction_outputs_created_at ON @transaction_outputs (created_at);
 
 -- name: output_open
 -- The first statement of a transaction elsewhere. It waits for an earlier one of the same key that is still under way,
 -- and conflicts with it once that has committed.
-INSERT INTO @transaction_outputs (workflow_id, generation, identity, created_at)
-VALUES (:workflow_id, :generation, :identity, {now_ms});
+INSERT INTO @transaction_outputs (workflow_id, creation_key, generation, identity, created_at)
+VALUES (:workflow_id, :creation_key, :generation, :identity, {now_ms});
 
 -- name: output_keep
 -- The last statement of a transaction elsewhere. An output without a marker belongs to a transaction that was ended
 -- before it came to this.
 UPDATE @transaction_outputs SET output = :output, serialization = :serialization
-WHERE workflow_id = :workflow_id AND generation = :generation AND identity = :identity AND serialization IS NULL;
+WHERE workflow_id = :workflow_id AND creation_key = :creation_key AND generation = :generation
+  AND identity = :identity AND serialization IS NULL;
 
 -- name: output_look
 SELECT output, serialization FROM @transaction_outputs
-WHERE workflow_id = :workflow_id AND generation = :generation AND identity = :identity;
+WHERE workflow_id = :workflow_id AND creation_key = :creation_key AND generation = :generation
+  AND identity = :identity;
 
 -- name: outputs_forget
 -- A bounded number of the oldest.
 DELETE FROM @transaction_outputs
-WHERE (workflow_id, generation, identity) IN (
-    SELECT o.workflow_id, o.generation, o.identity FROM @transaction_outputs AS o
+WHERE (workflow_id, creation_key, generation, identity) IN (
+    SELECT o.workflow_id, o.creation_key, o.generation, o.identity FROM @transaction_outputs AS o
     WHERE o.created_at < {now_ms} - :older_than_ms ORDER BY o.created_at LIMIT :most
 );

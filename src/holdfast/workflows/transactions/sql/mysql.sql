@@ -22,12 +22,13 @@ WHERE table_schema = DATABASE() AND table_name = 'transaction_outputs';
 -- name: outputs_create
 CREATE TABLE IF NOT EXISTS @transaction_outputs (
     workflow_id VARCHAR(255) NOT NULL,
+    creation_key VARCHAR(255) NOT NULL,
     generation BIGINT NOT NULL,
     identity VARCHAR(255) NOT NULL,
     output LONGTEXT,
     serialization VARCHAR(255),
     created_at BIGINT NOT NULL,
-    PRIMARY KEY (workflow_id, generation, identity),
+    PRIMARY KEY (workflow_id, creation_key, generation, identity),
     INDEX idx_transaction_outputs_created_at (created_at)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE {key_collation};
 
@@ -42,3 +43,29 @@ SAVEPOINT holdfast_before_call;
 -- name: call_marked
 -- only: mysql
 RELEASE SAVEPOINT holdfast_before_call;
+
+-- name: limits_lower
+-- For the session, which has no limits for one transaction alone; limits_restore sets back. Only MariaDB ends a session
+-- for its silence.
+-- only: postgres, mysql
+SET
+    @"holdfast_silence" = @@SESSION.idle_transaction_timeout,
+    @"holdfast_wait" = @@SESSION.innodb_lock_wait_timeout,
+    SESSION idle_transaction_timeout
+    = IF(@@SESSION.idle_transaction_timeout BETWEEN 1 AND :pause, @@SESSION.idle_transaction_timeout, :pause),
+    SESSION innodb_lock_wait_timeout = LEAST(@@SESSION.innodb_lock_wait_timeout, GREATEST(1, :pause DIV 2));
+
+-- name: limits_restore
+-- only: mysql
+SET SESSION idle_transaction_timeout = @"holdfast_silence", SESSION innodb_lock_wait_timeout = @"holdfast_wait";
+
+-- name: waits_lower
+-- The same for MySQL.
+-- only: mysql
+SET
+    @"holdfast_wait" = @@SESSION.innodb_lock_wait_timeout,
+    SESSION innodb_lock_wait_timeout = LEAST(@@SESSION.innodb_lock_wait_timeout, GREATEST(1, :pause DIV 2));
+
+-- name: waits_restore
+-- only: mysql
+SET SESSION innodb_lock_wait_timeout = @"holdfast_wait";

@@ -29,3 +29,12 @@ SELECT 1 AS present FROM pg_catalog.pg_namespace WHERE nspname = {schema_name};
 -- Asked for only when it is not there: IF NOT EXISTS alone wants the right to create schemas even if it is.
 -- only: postgres
 CREATE SCHEMA IF NOT EXISTS {schema};
+
+-- name: limits_lower
+-- Until the end of the transaction; a limit that is shorter already is left. 0 is none.
+-- only: postgres, mysql
+SELECT set_config(l.name, CAST(CAST(:pause AS integer) AS text) || 's', true)
+FROM (VALUES ('idle_in_transaction_session_timeout'), ('lock_timeout')) AS l (name)
+WHERE
+    CAST(current_setting(l.name) AS interval) = INTERVAL '0'
+    OR CAST(current_setting(l.name) AS interval) > make_interval(secs => CAST(:pause AS integer));

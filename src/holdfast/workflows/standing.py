@@ -1,0 +1,93 @@
+"""What runs wait for that is not there: told to who has waited for one long enough, and at launch for all of them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from holdfast.errors import DatabaseError, HoldfastError
+from holdfast.model.workflow import INTERNAL_QUEUE, WorkflowStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from holdfast.db.manager import ConnectionManager
+    from holdfast.db.queries import Queries
+    from holdfast.db.session import Row
+
+logger = logging.getLogger("holdfast.workflows")
+
+_PATIENCE = 2.0  # seconds: who has waited long enough is not kept waiting by a database that is away
+_COUNTED = 10_000
+_NAMED = 5
+
+
+async def not_ended(
+    manager: ConnectionManager,
+    queries: Queries,
+    workflow_id: str,
+    limit: float,
+    *,
+    versions: Collection[str] = (),
+    queues: Collection[str] = (),
+) -> TimeoutError:
+    """Return the error of one who has waited *limit* seconds for a run, with where it stands; the run does not mind.
+
+    This process may go on with runs of *versions*, and has *queues* that no other knows.
+    """
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            row = await manager.fetchone(queries["run_standing"], id=workflow_id)
+    except (TimeoutError, HoldfastError):
+        row = None
+    stands = "" if row is None else f": it is {row['status']}{_waits_for(row, versions, queues)}"
+    return TimeoutError(f"The run {workflow_id} has not ended within {limit:g} s{stands}.")
+
+
+def _waits_for(row: Row, versions: Collection[str], queues: Collection[str]) -> str:
+    lacking = _lacking(row, versions, queues)
+    match row["status"]:
+        case WorkflowStatus.PENDING:
+            return f" in the executor {row['executor_id']}, and goes on"
+        case WorkflowStatus.ENQUEUED:
+            return lacking or f", and goes on when a process that has {row['name']!r} takes it"
+        case WorkflowStatus.DELAYED:
+            return lacking or ", and goes on when its time, or what it waits for, has come"
+        case _:
+            return " now"
+
+
+def _lacking(row: Row, versions: Collection[str], queues: Collection[str]) -> str | None:
+    """Return what a run waits for that is not there; None if nothing is known to be missing."""
+    version, queue = row["application_version"], row["queue_name"]
+    if version is not None and version not in versions and not row["has_executor"]:
+        return (
+            f" for the application version {version}, which no living process has: launch one that does, or that names "
+            "it in compatible_versions, or fork the run with another application_version"
+        )
+    if queue not in {INTERNAL_QUEUE, None, *queues} and row["registered"] is None:
+        return f" in the queue {queue}, which is not registered: register_queue({queue!r}) lets it go on"
+    return f" in the queue {queue}, which is paused" if row["paused"] else None
+
+
+async def tell_left_behind(manager: ConnectionManager, queries: Queries, versions: Collection[str]) -> None:
+    """Warn, once a launch, of runs that wait for versions which neither this process nor another one that lives has."""
+    try:
+        rows = await manager.fetch(queries["runs_left_behind"], most=_COUNTED)
+    except DatabaseError as error:
+        logger.warning("Whether runs wait for other versions could not be found out: %s", error)
+        return
+    left = {row["application_version"]: row["runs"] for row in rows if row["application_version"] not in versions}
+    if left:
+        others = f" and {len(left) - _NAMED} others" if len(left) > _NAMED else ""
+        logger.warning(
+            "%d runs wait for application versions that no living process has: %s. They go on when a process of their "
+            "version is launched, or one that names it in compatible_versions, or when they are forked with another "
+            "application_version.",
+            sum(left.values()),
+            ", ".join([f"{version} ({runs})" for version, runs in left.items()][:_NAMED]) + others,
+        )
+
+
+__all__ = ["not_ended", "tell_left_behind"]
