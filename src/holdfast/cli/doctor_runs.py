@@ -46,7 +46,8 @@ def waiting_findings(waiting: Iterable[Row], executors: Sequence[Row]) -> list[F
     """Say of runs that wait what an executor lacks, as far as the tables tell."""
     alive = [row for row in executors if row["now_ms"] - row["last_beat_at"] <= row["lease_ms"]]
     versions = {row["application_version"] for row in alive}
-    queues = {INTERNAL_QUEUE}.union(*(msgspec.json.decode(row["queues"], type=list[str]) for row in alive))
+    listens = [msgspec.json.decode(row["queues"], type=list[str]) for row in alive]
+    queues = {INTERNAL_QUEUE}.union(*listens) if all(listens) else None  # who names none listens to all there are
     found = [
         problem(
             "waiting runs",
@@ -58,7 +59,7 @@ def waiting_findings(waiting: Iterable[Row], executors: Sequence[Row]) -> list[F
     return found or [Finding("waiting runs", "none for long")]
 
 
-def _missing(row: Row, versions: set[str], queues: set[str]) -> str:
+def _missing(row: Row, versions: set[str], queues: set[str] | None) -> str:
     if not versions:
         return "No executor is alive: launch the application."
     if row["application_version"] is not None and row["application_version"] not in versions:
@@ -66,7 +67,7 @@ def _missing(row: Row, versions: set[str], queues: set[str]) -> str:
             f"They wait for version {row['application_version']}, which no living executor has: launch it, name it in "
             "compatible_versions of another, or fork the runs to a version that is there."
         )
-    if row["queue_name"] not in queues:
+    if queues is not None and row["queue_name"] not in queues:
         return f"No living executor listens to the queue {row['queue_name']}: launch one that does."
     return f"Living executors are all busy, or none has the workflow {row['name']}: look at their capacity and code."
 

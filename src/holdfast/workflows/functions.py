@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from dataclasses import replace
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypedDict, TypeVar, Unpack, cast, overload
 
 from holdfast.errors import ConfigurationError, MisuseError
-from holdfast.model.workflow import Duration, StartOptions
 from holdfast.workflows.enqueue_rows import work_of
 from holdfast.workflows.handles import AsyncHandle, Handle
 from holdfast.workflows.outbox import put_in, put_in_blocking
 from holdfast.workflows.place import refuse_unawaited, task_place, thread_place
 from holdfast.workflows.queue_options import (
     NONE_SAID,
-    check_options,
     check_queue_options,
+    chosen,
     merged,
     refuse_queue_options,
 )
@@ -28,6 +26,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Literal, Self
 
+    from holdfast.model.workflow import Duration, StartOptions
     from holdfast.workflows.class_functions import AsyncWorkflowOfClass, StepOfClass, WorkflowOfClass
     from holdfast.workflows.engine import Engine
     from holdfast.workflows.enqueue_rows import Work
@@ -131,12 +130,7 @@ class _Workflow(Generic[P, R, C]):
 
         See ``StartOptions`` for all of them.
         """
-        try:
-            chosen = replace(self._options, **options)
-        except TypeError as error:
-            raise ConfigurationError(f"{error}: the options are {', '.join(StartOptions.__slots__)}.") from None
-        check_options(chosen)
-        return self._copy(chosen, self._instance)
+        return self._copy(chosen(self._options, options), self._instance)
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._engine.registry.classes.add(owner)

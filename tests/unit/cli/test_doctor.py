@@ -137,7 +137,8 @@ def test_executor_that_is_silent_or_stalled_is_found() -> None:
         ([], {}, "No executor is alive"),
         ([executor(now_ms=200_000)], {}, "No executor is alive"),
         ([executor()], {"application_version": "v2"}, "version v2"),
-        ([executor()], {"queue_name": "mail"}, "queue mail"),
+        ([executor(queues='["sms"]')], {"queue_name": "mail"}, "queue mail"),
+        ([executor()], {"queue_name": "mail"}, "none has the workflow checkout"),  # it listens to all
         ([executor(queues='["mail"]')], {"queue_name": "mail"}, "none has the workflow checkout"),
         ([executor()], {"application_version": None}, "none has the workflow checkout"),
     ],

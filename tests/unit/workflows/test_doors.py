@@ -116,6 +116,12 @@ def test_id_of_a_call_that_is_no_text_is_refused(app: Door) -> None:
         app.end(workflow.options(workflow_id=17, queue_name="q").enqueue)
 
 
+def test_option_of_a_run_that_there_is_not_is_refused_without_names_of_ours(app: Door) -> None:
+    workflow = app.raw.workflow(name="optional")(lambda: None)
+    with pytest.raises(ConfigurationError, match=r"^A run has no option workflow_uuid; there are workflow_id"):
+        workflow.options(workflow_uuid="x")
+
+
 def test_filter_or_place_that_is_none_is_refused_without_names_of_ours(door: Door) -> None:
     with pytest.raises(ConfigurationError, match=r"^list_workflows\(\) has no filter foo; there are workflow_ids,"):
         door("list_workflows", foo=1)

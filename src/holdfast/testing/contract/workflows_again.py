@@ -105,7 +105,7 @@ class AgainContract:
 
             flow = app.workflow(one, retry=unsure)
             async with app:
-                with pytest.raises(Broken, match=r"^of the step$"):
+                with pytest.raises(Broken, match=r"^of the step"):
                     await flow()
                 handle = await flow.start()
                 assert isinstance(await handle.error(), Broken)
