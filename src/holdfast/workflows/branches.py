@@ -200,9 +200,13 @@ def _drop_all(parts: Sequence[object]) -> None:
 
 
 def _drop(part: object) -> None:
-    """Let go of a part that nobody will await."""
-    if asyncio.iscoroutine(part):
-        part.close()
+    """Let go of a part that nobody will await, and of those that it was handed and has not begun to await."""
+    if not inspect.iscoroutine(part):
+        return
+    if inspect.getcoroutinestate(part) == inspect.CORO_CREATED:
+        for handed in inspect.getcoroutinelocals(part).values():
+            _drop_all(handed if isinstance(handed, tuple) else (handed,))
+    part.close()
 
 
 def _time_is_over(seconds: float) -> TimeoutError:

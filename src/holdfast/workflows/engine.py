@@ -239,6 +239,8 @@ class Engine(EngineLoop, EngineLetters):
         A caller that is cancelled ends the drain, not the closing; a second call waits for the end of the first.
         """
         self.forget_parent()
+        if self._launched:
+            self.refuse_while_its_loop_runs()
         if self._launched and self._ending is None:
             self._ending = Ending(self._parts)
         if self._ending is not None:

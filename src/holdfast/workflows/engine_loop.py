@@ -8,7 +8,7 @@ from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.db.asking import ask
-from holdfast.errors import MisuseError, NotInitialized
+from holdfast.errors import MisuseError, NotInitialized, WrongLoop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -33,10 +33,15 @@ class EngineLoop:
     def refuse_other_loop(self) -> None:
         """Raise if the engine does not live on the loop that runs this code."""
         if self._loop is not asyncio.get_running_loop():
-            raise MisuseError(
-                "The application was launched on another event loop, and lives on one at a time. close() it before it "
-                "is launched on this one; with `async with app:` it is closed before its loop ends."
+            raise WrongLoop(
+                "The application was launched on another event loop, and lives on one at a time: use it there. close() "
+                "it there before it is launched on this one; with `async with app:` it is closed before its loop ends."
             )
+
+    def refuse_while_its_loop_runs(self) -> None:
+        """Raise on another loop, unless the engine's own goes no further."""
+        if self._loop is not None and self._loop.is_running():
+            self.refuse_other_loop()
 
     def forgiving_a_dead_loop(self) -> AbstractContextManager[object]:
         """Pass over what connections of a loop that ended before them raise when they are closed: they are cut."""

@@ -47,6 +47,7 @@ class Results:
         if self._stopped:
             closed()
             return
+        self._manager.backend()  # on another loop nobody could ever be told: refused
         self._waiters.setdefault(workflow_id, []).append((tell, closed))
         self._wait = _FIRST_WAIT
         if self._poll is None or self._poll.done():

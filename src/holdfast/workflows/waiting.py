@@ -30,7 +30,8 @@ class Waiting:
         self._engine = engine
 
     async def outcome(self, ticket: Ticket) -> Outcome:
-        """Wait for the outcome on the loop."""
+        """Wait for the outcome on the loop; ``WrongLoop`` on any other."""
+        self._engine.refuse_other_loop()
         future: asyncio.Future[Outcome] = self._engine.loop().create_future()
 
         def tell(outcome: Outcome) -> None:

@@ -6,7 +6,10 @@ import asyncio
 import threading
 from typing import TYPE_CHECKING, Any
 
+from holdfast.db import DialectName
+from holdfast.workflows.parking import parking_queries
 from holdfast.workflows.parking.parker import Parker
+from holdfast.workflows.queries import workflow_queries
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,16 +64,21 @@ class Clock:
 def test_run_that_begins_to_wait_while_the_watch_ends_is_watched() -> None:
     async def scene() -> None:
         nothing: Any = None
-        watches: list[None] = []
+        watches: list[Callable[[], None]] = []
+
+        def begin(watch: Callable[[], None]) -> bool:
+            watches.append(watch)
+            return True
+
         parker = Parker(
             nothing,
-            {"put_away_runs": nothing},  # type: ignore[arg-type]  # none of it is used
-            nothing,
+            workflow_queries(DialectName.SQLITE, "holdfast"),
+            parking_queries(DialectName.SQLITE, "holdfast"),
             nothing,
             nothing,
             Clock(),  # type: ignore[arg-type]  # all that it needs
             lambda: 0.0,
-            lambda _: bool(watches.append(None)),
+            begin,
             nothing,
             nothing,
             after=1.0,

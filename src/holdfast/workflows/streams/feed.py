@@ -86,6 +86,7 @@ class Feed:
         """
         if self._stopped:
             raise _closed(stream, workflow_id)
+        self._manager.backend()  # on another loop nobody could ever be told: refused
         wait = _Wait(workflow_id, stream, offset, follow, asyncio.get_running_loop().create_future())
         self._waits.append(wait)
         self._pause = _FIRST_WAIT
