@@ -1,4 +1,4 @@
-"""Parts of a workflow whose time was over, when the run is loaded again: nobody awaits them, and nothing warns."""
+"""Parts whose time was over, in a run that is loaded again: nobody awaits them, and nothing warns of that."""
 
 from __future__ import annotations
 

@@ -33,6 +33,8 @@ def check_identifier(name: str, dialect: DialectName, what: str = "table") -> st
             f"The name of the {what} is too long: {name[:24]}... has {len(name)} characters, {dialect} takes"
             f" {LONGEST[dialect]}; choose a shorter one."
         )
+    if what == "schema" and dialect is DialectName.POSTGRES and name.startswith("pg_"):
+        raise InvalidIdentifier(f"The schema {name} is not allowed: PostgreSQL keeps names with pg_ for itself.")
     return name
 
 

@@ -67,3 +67,10 @@ def test_whatever_is_let_through_is_one_name_to_sqlite(name: str) -> None:
         assert [column[0] for column in cursor.description] == [name]
     finally:
         connection.close()
+
+
+def test_schema_that_postgres_keeps_for_itself_is_refused() -> None:
+    with pytest.raises(InvalidIdentifier, match="pg_"):
+        check_identifier("pg_mine", DialectName.POSTGRES, "schema")
+    assert check_identifier("pg_mine", DialectName.POSTGRES, "table") == "pg_mine"
+    assert check_identifier("pgmine", DialectName.POSTGRES, "schema") == "pgmine"

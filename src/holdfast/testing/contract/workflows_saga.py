@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
@@ -146,6 +147,47 @@ class SagaContract:
             assert row["function_name"].endswith("plain")
 
         Stage(venue).play(scene)
+
+    def test_saga_that_is_cut_off_by_a_timeout_says_what_is_left(
+        self, venue: Venue, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        async def scene(stage: Stage) -> None:
+            app, gate, did, entered = stage.app(), stage.gate(), list[str](), list[str]()
+
+            async def slow() -> None:
+                await gate()
+
+            act, wait = noting(app, did), app.step(slow)
+
+            def said() -> list[str]:
+                return [text for each in caplog.records if "cut off" in (text := each.getMessage())]
+
+            async def part() -> None:
+                async with saga_of(app) as saga:
+                    saga.undo(act.raw, "cancel")
+                    entered.append("saga")
+                    await wait()
+                    await act("book")
+
+            async def trip() -> str:
+                limit = 0.02
+                while not entered:  # which a part may not have come to before its time was over
+                    with pytest.raises(TimeoutError):
+                        await app.timeout(limit, part)
+                    limit *= 2
+                gate.open()
+                await stage.until(said)
+                return "late"
+
+            flow = app.workflow(trip)
+            async with app:
+                handle = await flow.start()
+                assert await handle.result() == "late"
+            assert all(handle.workflow_id in text and "act" in text for text in said())
+            assert did == []
+
+        with caplog.at_level(logging.WARNING, "holdfast"):
+            Stage(venue).play(scene)
 
     def test_workflow_is_undone_with_as_a_child(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:
