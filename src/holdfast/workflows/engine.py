@@ -23,7 +23,8 @@ from holdfast.workflows.deadlines import Deadlines
 from holdfast.workflows.durable import Durable
 from holdfast.workflows.ending import Ending
 from holdfast.workflows.engine_letters import EngineLetters
-from holdfast.workflows.engine_loop import NOT_LAUNCHED, EngineLoop
+from holdfast.workflows.engine_loop import NOT_LAUNCHED
+from holdfast.workflows.engine_notices import EngineNotices
 from holdfast.workflows.enqueues import Enqueues
 from holdfast.workflows.messaging.communication import Communication
 from holdfast.workflows.parking import Wakes
@@ -64,7 +65,7 @@ _SHORTEST_TIMEOUT = 1.0
 _LONGEST_FLUSH = 30.0
 
 
-class Engine(EngineLoop, EngineLetters):
+class Engine(EngineNotices, EngineLetters):
     """Everything that runs for one application in one process."""
 
     def __init__(self, settings: EngineSettings) -> None:
@@ -80,7 +81,6 @@ class Engine(EngineLoop, EngineLetters):
         self._launched = False
         self._ending: Ending | None = None
         self._pid = this_process.pid
-        self._clock_offset = 0.0
         self.listens: frozenset[str] | None = None  # the queues to claim from; None for every one that is registered
         self.retention: tuple[Retention, ...] = ()
         self.retention_interval: Duration = RETENTION_INTERVAL
@@ -316,99 +316,3 @@ class Engine(EngineLoop, EngineLetters):
             await self.runner.hand_over(run)
         except Superseded:
             logger.info("Run %s had been taken over already.", run.id)
-
-    # What the beat asks, from its own thread.
-
-    def oldest_write_age(self) -> float:
-        return self.pipeline.oldest_age()
-
-    def tokens(self) -> set[str]:
-        return {run.token for run in list(self.runner.running.values())}
-
-    def not_owned(self, tokens: set[str]) -> None:
-        if tokens:
-            lost = [run for run in list(self.runner.running.values()) if run.token in tokens]
-            for run in lost:
-                self.on_loop(partial(self._stop_lost, run))
-
-    def _stop_lost(self, run: Run) -> None:
-        if not run.ended:
-            self.runner.stop(run, Superseded("it was cancelled, or another executor has it"))
-
-    def cancelled(self, ids: list[str]) -> None:
-        """Stop the runs of this executor that have been cancelled; on the loop."""
-        for workflow_id in ids:
-            run = self.runner.running.get(workflow_id)
-            if run is not None:
-                self.runner.stop(run, Superseded("it was cancelled"))
-
-    async def look_around(self) -> None:
-        """Take notice at once of what was changed from here: stop what was cancelled, look for what may go on."""
-        self._wake(None)
-        running = self.tokens()
-        if running:
-            query = self.queries["runs_of_incarnation"]
-            rows = await self.manager.fetch(query, incarnation=self.identity.incarnation)
-            self.not_owned(running - {row["owner_xid"] for row in rows})
-
-    def told_ended(self, workflow_id: str) -> None:
-        self.streams.ended(workflow_id)
-        if self.wakes.any:
-            self.on_loop(partial(self.wakes.ended, workflow_id))
-
-    def due_in(self, seconds: float) -> None:
-        self.on_loop(partial(self.dispatch.wake_in, seconds))
-
-    def forgotten(self) -> None:
-        for run in list(self.runner.running.values()):
-            self.on_loop(partial(self.runner.stop, run, Superseded("this executor was taken for gone")))
-
-    def registered(self) -> None:
-        self.start_kind.set_incarnation(self.identity.incarnation)
-
-    def reborn(self) -> None:
-        self.on_loop(partial(self._readmit, self.identity.incarnation))
-        self.work_released()
-
-    def _readmit(self, incarnation: str) -> None:
-        self._written_for = incarnation
-        self.pipeline.readmit()
-
-    def went_back(self) -> None:
-        """Drop what runs here, which stands on writes the database has lost, and go on as a new incarnation.
-
-        Where a beat has found out first, and what was begun anew runs already, there is nothing to be done.
-        """
-        if self._written_for == self.identity.incarnation:
-            self.forgotten()
-        self._beats.begin_anew(self._written_for)
-
-    def work_released(self, queue_name: str | None = None) -> None:
-        self.on_loop(partial(self._wake, queue_name))
-
-    def hinted(self) -> None:
-        """Look for work: another process has told that there is some."""
-        self.feed.hint()
-        self.communication.bells.look_soon()
-        self.dispatch.wake()
-        for hear in self.hearers:
-            hear()
-
-    def _wake(self, queue_name: str | None) -> None:
-        self.dispatch.wake(queue_name)
-        self.wakeups.tell()
-
-    def wants_partition_key(self, queue_name: str) -> bool:
-        """Whether a queue is known here to have partitions, as the dispatcher last read its settings."""
-        queue = self.dispatch.queue(queue_name)
-        return queue is not None and queue.partition_queue
-
-    def ping(self, answer: Callable[[], None]) -> None:
-        self.on_loop(answer)
-
-    def database_time(self, now_ms: int) -> None:
-        self._clock_offset = now_ms / 1000 - self.settings.world.now()
-
-    def now(self) -> float:
-        """Return the database's time in seconds since the epoch, as of the last beat: timers follow it."""
-        return self.settings.world.now() + self._clock_offset

@@ -1,0 +1,149 @@
+"""What the engine does when it is told something: by its beat, by a run, by another process, or by the database.
+
+The beat tells it from a thread of its own, and so may runs.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from holdfast.errors import Superseded
+from holdfast.workflows.engine_loop import EngineLoop
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holdfast.db.manager import ConnectionManager
+    from holdfast.db.pipeline import Pipeline
+    from holdfast.db.queries import Queries
+    from holdfast.workflows.beats import Beats, Identity
+    from holdfast.workflows.dispatch import Dispatch
+    from holdfast.workflows.engine_settings import EngineSettings
+    from holdfast.workflows.facts import StartRuns
+    from holdfast.workflows.messaging.communication import Communication
+    from holdfast.workflows.parking import Wakes
+    from holdfast.workflows.run import Run
+    from holdfast.workflows.runner import Runner
+    from holdfast.workflows.streams.feed import Feed
+    from holdfast.workflows.streams.writing import Streams
+    from holdfast.workflows.wakeups import WakeUps
+
+
+class EngineNotices(EngineLoop):
+    """The part of an engine that takes notice."""
+
+    settings: EngineSettings
+    manager: ConnectionManager
+    queries: Queries
+    identity: Identity
+    pipeline: Pipeline
+    start_kind: StartRuns
+    runner: Runner
+    dispatch: Dispatch
+    wakeups: WakeUps
+    wakes: Wakes
+    streams: Streams
+    feed: Feed
+    communication: Communication
+    hearers: list[Callable[[], None]]
+    _beats: Beats
+    _written_for: str
+    _clock_offset = 0.0
+
+    def oldest_write_age(self) -> float:
+        return self.pipeline.oldest_age()
+
+    def tokens(self) -> set[str]:
+        return {run.token for run in list(self.runner.running.values())}
+
+    def not_owned(self, tokens: set[str]) -> None:
+        if tokens:
+            lost = [run for run in list(self.runner.running.values()) if run.token in tokens]
+            for run in lost:
+                self.on_loop(partial(self._stop_lost, run))
+
+    def _stop_lost(self, run: Run) -> None:
+        if not run.ended:
+            self.runner.stop(run, Superseded("it was cancelled, or another executor has it"))
+
+    def cancelled(self, ids: list[str]) -> None:
+        """Stop the runs of this executor that have been cancelled; on the loop."""
+        for workflow_id in ids:
+            run = self.runner.running.get(workflow_id)
+            if run is not None:
+                self.runner.stop(run, Superseded("it was cancelled"))
+
+    async def look_around(self) -> None:
+        """Take notice at once of what was changed from here: stop what was cancelled, look for what may go on."""
+        self._wake(None)
+        running = self.tokens()
+        if running:
+            query = self.queries["runs_of_incarnation"]
+            rows = await self.manager.fetch(query, incarnation=self.identity.incarnation)
+            self.not_owned(running - {row["owner_xid"] for row in rows})
+
+    def told_ended(self, workflow_id: str) -> None:
+        self.streams.ended(workflow_id)
+        if self.wakes.any:
+            self.on_loop(partial(self.wakes.ended, workflow_id))
+
+    def due_in(self, seconds: float) -> None:
+        self.on_loop(partial(self.dispatch.wake_in, seconds))
+
+    def forgotten(self) -> None:
+        for run in list(self.runner.running.values()):
+            self.on_loop(partial(self.runner.stop, run, Superseded("this executor was taken for gone")))
+
+    def registered(self) -> None:
+        self.start_kind.set_incarnation(self.identity.incarnation)
+
+    def reborn(self) -> None:
+        self.on_loop(partial(self._readmit, self.identity.incarnation))
+        self.work_released()
+
+    def _readmit(self, incarnation: str) -> None:
+        self._written_for = incarnation
+        self.pipeline.readmit()
+
+    def went_back(self) -> None:
+        """Drop what runs here, which stands on writes the database has lost, and go on as a new incarnation.
+
+        Where a beat has found out first, and what was begun anew runs already, there is nothing to be done.
+        """
+        if self._written_for == self.identity.incarnation:
+            self.forgotten()
+        self._beats.begin_anew(self._written_for)
+
+    def work_released(self, queue_name: str | None = None) -> None:
+        self.on_loop(partial(self._wake, queue_name))
+
+    def hinted(self) -> None:
+        """Look for work: another process has told that there is some."""
+        self.feed.hint()
+        self.communication.bells.look_soon()
+        self.dispatch.wake()
+        for hear in self.hearers:
+            hear()
+
+    def _wake(self, queue_name: str | None) -> None:
+        self.dispatch.wake(queue_name)
+        self.wakeups.tell()
+
+    def wants_partition_key(self, queue_name: str) -> bool:
+        """Whether a queue is known here to have partitions, as the dispatcher last read its settings."""
+        queue = self.dispatch.queue(queue_name)
+        return queue is not None and queue.partition_queue
+
+    def ping(self, answer: Callable[[], None]) -> None:
+        self.on_loop(answer)
+
+    def database_time(self, now_ms: int) -> None:
+        self._clock_offset = now_ms / 1000 - self.settings.world.now()
+
+    def now(self) -> float:
+        """Return the database's time in seconds since the epoch, as of the last beat: timers follow it."""
+        return self.settings.world.now() + self._clock_offset
+
+
+__all__ = ["EngineNotices"]
