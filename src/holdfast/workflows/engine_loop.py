@@ -31,8 +31,8 @@ class EngineLoop:
         self._thread = threading.get_ident()
 
     def refuse_other_loop(self) -> None:
-        """Raise if the engine does not live on the loop that runs this code."""
-        if self._loop is not asyncio.get_running_loop():
+        """Raise if the engine lives on another loop than the one that runs this code."""
+        if self._loop is not None and self._loop is not asyncio.get_running_loop():
             raise WrongLoop(
                 "The application was launched on another event loop, and lives on one at a time: use it there. close() "
                 "it there before it is launched on this one; with `async with app:` it is closed before its loop ends."
