@@ -240,9 +240,14 @@ def test_server_not_started_says_so() -> None:
 def test_program_that_is_not_there_is_named(tmp_path: Path) -> None:
     with (
         pytest.raises(ConfigurationError, match="initdb could not be run"),
-        PostgresServer(binaries=tmp_path),
+        PostgresServer(binaries=_emptied(tmp_path / "package" / "installation" / "bin")),
     ):
         pass
+
+
+def _emptied(folder: Path) -> Path:
+    folder.mkdir(parents=True)  # whose neighbours would be copied with it
+    return folder
 
 
 _START_ALL = """
