@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from queue import SimpleQueue
 
 import pytest
 
@@ -166,9 +167,10 @@ def test_job_that_is_left_before_it_began_is_done_beside_the_others() -> None:
     end.set()
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_job_that_raises_keeps_no_place() -> None:
+def test_job_that_raises_keeps_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
     threads, done = WorkflowThreads(1), threading.Event()
+    told: SimpleQueue[threading.ExceptHookArgs] = SimpleQueue()
+    monkeypatch.setattr(threading, "excepthook", told.put)
 
     def broken() -> None:
         raise LookupError("nobody is told but the log")
@@ -177,3 +179,4 @@ def test_job_that_raises_keeps_no_place() -> None:
         threads.submit(broken)
     threads.submit(done.set)
     assert done.wait(PATIENCE)
+    assert [told.get(timeout=PATIENCE).exc_type for _ in range(3)] == [LookupError] * 3
