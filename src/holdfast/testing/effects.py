@@ -38,10 +38,10 @@ class Effects:
             os.close(ledger)
 
     def all(self) -> list[Effect]:
-        """Return everything that happened, in order."""
+        """Return everything that happened, in order; not what is being written just now, whose line is not whole."""
         try:
             with open(self._path, encoding="utf-8") as ledger:  # noqa: PTH123 -- a Path or a text
-                lines = ledger.read().splitlines()
+                lines = ledger.read().rpartition("\n")[0].splitlines()
         except FileNotFoundError:
             return []
         return [Effect(run, what, token, int(pid)) for run, what, token, pid in (line.split("\t") for line in lines)]
