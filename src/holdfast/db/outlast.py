@@ -7,7 +7,7 @@ import types
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Coroutine, Generator
+    from collections.abc import Awaitable, Generator
 
 T = TypeVar("T")
 
@@ -33,11 +33,6 @@ def outlast(work: Awaitable[T]) -> Generator[Any, None, T]:
                 continue
     finally:
         steps.close()
-
-
-async def to_the_end(work: Coroutine[Any, Any, T]) -> T:
-    """Wait for *work* until it is done, even if this task is cancelled meanwhile: it may have been carried out."""
-    return await outlast(asyncio.ensure_future(work))
 
 
 class _Deaf:

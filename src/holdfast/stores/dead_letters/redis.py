@@ -17,10 +17,10 @@ from holdfast.core.dead_letters import summary_may_become
 from holdfast.core.texts import is_kept
 from holdfast.model.dead_letter import IN_FLIGHT, CompressedStatus, DLQCompressedEntry, FailedOperationData
 from holdfast.model.world import RealWorld, World
+from holdfast.stores.cancels import to_the_end
 from holdfast.stores.dead_letters import redis_records as records
 from holdfast.stores.dead_letters.remembered import Remembered
 from holdfast.stores.dead_letters.repository import DEFAULT_LEASE, AsyncFailedOperationRepository
-from holdfast.stores.dead_letters.room import to_the_end
 from holdfast.stores.dead_letters.shelf import Gone, Wanted
 from holdfast.stores.ways import check_link
 

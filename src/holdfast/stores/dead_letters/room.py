@@ -104,4 +104,4 @@ def happening(event: Event) -> Decide:
     return decide
 
 
-__all__ = ["ALL", "AT_ONCE", "Room", "happening", "to_the_end"]
+__all__ = ["ALL", "AT_ONCE", "Room", "happening"]

@@ -121,6 +121,12 @@ ON CONFLICT DO NOTHING;
 {insert_steps};
 
 -- fragment: insert_steps
+{records}
+JOIN @workflow_status AS w ON w.workflow_uuid = r.id AND {token_of_run} = r.token
+WHERE true
+{share_runs}
+
+-- fragment: records
 INSERT INTO @operation_outputs (
     workflow_uuid, function_id, function_name, identity, fingerprint, output, error, child_workflow_id,
     serialization, owner_xid, started_at_epoch_ms, completed_at_epoch_ms
@@ -128,9 +134,7 @@ INSERT INTO @operation_outputs (
 SELECT
     r.id, r.position, r.name, r.identity, r.fingerprint, r.output, r.error, r.child_id,
     r.serialization, r.token, (SELECT {now_ms}) - r.duration_ms, (SELECT {now_ms})
-FROM {rows} AS r JOIN @workflow_status AS w ON w.workflow_uuid = r.id AND {token_of_run} = r.token
-WHERE true
-{share_runs}
+FROM {rows} AS r
 
 -- fragment: token_of_run
 -- The token of a run that has not ended. To PostgreSQL a condition on the status by itself would seem to leave so few
@@ -163,14 +167,7 @@ SELECT w.status, w.owner_xid FROM @workflow_status AS w WHERE w.workflow_uuid = 
 -- rows: child_id text, serialization text, duration_ms bigint
 -- The record of a change that this transaction has made, in which it has locked the run and found it under this token.
 -- The change may have ended the run since, so the token is not asked for here. A record that is there is a conflict.
-INSERT INTO @operation_outputs (
-    workflow_uuid, function_id, function_name, identity, fingerprint, output, error, child_workflow_id,
-    serialization, owner_xid, started_at_epoch_ms, completed_at_epoch_ms
-)
-SELECT
-    r.id, r.position, r.name, r.identity, r.fingerprint, r.output, r.error, r.child_id,
-    r.serialization, r.token, {now_ms} - r.duration_ms, {now_ms}
-FROM {rows} AS r;
+{records};
 
 -- name: step_amend
 -- rows: id text, token text, identity text, output text, child_id text
