@@ -11,6 +11,7 @@ import pytest
 from holdfast import AsyncHoldfast, Holdfast
 from holdfast.db import ConnectionManager
 from holdfast.errors import Unavailable
+from holdfast.model.world import RealWorld
 from holdfast.testing.clocks import WrongClock
 from holdfast.testing.contract.venue import until as wait_until
 from holdfast.testing.workers import Worker, until
@@ -26,6 +27,15 @@ if TYPE_CHECKING:
 KINDS = ["sqlite", "postgres", "mariadb"]
 LEASE = 1.0
 LONG = 4.0  # where nobody may be taken for gone, however busy the machine is
+
+
+class _SteppedWorld(RealWorld):
+    """A machine whose wall clock is set while it runs."""
+
+    ahead = 0.0
+
+    def now(self) -> float:
+        return time.time() + self.ahead
 
 
 def assert_nothing_was_released(scene: Stage) -> None:
@@ -116,6 +126,29 @@ def test_i10_a_wrong_clock_changes_nobody_s_lease(kind: str, stage: Callable[[st
     assert ahead.hear("result", "orphan")[2] == "lingered"
     assert scene.run("orphan")["recovery_attempts"] == 0  # reset by its record
     assert scene.run("orphan")["executions"] >= 2
+
+
+@pytest.mark.parametrize("kind", ["postgres", "mariadb"])
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_i10_timers_follow_the_database_when_the_own_clock_is_set_between_two_beats(
+    kind: str, hours: int, fresh_database: Callable[[str], str]
+) -> None:
+    world = _SteppedWorld()
+    app = Holdfast(fresh_database(kind), world=world, lease=60)
+
+    @app.workflow
+    def times() -> tuple[float, float]:
+        app.sleep(0.01)
+        return app.now().timestamp(), time.time()
+
+    with app:
+        times()
+        world.ahead = hours * 3600.0
+        said, right = times()
+        [slept, _] = app.list_steps(app.list_workflows()[0].workflow_id)
+
+    assert abs(said - right) < 1800
+    assert abs(slept.output / 1000 - right) < 1800
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -49,7 +49,7 @@ class EngineNotices(EngineLoop):
     hearers: list[Callable[[], None]]
     _beats: Beats
     _written_for: str
-    _clock_offset = 0.0
+    _began_ticking: float  # when the monotonic clock here was 0, by the database's
 
     def oldest_write_age(self) -> float:
         return self.pipeline.oldest_age()
@@ -139,11 +139,15 @@ class EngineNotices(EngineLoop):
         self.on_loop(answer)
 
     def database_time(self, now_ms: int) -> None:
-        self._clock_offset = now_ms / 1000 - self.settings.world.now()
+        self._began_ticking = now_ms / 1000 - self.settings.world.monotonic()
 
     def now(self) -> float:
-        """Return the database's time in seconds since the epoch, as of the last beat: timers follow it."""
-        return self.settings.world.now() + self._clock_offset
+        """Return the database's time in seconds since the epoch: timers follow it.
+
+        It goes on from the last beat's answer by the monotonic clock: whoever sets this machine's clock between two
+        beats ends no sleep, and lengthens none.
+        """
+        return self._began_ticking + self.settings.world.monotonic()
 
 
 __all__ = ["EngineNotices"]
