@@ -14,6 +14,7 @@
     │   ├── Conflict                the write collides with a row that is there
     │   ├── TooLong                 a value is longer than its column holds
     │   ├── Retryable               nothing was written; the same call may succeed
+    │   │   ├── BrokenOff           the server broke the statement off: its time was over, or somebody cancelled it
     │   │   └── ConnectionLost      the connection broke before the commit was sent
     │   ├── UnknownCommit           the connection broke while the commit was under way
     │   ├── WentBack                the database has lost what it had acknowledged
@@ -145,6 +146,10 @@ class Retryable(DatabaseError):
     """Nothing was written; the same call may succeed when tried again."""
 
     kind = FailureKind.RETRY
+
+
+class BrokenOff(Retryable):
+    """The server broke the statement off: its time was over, or somebody cancelled it. Nothing was written."""
 
 
 class ConnectionLost(Retryable, ConnectionError):

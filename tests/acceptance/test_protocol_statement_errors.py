@@ -1,4 +1,4 @@
-"""Statements that fail at the n-th time: serialization failures, deadlocks, lock timeouts, raised by real servers.
+"""Statements that fail at the n-th time: serialization failures, deadlocks, timeouts, raised by real servers.
 
 Each leaves nothing behind and is tried again: every run ends once, nobody is taken for gone, and the record agrees with
 what happened outside.
@@ -27,8 +27,10 @@ LEASE = 4.0
 CODES = [
     pytest.param("postgres", "40001", id="postgres-40001-serialization"),
     pytest.param("postgres", "40P01", id="postgres-40P01-deadlock"),
+    pytest.param("postgres", "57014", id="postgres-57014-broken-off"),
     pytest.param("mariadb", 1205, id="mariadb-1205-lock-timeout"),
     pytest.param("mariadb", 1213, id="mariadb-1213-deadlock"),
+    pytest.param("mariadb", 1317, id="mariadb-1317-broken-off"),
 ]
 
 

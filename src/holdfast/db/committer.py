@@ -17,7 +17,7 @@ from holdfast.db.operation import Counted, Fleeting, ThreadWaiter
 from holdfast.db.query_text import together
 from holdfast.db.session import Transaction, commit, run_sync
 from holdfast.db.url import DialectName
-from holdfast.errors import Conflict, PipelineClosed, PipelineError, Retryable, UnknownCommit, WentBack
+from holdfast.errors import BrokenOff, Conflict, PipelineClosed, PipelineError, Retryable, UnknownCommit, WentBack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -48,7 +48,8 @@ class Part:
     def halves(self) -> tuple[Part, Part]:
         """Split in the middle; order is kept."""
         middle = len(self.operations) // 2
-        return Part(self.operations[:middle], self.asks), Part(self.operations[middle:], self.asks)
+        first, second = self.operations[:middle], self.operations[middle:]
+        return Part(first, self.asks, self.failures), Part(second, self.asks, self.failures)
 
 
 class Committer:
@@ -178,6 +179,8 @@ class Committer:
             await self._pause(part, error)
         except Retryable as error:
             await self._pause(part, error)
+            if isinstance(error, BrokenOff) and len(part.operations) > 1:
+                self._split(part, error)  # it may have been too much for the time that the server gives a statement
         except Conflict as error:
             if part.asks:
                 self._split(part, error)

@@ -15,7 +15,7 @@ from holdfast.db.queries import Query
 from holdfast.db.session import Row, Transaction, commit, commit_after, native
 from holdfast.db.settings import Settings
 from holdfast.db.url import DatabaseURL, DialectName
-from holdfast.errors import ConfigurationError, NestedTransaction, NotInitialized, Retryable, WrongLoop
+from holdfast.errors import BrokenOff, ConfigurationError, NestedTransaction, NotInitialized, Retryable, WrongLoop
 from holdfast.model.world import RealWorld, World
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ T = TypeVar("T")
 
 _ISOLATION = {"READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"}
 _ATTEMPTS = 8
+_ATTEMPTS_BROKEN_OFF = 3  # an operator has to stop a statement that is too heavy so often
 
 # The transactions this task is inside of, innermost last. A second way to the database taken there would wait for
 # the first for ever on SQLite, which has one writer, and on a pool that is used up.
@@ -268,7 +269,9 @@ class ConnectionManager:
         for failures in range(1, _ATTEMPTS):
             try:
                 return await attempt()
-            except Retryable:
+            except Retryable as error:
+                if isinstance(error, BrokenOff) and failures >= _ATTEMPTS_BROKEN_OFF:
+                    raise
                 await self.world.sleep(backoff(failures, base=0.005, cap=1.0, draw=self.world.random.random()))
         return await attempt()
 

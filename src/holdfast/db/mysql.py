@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.db.placeholders import is_read
 from holdfast.errors import (
+    BrokenOff,
     Conflict,
     ConnectionLost,
     DatabaseError,
@@ -44,6 +45,7 @@ _BROKEN = (ConnectionError, OSError, TimeoutError, RuntimeError)
 
 _CONFLICTS = {1062, 1586}
 _RETRIES = {1205, 1213, 1020, 3572, 1021, 1114}  # 1021, 1114: the disk is full, until there is room
+_BROKEN_OFF = {1317, 1969, 3024, 1037, 1041, 1206}  # KILL QUERY, max_statement_time; no memory for it now
 _TOO_LONG = {1406, 1071, 1153, 1301}
 _GONE = {1053, 1077, 1079, 1080, 1152, 1927, 2006, 2013, 2014, 2055, 4031}
 _REFUSED = {1044, 1045, 1698}
@@ -215,6 +217,8 @@ def meaning(error: Exception, sql: str) -> DatabaseError:
         )
     if number in _RETRIES:
         return Retryable(f"MariaDB/MySQL asks to try again ({number}): {text}")
+    if number in _BROKEN_OFF:
+        return BrokenOff(f"MariaDB/MySQL broke the statement off ({number}); nothing of it was written: {text}")
     return QueryFailed(f"MariaDB/MySQL refused the statement{f' ({number})' if number else ''}: {text}")
 
 

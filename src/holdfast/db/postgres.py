@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.db.placeholders import is_read
 from holdfast.db.postgres_trips import Trips
 from holdfast.errors import (
+    BrokenOff,
     Conflict,
     ConnectionLost,
     DatabaseError,
@@ -37,7 +38,8 @@ _BROKEN = (ConnectionError, OSError, TimeoutError)
 _STALE = () if asyncpg is None else (asyncpg.InvalidCachedStatementError, asyncpg.OutdatedSchemaCacheError)
 
 _CONFLICTS = {"23505", "23P01"}
-_RETRIES = {"40001", "40P01", "55P03", "53100"}  # 53100: the disk is full, until somebody makes room
+_RETRIES = {"40001", "40P01", "55P03", "53100", "58030"}  # 53100: the disk is full, until somebody makes room
+_BROKEN_OFF = {"57014", "53200"}  # statement_timeout or pg_cancel_backend; no memory for it now
 _UNKNOWN = "40003"
 _READ_ONLY = "25006"
 _TOO_LONG = {"22001", "54000"}
@@ -201,6 +203,15 @@ def meaning(error: Exception, sql: str) -> DatabaseError:
         return Conflict(f"A row with this key is already there ({detail or state}): {_brief(sql)}")
     if state in _TOO_LONG:
         return TooLong(f"A value is longer than its column or index holds; it was refused, not cut: {text}")
+    if state == _UNKNOWN:
+        return UnknownCommit(f"PostgreSQL does not know whether the statement was carried out ({state}): {text}")
+    again = _asks_again(error, state, text)
+    if again is not None:
+        return again
+    return QueryFailed(f"PostgreSQL refused the statement{f' ({state})' if state else ''}: {text}")
+
+
+def _asks_again(error: Exception, state: str, text: str) -> Retryable | None:
     if state == _READ_ONLY:
         return Retryable(
             f"PostgreSQL takes no writes here ({state}): this is a standby, or default_transaction_read_only is on. "
@@ -208,9 +219,9 @@ def meaning(error: Exception, sql: str) -> DatabaseError:
         )
     if state in _RETRIES or isinstance(error, _STALE):
         return Retryable(f"PostgreSQL asks to try again ({state}): {text}")
-    if state == _UNKNOWN:
-        return UnknownCommit(f"PostgreSQL does not know whether the statement was carried out ({state}): {text}")
-    return QueryFailed(f"PostgreSQL refused the statement{f' ({state})' if state else ''}: {text}")
+    if state in _BROKEN_OFF:
+        return BrokenOff(f"PostgreSQL broke the statement off ({state}); nothing of it was written: {text}")
+    return None
 
 
 def _brief(sql: str) -> str:

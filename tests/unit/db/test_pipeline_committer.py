@@ -20,7 +20,7 @@ from holdfast.db.mailbox import Mailbox
 from holdfast.db.operation import Fleeting, Operation, ThreadWaiter
 from holdfast.db.session import run_sync
 from holdfast.db.url import DialectName
-from holdfast.errors import ConnectionLost, PipelineClosed, QueryFailed, Retryable, UnknownCommit, WentBack
+from holdfast.errors import BrokenOff, ConnectionLost, PipelineClosed, QueryFailed, Retryable, UnknownCommit, WentBack
 from holdfast.testing.world import VirtualWorld
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-FAULTS = ["deadlock", "lost", "unknown, written", "unknown, not written", "lost at begin"]
+FAULTS = ["deadlock", "broken off", "lost", "unknown, written", "unknown, not written", "lost at begin"]
 
 
 class Database:
@@ -39,6 +39,7 @@ class Database:
     def __init__(self, ahead: Sequence[str | None] = ()) -> None:
         self.facts: list[str] = []
         self.batches: list[list[str]] = []
+        self.most_at_once = 1000  # rows that one statement writes before its time is over
         self._faults: Iterator[str | None] = iter(ahead)
 
     def fault(self) -> str | None:
@@ -73,6 +74,8 @@ class FakeSession:
             self._written = []
         if self._due == "deadlock":
             raise Retryable("deadlock")
+        if self._due == "broken off" or len(args) > self._database.most_at_once:
+            raise BrokenOff("its time was over")
         if "poison" in str(args):
             raise QueryFailed("poison")
         self._written += [key for key in args if key not in self._database.facts]
@@ -252,6 +255,19 @@ def test_batch_met_by_one_fault_is_written_once(fault: str, lone: bool) -> None:
     assert scene.database.facts == ["a", "b", "c"]
     assert [scene.outcome(key) for key in "abc"] == ["one a", "one b", "one c"]
     assert scene.lane.pauses <= 1
+
+
+@pytest.mark.parametrize("lone", [True, False])
+def test_batch_for_which_the_server_gives_no_time_is_written_in_smaller_ones(lone: bool) -> None:
+    scene = Scene(lone=lone)
+    scene.database.most_at_once = 2
+    keys = [f"k{number:02}" for number in range(9)]
+    for key in keys:
+        scene.put(key)
+    scene.drain()
+    assert scene.database.facts == keys
+    assert max(map(len, scene.database.batches)) == 2
+    assert all(scene.outcome(key) == f"one {key}" for key in keys)
 
 
 @pytest.mark.parametrize(("overlaps", "crowd", "first"), [(True, 65, 32), (True, 63, 63), (False, 65, 65)])

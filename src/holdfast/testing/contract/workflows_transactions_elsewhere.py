@@ -18,7 +18,7 @@ from holdfast.testing.colours import Colour
 from holdfast.testing.contract.workflows_enqueue_stage import Queued
 from holdfast.testing.contract.workflows_stage import Stage
 from holdfast.testing.contract.workflows_transactions_elsewhere_stage import Elsewhere, play
-from holdfast.testing.contract.workflows_transactions_stage import Accounts, Refused, transaction, workflow_of
+from holdfast.testing.contract.workflows_transactions_stage import Accounts, Refused, too_slow, transaction, workflow_of
 
 if TYPE_CHECKING:
     from holdfast.testing.contract.venue import Venue
@@ -225,6 +225,26 @@ class ElsewhereContract:
                 again = elsewhere.dialect is DialectName.POSTGRES
                 assert await flow() == [60 if again else 70]
                 assert len(tried) == (2 if again else 1)
+
+        play(venue, way, scene)
+
+    @_WAYS
+    def test_statement_that_the_server_breaks_off_is_the_functions_error(self, venue: Venue, way: str) -> None:
+        async def scene(elsewhere: Elsewhere, stage: Stage) -> None:
+            app, accounts, tried = stage.app(), Accounts(elsewhere), list[int]()
+
+            async def pay(tx: Any) -> int:
+                tried.append(1)
+                await accounts.pay(tx, 30)
+                for statement in too_slow(elsewhere.dialect):
+                    await tx.execute(statement)
+                return 0
+
+            flow = workflow_of(app, elsewhere.transaction(app, pay))
+            async with app:
+                await (await flow.start()).error()
+                assert len(tried) == 1
+                assert accounts.all() == {"ann": 100, "bob": 100}
 
         play(venue, way, scene)
 

@@ -12,7 +12,7 @@ from holdfast.errors import ConfigurationError, MisuseError, NestedTransaction, 
 from holdfast.model.workflow import Retry
 from holdfast.testing.colours import Colour
 from holdfast.testing.contract.workflows_stage import Stage
-from holdfast.testing.contract.workflows_transactions_stage import Accounts, Tx, transaction, workflow_of
+from holdfast.testing.contract.workflows_transactions_stage import Accounts, Tx, too_slow, transaction, workflow_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -37,6 +37,26 @@ class TransactionRefusalsContract:
             flow = workflow_of(app, call)
             async with app:
                 assert type(await (await flow.start()).error()) is QueryFailed
+                assert accounts.all() == {"ann": 100, "bob": 100}
+
+        Stage(venue).play(scene)
+
+    def test_statement_that_the_server_breaks_off_is_the_functions_error(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            app, accounts, tried = stage.app(), Accounts(stage), list[int]()
+
+            async def pay(tx: Tx) -> int:
+                tried.append(1)
+                await accounts.pay(tx, 30)
+                for statement in too_slow(stage.dialect):
+                    await tx.execute(statement)
+                return 0
+
+            flow = workflow_of(app, transaction(app, pay))
+            async with app:
+                error = await (await flow.start()).error()
+                assert type(error) is QueryFailed
+                assert len(tried) == 1
                 assert accounts.all() == {"ann": 100, "bob": 100}
 
         Stage(venue).play(scene)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING, Any, Protocol
 
+from holdfast.db import DialectName
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
@@ -78,6 +80,15 @@ class Accounts:
         await tx.execute(f"UPDATE {self.name} SET cents = cents + ? WHERE who = ?", cents, whom)
         row = await tx.fetchone(f"SELECT cents FROM {self.name} WHERE who = ?", who)
         return int(row["cents"])
+
+
+def too_slow(dialect: DialectName) -> list[str]:
+    """Return statements of which the server breaks off the last; SQLite has no server, and refuses it."""
+    return {
+        DialectName.POSTGRES: ["SET LOCAL statement_timeout = 50", "SELECT pg_sleep(60)"],
+        DialectName.MYSQL: ["SET STATEMENT max_statement_time = 0.05 FOR SELECT SLEEP(60)"],
+        DialectName.SQLITE: ["SELECT no_such_function_of_mine()"],
+    }[dialect]
 
 
 def workflow_of(app: App, *calls: Callable[[], Awaitable[Any]]) -> Flow:

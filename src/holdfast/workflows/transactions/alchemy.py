@@ -22,7 +22,7 @@ from holdfast.errors import ConfigurationError, Conflict, MisuseError, Retryable
 from holdfast.model.workflow import seconds
 from holdfast.workflows.commits import begin_commit
 from holdfast.workflows.transactions.alchemy_limits import Limits
-from holdfast.workflows.transactions.alchemy_outputs import Outputs, meaning, refuse_unknown
+from holdfast.workflows.transactions.alchemy_outputs import Outputs, asks_again, meaning, refuse_unknown
 from holdfast.workflows.transactions.elsewhere import KEEP
 from holdfast.workflows.transactions.handle import took_too_long
 
@@ -78,8 +78,8 @@ class Work:
 
     def keep(self, connection: Connection, output: str, serialization: str) -> None:
         """Write what the session still holds and the output, last; then commit."""
+        self._flush(connection)
         try:
-            self._session.flush()
             if self._operation is not None:
                 begin_commit(self._operation)
                 self._check_mark(connection)
@@ -94,6 +94,15 @@ class Work:
         self._commit(connection, self._outer)
         self._restore(connection)
         faults.point("transaction.committed")
+
+    def _flush(self, connection: Connection) -> None:
+        try:
+            self._session.flush()
+        except DBAPIError as error:
+            again = asks_again(error, connection.dialect)
+            if again is None:
+                raise
+            raise again from error
 
     def drop(self, connection: Connection) -> None:
         """Roll back."""
@@ -111,9 +120,9 @@ class Work:
     def doom(self, error: BaseException | None) -> Exception | None:
         """Return why it cannot be kept: ended by its function, or, by the error it raised, to be done again."""
         if isinstance(error, DBAPIError) and self._connection is not None:
-            meant = meaning(error, self._connection.dialect)
-            if isinstance(meant, Retryable):
-                return meant
+            again = asks_again(error, self._connection.dialect)
+            if again is not None:
+                return again
         return self._broken if error is None else None
 
     def _restore(self, connection: Connection) -> None:

@@ -12,7 +12,7 @@ from sqlalchemy.schema import CreateSchema
 
 from holdfast.db import mysql, postgres, sqlite
 from holdfast.db.migrations import key_collation
-from holdfast.errors import ConfigurationError, ConnectionLost, DatabaseError
+from holdfast.errors import BrokenOff, ConfigurationError, ConnectionLost, DatabaseError, Retryable
 from holdfast.workflows.recorder import Kept
 from holdfast.workflows.transactions.elsewhere import key_of, unfinished
 from holdfast.workflows.transactions.queries import SCHEMA
@@ -38,6 +38,15 @@ def meaning(error: DBAPIError, dialect: Dialect) -> DatabaseError:
     if dialect.name == "postgresql" and getattr(cause, "sqlstate", None) is None:
         cause = _WithState(cause)
     return _MEANINGS[dialect.name](cause, str(error.statement or "")[:200])
+
+
+def asks_again(error: DBAPIError, dialect: Dialect) -> Retryable | None:
+    """Return what says that the whole transaction is to be done again, if a statement of its function's says so.
+
+    One that was broken off says nothing of the kind: how much time it has is for its author to say.
+    """
+    meant = meaning(error, dialect)
+    return meant if isinstance(meant, Retryable) and not isinstance(meant, BrokenOff) else None
 
 
 class _WithState(Exception):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.db.placeholders import Part, pieces
 from holdfast.db.url import DialectName
-from holdfast.errors import MisuseError, QueryFailed, Retryable, StepTimeout, TransactionBroken
+from holdfast.errors import BrokenOff, MisuseError, QueryFailed, Retryable, StepTimeout, TransactionBroken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -77,6 +77,8 @@ class AsyncTransaction:
             try:
                 transaction = self._beginning.begun or await self._beginning.transaction()
                 answer = await (self._marked(transaction, sql, run) if self._is_call(sql) else run(transaction))
+            except BrokenOff as error:  # how much time his statements have is for their author to say
+                raise QueryFailed(str(error)) from error
             except Retryable as error:
                 self._doom = error
                 raise
