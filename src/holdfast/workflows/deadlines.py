@@ -65,8 +65,11 @@ class Deadlines:
         run.watch(lambda _: void(self._on_loop(lambda: void(task.cancel()))))
 
     async def _wait(self, run: Run, deadline: float) -> None:
-        await self._world.sleep(max(0.0, deadline - self._now()))
         while not run.ended:
+            left = deadline - self._now()
+            if left > 0:  # also later on, where the database's clock was set back
+                await self._world.sleep(left)
+                continue
             try:
                 await self.sweep()
             except DatabaseError as error:  # it is away: nothing of the run can be written meanwhile either

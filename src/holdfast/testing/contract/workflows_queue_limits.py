@@ -77,6 +77,18 @@ class QueueLimitsContract:
 
         Stage(venue).play(scene)
 
+    def test_starts_before_the_clock_was_set_back_do_not_hold_the_queue_up(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            stage.set_clock(3600)
+            line = Line(stage)
+            async with line.app:
+                await line.register(rate_limit_max=2, rate_limit_period_sec=0.4)
+                await results(await line.enqueue_together(1, 2))
+                stage.set_clock(0)
+                assert await results(await line.enqueue_together(3, 4, 5)) == [3, 4, 5]
+
+        Stage(venue).play(scene)
+
     def test_cancelled_run_gives_its_start_back_to_nobody(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:
             gate = stage.gate()

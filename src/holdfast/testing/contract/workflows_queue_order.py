@@ -45,6 +45,24 @@ class QueueOrderContract:
 
         Stage(venue).play(scene)
 
+    def test_timeout_that_no_clock_can_count_holds_nobody_up(self, venue: Venue) -> None:
+        """Only other programs write one: it is none."""
+
+        async def scene(stage: Stage) -> None:
+            line = Line(stage)
+            async with line.app:
+                first, second = await line.enqueue(1, 2)
+                stage.execute(
+                    f"UPDATE {stage.table('workflow_status')} SET workflow_timeout_ms = ? WHERE workflow_uuid = ?",
+                    2**63 - 1,
+                    first.workflow_id,
+                )
+                await line.register()
+                assert await results([first, second]) == [1, 2]
+            assert stage.run(first.workflow_id)["workflow_deadline_epoch_ms"] is None
+
+        Stage(venue).play(scene)
+
     def test_runs_leave_by_priority_where_it_is_enabled(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:
             line = Line(stage)

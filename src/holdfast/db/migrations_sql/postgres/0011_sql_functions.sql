@@ -30,6 +30,9 @@ BEGIN
             'characters without quotation marks and backslashes' USING ERRCODE = 'invalid_parameter_value';
     ELSIF queue_name IS NULL OR queue_name = '' THEN
         RAISE EXCEPTION 'enqueue_workflow: queue_name is missing' USING ERRCODE = 'invalid_parameter_value';
+    ELSIF length(queue_name) > 255 OR app_version = '' OR length(app_version) > 255 THEN
+        RAISE EXCEPTION 'enqueue_workflow: queue_name and app_version have 1 to 255 characters'
+            USING ERRCODE = 'invalid_parameter_value';
     ELSIF starts_with(queue_name, '_holdfast_') THEN
         RAISE EXCEPTION 'enqueue_workflow: queue names that begin with _holdfast_ are reserved, not %', queue_name
             USING ERRCODE = 'invalid_parameter_value';
@@ -42,8 +45,8 @@ BEGIN
     ELSIF priority IS NULL OR priority < 0 THEN
         RAISE EXCEPTION 'enqueue_workflow: a priority is 0, which goes first, or more, not %', priority
             USING ERRCODE = 'invalid_parameter_value';
-    ELSIF timeout_ms <= 0 THEN
-        RAISE EXCEPTION 'enqueue_workflow: timeout_ms must be more than 0, not %', timeout_ms
+    ELSIF timeout_ms NOT BETWEEN 1 AND 3153600000000 THEN
+        RAISE EXCEPTION 'enqueue_workflow: timeout_ms must be more than 0, and a hundred years at most, not %', timeout_ms
             USING ERRCODE = 'invalid_parameter_value';
     ELSIF deduplication_id = '' OR queue_partition_key = '' THEN
         RAISE EXCEPTION 'enqueue_workflow: deduplication_id and queue_partition_key are NULL or not empty'

@@ -99,6 +99,11 @@ WHERE workflow_uuid IN (
     {hold_free_runs}
 ) AND status || '' = 'DELAYED';
 
+-- fragment: within_period
+-- What lies further ahead than a period was started before the clock was set back: for as long as it was set back by,
+-- nothing else would start.
+s.started_at > {now_ms} - :period_ms AND s.started_at < {now_ms} + :period_ms
+
 -- name: queue_use
 -- How much of a queue's limits is used. Slots are counted no further than :concurrency, which is 0 where there is no such
 -- limit; the same goes for a period of 0.
@@ -109,9 +114,9 @@ SELECT
         WHERE w.status = 'PENDING' AND w.queue_name = :queue_name LIMIT :concurrency
     ) AS slots) AS running,
     (SELECT count(*) FROM @queue_starts AS s
-     WHERE s.queue_name = :queue_name AND s.started_at > {now_ms} - :period_ms) AS starts,
+     WHERE s.queue_name = :queue_name AND {within_period}) AS starts,
     (SELECT min(s.started_at) FROM @queue_starts AS s
-     WHERE s.queue_name = :queue_name AND s.started_at > {now_ms} - :period_ms) AS oldest_start_ms;
+     WHERE s.queue_name = :queue_name AND {within_period}) AS oldest_start_ms;
 
 -- name: partition_use
 -- rows: partition_key text
@@ -123,10 +128,10 @@ SELECT
        AND w.queue_partition_key = r.partition_key) AS running,
     (SELECT count(*) FROM @queue_starts AS s
      WHERE s.queue_name = :queue_name AND s.partition_key = r.partition_key
-       AND s.started_at > {now_ms} - :period_ms) AS starts,
+       AND {within_period}) AS starts,
     (SELECT min(s.started_at) FROM @queue_starts AS s
      WHERE s.queue_name = :queue_name AND s.partition_key = r.partition_key
-       AND s.started_at > {now_ms} - :period_ms) AS oldest_start_ms
+       AND {within_period}) AS oldest_start_ms
 FROM {rows} AS r;
 
 -- name: keyless_use
@@ -136,10 +141,10 @@ SELECT
     (SELECT count(*) FROM @workflow_status AS w
      WHERE w.status = 'PENDING' AND w.queue_name = :queue_name AND w.queue_partition_key IS NULL) AS running,
     (SELECT count(*) FROM @queue_starts AS s
-     WHERE s.queue_name = :queue_name AND s.partition_key = '' AND s.started_at > {now_ms} - :period_ms) AS starts,
+     WHERE s.queue_name = :queue_name AND s.partition_key = '' AND {within_period}) AS starts,
     (SELECT min(s.started_at) FROM @queue_starts AS s
      WHERE s.queue_name = :queue_name AND s.partition_key = ''
-       AND s.started_at > {now_ms} - :period_ms) AS oldest_start_ms;
+       AND {within_period}) AS oldest_start_ms;
 
 -- name: keyless_waiting
 -- Whether one of the oldest runs of a partitioned queue has no partition key.

@@ -77,7 +77,8 @@ SET w.status = 'PENDING', w.owner_xid = CONCAT(:claim, '.', w.workflow_uuid), w.
                          THEN w.executor_id ELSE :executor_id END,
     w.application_version = COALESCE(w.application_version, :application_version),
     w.workflow_deadline_epoch_ms = CASE
-        WHEN w.started_at_epoch_ms IS NULL AND w.workflow_timeout_ms IS NOT NULL
+        -- A longer one than a hundred years, which only other programs write, is none: the sum might be too large.
+        WHEN w.started_at_epoch_ms IS NULL AND w.workflow_timeout_ms <= 3153600000000
         THEN CASE WHEN w.workflow_deadline_epoch_ms < {now_ms} + w.workflow_timeout_ms
              THEN w.workflow_deadline_epoch_ms ELSE {now_ms} + w.workflow_timeout_ms END
         ELSE w.workflow_deadline_epoch_ms END,

@@ -58,7 +58,8 @@ SET status = 'PENDING', owner_xid = :claim || '.' || w.workflow_uuid, incarnatio
     application_version = COALESCE(w.application_version, :application_version),
     started_at_epoch_ms = COALESCE(w.started_at_epoch_ms, {now_ms}),
     workflow_deadline_epoch_ms = CASE
-        WHEN w.started_at_epoch_ms IS NULL AND w.workflow_timeout_ms IS NOT NULL
+        -- A longer one than a hundred years, which only other programs write, is none: the sum might be too large.
+        WHEN w.started_at_epoch_ms IS NULL AND w.workflow_timeout_ms <= 3153600000000
         THEN CASE WHEN w.workflow_deadline_epoch_ms < {now_ms} + w.workflow_timeout_ms
              THEN w.workflow_deadline_epoch_ms ELSE {now_ms} + w.workflow_timeout_ms END
         ELSE w.workflow_deadline_epoch_ms END,
