@@ -24,7 +24,6 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from holdfast.errors import MisuseError
 from holdfast.model.breaker import (
     CLOSED,
     HALF_OPEN,
@@ -33,7 +32,6 @@ from holdfast.model.breaker import (
     CircuitBreakerCloseAttempt,
     CircuitBreakerOpenAttempt,
     CircuitBreakerStateData,
-    CircuitState,
 )
 
 if TYPE_CHECKING:
@@ -121,20 +119,6 @@ def _change(
 
 
 _EVENTS = {CLOSED: "closed", OPEN: "opened", HALF_OPEN: "half_opened"}
-
-
-def checked_state(state: str) -> str:
-    """Return *state* if there is such a one."""
-    if state not in _EVENTS:
-        raise MisuseError(f"A breaker cannot be {state!r}: it is {', '.join(each.value for each in CircuitState)}.")
-    return CircuitState(state).value
-
-
-def checked_time(name: str, time: datetime | None) -> datetime | None:
-    """Return *time* if it says its zone, as a time that others compare with must."""
-    if time is not None and time.utcoffset() is None:
-        raise MisuseError(f"{name} has no time zone: give an aware datetime, as datetime.now(UTC) is.")
-    return time
 
 
 def unpinned(record: CircuitBreakerStateData, now: datetime) -> CircuitBreakerStateData:
@@ -303,8 +287,6 @@ __all__ = [
     "Reset",
     "Trip",
     "UpdateState",
-    "checked_state",
-    "checked_time",
     "closed",
     "decide",
     "opened",

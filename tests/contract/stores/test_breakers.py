@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from holdfast.testing.contract.store_breakers import BreakerStates, BreakerTransitions
 from holdfast.testing.contract.store_breakers_agreement import BreakerAgreement
+from holdfast.testing.contract.store_breakers_door import BreakerDoor
 from holdfast.testing.contract.store_breakers_pins import BreakerPins
 from holdfast.testing.contract.store_breakers_slots import BreakerSlots
 
@@ -27,4 +28,8 @@ class TestSlots(BreakerSlots):
 
 
 class TestAgreement(BreakerAgreement):
+    """One suite, every column."""
+
+
+class TestDoor(BreakerDoor):
     """One suite, every column."""

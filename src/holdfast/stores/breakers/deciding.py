@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
 
-from holdfast.core.breaker import Delete, Event, GetOrCreate, Reset, Trip, UpdateState, checked_state, checked_time
+from holdfast.core.breaker import Delete, Event, GetOrCreate, Reset, Trip, UpdateState
 from holdfast.core.breaker_pins import AtomicReset, ClearManualControl, ForceClose, ForceOpen, SetManualControl
 from holdfast.core.breaker_slots import (
     AcquireSlot,
@@ -17,16 +16,14 @@ from holdfast.core.breaker_slots import (
     ReleaseSlot,
     ResetHalfOpenCount,
 )
-from holdfast.core.durations import LONGEST
-from holdfast.errors import InvalidDuration
-from holdfast.serialize.exact import clean
+from holdfast.core.numbers import count
 from holdfast.stores import tokens
+from holdfast.stores.breakers import door
 from holdfast.stores.breakers.interface import AsyncCircuitBreakerStateRepository
-from holdfast.stores.keys import checked_key
 from holdfast.stores.opened import Opened
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from datetime import datetime, timedelta
 
     from holdfast.model.breaker import (
         CircuitBreakerCloseAttempt,
@@ -36,11 +33,6 @@ if TYPE_CHECKING:
     )
     from holdfast.model.world import World
     from holdfast.stores.breakers.documents import Applied
-
-
-def checked_name(service_name: str) -> str:
-    """Return the name if every storage can keep it, the same check before every call; ``InvalidKey`` or ``TooLong``."""
-    return checked_key(service_name, "name of a breaker")
 
 
 class Deciding(Opened, AsyncCircuitBreakerStateRepository):
@@ -55,7 +47,7 @@ class Deciding(Opened, AsyncCircuitBreakerStateRepository):
         """Do what the core decides about *event*, atomically, once, and in the order of all others."""
 
     async def _answer(self, service_name: str, event: Event) -> Any:
-        return (await self.apply(checked_name(service_name), event)).answer
+        return (await self.apply(door.name(service_name), event)).answer
 
     async def get_or_create(self, service_name: str) -> CircuitBreakerStateData:
         known = await self.get_by_service_name(service_name)
@@ -75,12 +67,12 @@ class Deciding(Opened, AsyncCircuitBreakerStateRepository):
         reset_half_open_count: bool = False,
     ) -> bool:
         event = UpdateState(
-            checked_state(state),
-            failure_count,
-            success_count,
-            checked_time("opened_at", opened_at),
-            checked_time("last_failure_at", last_failure_at),
-            half_open_request_count,
+            door.state(state),
+            door.count(failure_count, "failure_count"),
+            door.count(success_count, "success_count"),
+            door.moment(opened_at, "opened_at"),
+            door.moment(last_failure_at, "last_failure_at"),
+            door.count(half_open_request_count, "half_open_request_count"),
             reset_half_open_count,
         )
         return cast("bool", await self._answer(service_name, event))
@@ -96,13 +88,15 @@ class Deciding(Opened, AsyncCircuitBreakerStateRepository):
     async def record_success_with_close_check(
         self, service_name: str, success_threshold: int, *, token: str | None = None
     ) -> CircuitBreakerCloseAttempt:
-        event = CloseCheck(success_threshold, self._token(service_name, token))
+        threshold = count(success_threshold, "success_threshold")
+        event = CloseCheck(threshold, self._token(service_name, token))
         return cast("CircuitBreakerCloseAttempt", await self._answer(service_name, event))
 
     async def record_failure_with_open_check(
         self, service_name: str, *, open_time: OpenTime | None = None, error: str = "", token: str | None = None
     ) -> CircuitBreakerOpenAttempt | None:
-        event = OpenCheck(open_time, self._world.random.random(), _kept(error), self._token(service_name, token))
+        times, said = door.open_time(open_time), door.text(error, "error")
+        event = OpenCheck(times, self._world.random.random(), said, self._token(service_name, token))
         return cast("CircuitBreakerOpenAttempt | None", await self._answer(service_name, event))
 
     async def trip_to_open(
@@ -116,8 +110,15 @@ class Deciding(Opened, AsyncCircuitBreakerStateRepository):
         quorum: int = 1,
         within: timedelta | None = None,
     ) -> CircuitBreakerOpenAttempt:
-        draw = self._world.random.random()
-        event = Trip(failure_count, open_time, draw, reporter, quorum, within, _kept(error))
+        event = Trip(
+            count(failure_count, "failure_count"),
+            door.open_time(open_time),
+            self._world.random.random(),
+            door.text(reporter, "reporter"),
+            count(quorum, "quorum"),
+            door.within(within),
+            door.text(error, "error"),
+        )
         return cast("CircuitBreakerOpenAttempt", await self._answer(service_name, event))
 
     async def set_manual_control(
@@ -130,8 +131,13 @@ class Deciding(Opened, AsyncCircuitBreakerStateRepository):
         *,
         controlled_by: str = "",
     ) -> bool:
-        expires = checked_time("expires_at", expires_at)
-        event = SetManualControl(checked_state(state), controlled_by_id, _kept(reason), expires, _kept(controlled_by))
+        event = SetManualControl(
+            door.state(state),
+            door.operator(controlled_by_id),
+            door.text(reason, "reason"),
+            door.moment(expires_at, "expires_at"),
+            door.text(controlled_by, "controlled_by"),
+        )
         return cast("bool", await self._answer(service_name, event))
 
     async def clear_manual_control(self, service_name: str, preserve_reason: bool = False) -> bool:
@@ -152,7 +158,12 @@ class Deciding(Opened, AsyncCircuitBreakerStateRepository):
         *,
         controlled_by: str = "",
     ) -> tuple[bool, str, str]:
-        event = ForceOpen(_kept(reason), controlled_by_id, _minutes(ttl_minutes), _kept(controlled_by))
+        event = ForceOpen(
+            door.text(reason, "reason"),
+            door.operator(controlled_by_id),
+            door.minutes(ttl_minutes),
+            door.text(controlled_by, "controlled_by"),
+        )
         return cast("tuple[bool, str, str]", await self._answer(service_name, event))
 
     async def atomic_force_close(
@@ -164,13 +175,19 @@ class Deciding(Opened, AsyncCircuitBreakerStateRepository):
         ttl_minutes: float | None = None,
         controlled_by: str = "",
     ) -> tuple[bool, str, str]:
-        event = ForceClose(_kept(reason), controlled_by_id, _minutes(ttl_minutes), _kept(controlled_by))
+        event = ForceClose(
+            door.text(reason, "reason"),
+            door.operator(controlled_by_id),
+            door.minutes(ttl_minutes),
+            door.text(controlled_by, "controlled_by"),
+        )
         return cast("tuple[bool, str, str]", await self._answer(service_name, event))
 
     async def atomic_reset(
         self, service_name: str, reason: str = "", controlled_by_id: int | None = None, *, controlled_by: str = ""
     ) -> tuple[bool, str, str]:
-        event = AtomicReset(_kept(reason), controlled_by_id, _kept(controlled_by))
+        who = door.operator(controlled_by_id)
+        event = AtomicReset(door.text(reason, "reason"), who, door.text(controlled_by, "controlled_by"))
         return cast("tuple[bool, str, str]", await self._answer(service_name, event))
 
     async def try_acquire_half_open_slot(
@@ -182,8 +199,8 @@ class Deciding(Opened, AsyncCircuitBreakerStateRepository):
         token: str | None = None,
         epoch: int | None = None,
     ) -> tuple[bool, str, str]:
-        mine = token or self._world.new_id()
-        event = AcquireSlot(limit, timedelta(seconds=stuck_timeout_seconds), mine, epoch)
+        mine = door.token(token) or self._world.new_id()
+        event = AcquireSlot(count(limit, "limit"), door.stuck(stuck_timeout_seconds), mine, epoch)
         answer: tuple[bool, str, str] = await self._answer(service_name, event)
         if answer[0] and token is None:
             self._hold(service_name, mine)
@@ -207,7 +224,7 @@ class Deciding(Opened, AsyncCircuitBreakerStateRepository):
         item = ("breaker", self._scope, service_name)
         held = tokens.held(item)
         if token is not None or held is None:
-            return token
+            return door.token(token)
         others, _, last = held.rpartition(" ")
         if others:
             tokens.hold(item, others)
@@ -216,17 +233,4 @@ class Deciding(Opened, AsyncCircuitBreakerStateRepository):
         return last
 
 
-def _minutes(ttl: float | None) -> timedelta | None:
-    if ttl is None or ttl <= 0:
-        return None
-    if not ttl <= LONGEST / 60:  # nor is it if this is no number
-        raise InvalidDuration(f"ttl_minutes is a number of minutes up to a hundred years, or None, not {ttl!r}.")
-    return timedelta(minutes=ttl)
-
-
-def _kept(text: str) -> str:
-    """Return what a person or an error said, with halves of characters escaped, which no database keeps."""
-    return clean(text, len(text))
-
-
-__all__ = ["Deciding", "checked_name"]
+__all__ = ["Deciding"]

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from datetime import datetime  # noqa: TC003 -- msgspec reads the annotations
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from holdfast.core.breaker import Delete
+from holdfast.errors import CannotDeserialize
 from holdfast.model.breaker import (
     CircuitBreakerChange,
     CircuitBreakerCloseAttempt,
     CircuitBreakerOpenAttempt,
     CircuitBreakerStateData,
 )
+
+if TYPE_CHECKING:
+    from holdfast.core.breaker import Event
 
 _encode = msgspec.json.Encoder().encode
 _record = msgspec.json.Decoder(CircuitBreakerStateData)
@@ -46,8 +51,36 @@ def written(record: CircuitBreakerStateData | CircuitBreakerChange) -> str:
 
 
 def read(text: str | bytes) -> CircuitBreakerStateData:
-    """Return the breaker in *text*."""
-    return _record.decode(text)
+    """Return the breaker in *text*. ``CannotDeserialize`` if somebody wrote it past us, and wrong."""
+    try:
+        return _record.decode(text)
+    except msgspec.MsgspecError as error:
+        raise _unreadable(text, error) from None
+
+
+def read_for(event: Event, service_name: str, text: str | bytes | None) -> CircuitBreakerStateData | None:
+    """Return the breaker that *event* happens to, None if there is none; one that cannot be read can be deleted."""
+    if not text:
+        return None
+    try:
+        return read(text)
+    except CannotDeserialize:
+        if isinstance(event, Delete):
+            return CircuitBreakerStateData(service_name=service_name)
+        raise
+
+
+def _unreadable(text: str | bytes, error: msgspec.MsgspecError) -> CannotDeserialize:
+    try:
+        name = msgspec.json.decode(text, type=dict[str, Any]).get("service_name")
+    except msgspec.MsgspecError:
+        name = None
+    which, removed = (
+        ("A breaker", "delete_state()") if name is None else (f"The breaker {name!r}", f"delete_state({name!r})")
+    )
+    return CannotDeserialize(
+        f"{which} cannot be read: {error}. It was not written by a repository of this release; {removed} removes it."
+    )
 
 
 def read_change(text: str | bytes) -> CircuitBreakerChange:
@@ -105,6 +138,7 @@ __all__ = [
     "Applied",
     "read",
     "read_change",
+    "read_for",
     "read_receipt",
     "read_receipts",
     "written",

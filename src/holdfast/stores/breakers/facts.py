@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from holdfast.core.breaker import decide
-from holdfast.stores.breakers.documents import Applied, read, read_receipt, written, written_receipt
+from holdfast.stores.breakers.documents import Applied, read_for, read_receipt, written, written_receipt
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -31,15 +31,18 @@ _RECEIPTS_KEPT_MS = 3_600_000
 
 @dataclass(slots=True)
 class _Desk:
-    """The breakers of a batch as they were read and as they become; what was not written has no stamp."""
+    """The breakers of a batch as they were stored and as they become; what was not written has no stamp."""
 
-    records: dict[str, CircuitBreakerStateData | None]
+    texts: dict[str, str | None]
     now: datetime
+    records: dict[str, CircuitBreakerStateData | None] = field(default_factory=dict)
     stamps: dict[str, str] = field(default_factory=dict)
     changes: list[CircuitBreakerChange] = field(default_factory=list)
 
     def decided(self, key: str, service_name: str, event: Event) -> Applied:
-        before = self.records.get(service_name)
+        if service_name not in self.records:
+            self.records[service_name] = read_for(event, service_name, self.texts[service_name])
+        before = self.records[service_name]
         # A lock is waited for after the statement's time was taken: time must not go back for a breaker.
         last = before.updated_at if before is not None else None
         now = self.now if last is None else max(self.now, last)
@@ -89,7 +92,7 @@ class ChangeBreakers:
             await transaction.execute_batch(self._queries["breakers_make"], missing)
             found |= await self._locked(transaction, (name for (name,) in missing))
         now = max(datetime.fromisoformat(row["now"]) for row in found.values())
-        return _Desk({name: read(row["record"]) if row["record"] else None for name, row in found.items()}, now)
+        return _Desk({name: row["record"] for name, row in found.items()}, now)
 
     async def _locked(self, transaction: Transaction, names: Iterable[str]) -> dict[str, dict[str, Any]]:
         rows = await transaction.fetch_batch(self._queries["breakers_locked"], [(name,) for name in names])

@@ -25,7 +25,7 @@ class Watcher(Protocol):
         """Take notice of the breaker as it is at *now*, by the storage's clock; None if there is none."""
 
     def away(self, error: Exception) -> None:
-        """Take notice that the storage cannot be asked; ``seen`` is called when it is back."""
+        """Take notice that the storage cannot be asked, or this breaker not be read; ``seen`` is called when it can."""
 
     def ended(self) -> None:
         """Take notice that the repository was closed: nothing is called any more."""

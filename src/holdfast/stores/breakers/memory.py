@@ -10,10 +10,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.breaker import decide
+from holdfast.core.numbers import count
 from holdfast.db.process import this_process
 from holdfast.model.breaker import CircuitBreakerCloseAttempt, CircuitBreakerOpenAttempt, CircuitBreakerStateData
 from holdfast.model.world import RealWorld
-from holdfast.stores.breakers.deciding import Deciding, checked_name
+from holdfast.stores.breakers import door
+from holdfast.stores.breakers.deciding import Deciding
 from holdfast.stores.breakers.documents import Applied
 
 if TYPE_CHECKING:
@@ -62,7 +64,7 @@ class AsyncInMemoryCircuitBreakerStateRepository(Deciding):
         return Applied(record, _answer(answer), now)
 
     async def get_by_service_name(self, service_name: str) -> CircuitBreakerStateData | None:
-        record = self._records.get(checked_name(service_name))
+        record = self._records.get(door.name(service_name))
         return None if record is None else _apart(record)
 
     async def get_all_states(self) -> list[CircuitBreakerStateData]:
@@ -70,16 +72,18 @@ class AsyncInMemoryCircuitBreakerStateRepository(Deciding):
             return [_apart(self._records[name]) for name in sorted(self._records)]
 
     async def get_open_states(self, limit: int | None = None) -> list[CircuitBreakerStateData]:
+        most = None if limit is None else count(limit, "limit")
         found = sorted((each for each in await self.get_all_states() if each.is_open), key=_age)
-        return found if limit is None else found[:limit]
+        return found[:most]
 
     async def get_history(self, service_name: str, limit: int = 100) -> list[CircuitBreakerChange]:
+        most = count(limit, "limit")
         with self._lock:
-            return list(reversed(self._history.get(checked_name(service_name), ())))[:limit]
+            return list(reversed(self._history.get(door.name(service_name), ())))[:most]
 
     def watch(self, service_name: str, watcher: Watcher) -> Callable[[], None]:
         """Tell *watcher* at once how the breaker is, and after every change; from the thread that makes it."""
-        checked_name(service_name)
+        door.name(service_name)
         with self._lock:
             self._watchers.setdefault(service_name, []).append(watcher)
             watcher.seen(self._records.get(service_name), self._now())

@@ -11,18 +11,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.core.backoff import backoff
 from holdfast.core.breaker import Delete, decide
+from holdfast.core.numbers import count
 from holdfast.model.world import RealWorld
-from holdfast.stores.breakers.deciding import Deciding, checked_name
+from holdfast.stores.breakers import door
+from holdfast.stores.breakers.deciding import Deciding
 from holdfast.stores.breakers.documents import (
     Applied,
     read,
     read_change,
+    read_for,
     read_receipts,
     written,
     written_receipts,
 )
 from holdfast.stores.breakers.facts import HISTORY_KEPT
-from holdfast.stores.breakers.watching import POLL_EVERY, Sighting, Watching, ended
+from holdfast.stores.breakers.watching import POLL_EVERY, Sighting, Watching, ended, sighted
 from holdfast.stores.ways import check_link
 
 if TYPE_CHECKING:
@@ -101,9 +104,9 @@ class AsyncRedisCircuitBreakerStateRepository(Deciding):
     async def _work(self, service_name: str) -> None:
         """Make what is asked of one breaker, batch by batch, until nothing is left."""
         while waiting := self._asked[service_name]:
-            # A breaker that is deleted takes its history with it: what comes after begins anew.
-            last = next((at for at, each in enumerate(waiting, 1) if isinstance(each.event, Delete)), len(waiting))
-            asked, self._asked[service_name] = waiting[:last], waiting[last:]
+            # A deletion is by itself: what comes after begins anew, and what comes before may fail where it does not.
+            deletion = next((at for at, each in enumerate(waiting) if isinstance(each.event, Delete)), len(waiting))
+            asked, self._asked[service_name] = waiting[: deletion or 1], waiting[deletion or 1 :]
             try:
                 outcomes = await self._put(service_name, [each.event for each in asked])
             except Exception as error:  # noqa: BLE001 -- the service loop: told to whoever asked
@@ -151,7 +154,7 @@ class AsyncRedisCircuitBreakerStateRepository(Deciding):
         return [states, f"{states}:open", f"{states}:history:{service_name}", f"{states}:receipt:{key}"]
 
     async def get_by_service_name(self, service_name: str) -> CircuitBreakerStateData | None:
-        _, text = await self._link.run(_READ, [self._states], [checked_name(service_name)], again=True)
+        _, text = await self._link.run(_READ, [self._states], [door.name(service_name)], again=True)
         return read(text) if text else None
 
     async def get_all_states(self) -> list[CircuitBreakerStateData]:
@@ -159,27 +162,23 @@ class AsyncRedisCircuitBreakerStateRepository(Deciding):
         return sorted(found, key=lambda record: record.service_name)
 
     async def get_open_states(self, limit: int | None = None) -> list[CircuitBreakerStateData]:
-        most = -1 if limit is None else max(0, limit)
+        most = -1 if limit is None else count(limit, "limit")
         return [read(text) for text in await self._link.run(_OPEN, self._keys("", "")[:2], [most], again=True)]
 
     async def get_history(self, service_name: str, limit: int = 100) -> list[CircuitBreakerChange]:
-        keys = self._keys(checked_name(service_name), "")[2:3]
-        return [read_change(text) for text in await self._link.run(_HISTORY, keys, [max(0, limit)], again=True)]
+        keys, most = self._keys(door.name(service_name), "")[2:3], count(limit, "limit")
+        return [read_change(text) for text in await self._link.run(_HISTORY, keys, [most], again=True)]
 
     def watch(self, service_name: str, watcher: Watcher) -> Callable[[], None]:
         """Tell *watcher* soon how the breaker is, and after every change; on the loop. Return what ends that."""
         if self._listener is None:
             self._listener = asyncio.create_task(self._listen(), name="holdfast-breakers-listener")
-        return self._watching.add(checked_name(service_name), watcher)
+        return self._watching.add(door.name(service_name), watcher)
 
     async def _look(self, stamps: Mapping[str, str]) -> list[Sighting]:
         names = list(stamps)
         now_ms, *texts = await self._link.run(_READ, [self._states], names, again=True)
-        records = [read(text) if text else None for text in texts]
-        seen = [
-            Sighting(name, "-" if record is None else _stamp(record), record, _moment(now_ms))
-            for name, record in zip(names, records, strict=True)
-        ]
+        seen = [_sighted(name, text, _moment(now_ms)) for name, text in zip(names, texts, strict=True)]
         return [each for each in seen if each.stamp != stamps[each.service_name]]
 
     async def _listen(self) -> None:
@@ -216,15 +215,13 @@ def _decided(
     service_name: str, events: Sequence[Event], text: bytes | str, now: datetime
 ) -> tuple[list[Applied], list[str]]:
     """Return what comes of *events* one after the other, and the entries for the history."""
-    record = read(text) if text else None
+    record = read_for(events[0], service_name, text)
     outcomes: list[Applied] = []
     changes: list[str] = []
     for event in events:
         last = record.updated_at if record is not None else None
         at = now if last is None else max(now, last)
         record, answer, change = decide(record, service_name, event, at)
-        if record is None:
-            changes = []
         if change is not None:
             changes.append(written(change))
         outcomes.append(Applied(record, answer, at))
@@ -246,6 +243,13 @@ def _opened(record: CircuitBreakerStateData | None) -> str:
 
 def _stamp(record: CircuitBreakerStateData) -> str:
     return f"{record.created_at} {record.version}"
+
+
+def _sighted(service_name: str, text: bytes | str, now: datetime) -> Sighting:
+    seen = sighted(service_name, "-", text, now)
+    if seen.record is not None:
+        return seen._replace(stamp=_stamp(seen.record))
+    return seen if seen.unreadable is None else seen._replace(stamp=repr(text))
 
 
 def _moment(milliseconds: Any) -> datetime:

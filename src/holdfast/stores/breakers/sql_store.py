@@ -5,13 +5,15 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from holdfast.core.numbers import count
 from holdfast.db.migrations import SCHEMA, Migrator
 from holdfast.model.world import RealWorld
-from holdfast.stores.breakers.deciding import Deciding, checked_name
+from holdfast.stores.breakers import door
+from holdfast.stores.breakers.deciding import Deciding
 from holdfast.stores.breakers.documents import Applied, read, read_change
 from holdfast.stores.breakers.facts import ChangeBreakers
 from holdfast.stores.breakers.queries import breakers_queries
-from holdfast.stores.breakers.watching import POLL_EVERY, Hints, Sighting, Watching
+from holdfast.stores.breakers.watching import POLL_EVERY, Hints, Sighting, Watching, sighted
 from holdfast.stores.commits import Commits
 from holdfast.stores.ways import check_manager
 
@@ -75,24 +77,24 @@ class AsyncSQLCircuitBreakerStateRepository(Deciding):
         return Applied(record, answer, now)
 
     async def get_by_service_name(self, service_name: str) -> CircuitBreakerStateData | None:
-        row = await self._manager.fetchone(self._queries["breaker_get"], service_name=checked_name(service_name))
+        row = await self._manager.fetchone(self._queries["breaker_get"], service_name=door.name(service_name))
         return None if row is None else read(row["record"])
 
     async def get_all_states(self) -> list[CircuitBreakerStateData]:
         return [read(row["record"]) for row in await self._manager.fetch(self._queries["breakers_all"])]
 
     async def get_open_states(self, limit: int | None = None) -> list[CircuitBreakerStateData]:
-        most = _EVERY if limit is None else max(0, limit)
+        most = _EVERY if limit is None else count(limit, "limit")
         return [read(row["record"]) for row in await self._manager.fetch(self._queries["breakers_open"], most=most)]
 
     async def get_history(self, service_name: str, limit: int = 100) -> list[CircuitBreakerChange]:
         query = self._queries["history_of"]
-        rows = await self._manager.fetch(query, service_name=checked_name(service_name), most=max(0, limit))
+        rows = await self._manager.fetch(query, service_name=door.name(service_name), most=count(limit, "limit"))
         return [read_change(row["entry"]) for row in rows]
 
     def watch(self, service_name: str, watcher: Watcher) -> Callable[[], None]:
         """Tell *watcher* soon how the breaker is, and after every change; on the loop. Return what ends that."""
-        return self._watching.add(checked_name(service_name), watcher)
+        return self._watching.add(door.name(service_name), watcher)
 
     def use_hints(self, hints: Hints) -> None:
         """Tell other processes of every change through *hints*; ``wake`` is for what they tell."""
@@ -108,10 +110,10 @@ class AsyncSQLCircuitBreakerStateRepository(Deciding):
         calls = self._queries["breakers_changed"].batch(list(stamps.items()))
         rows = [row for text, values in calls for row in await backend.fetch(text, values)]
         return [
-            Sighting(
+            sighted(
                 row["service_name"],
                 row["stamp"] or _GONE,
-                read(row["record"]) if row["record"] else None,
+                row["record"],
                 datetime.fromisoformat(row["now"]).astimezone(UTC),
             )
             for row in rows

@@ -7,7 +7,8 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import CannotDeserialize, HoldfastError
+from holdfast.stores.breakers.documents import read
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -25,12 +26,24 @@ _IN_VAIN = 0.25  # after a look that found nothing: most hints are about other t
 
 
 class Sighting(NamedTuple):
-    """A breaker as a look found it: its stamp, which every change makes anew, and its state; None if it is gone."""
+    """A breaker as a look found it: its stamp, which every change makes anew, and its state; None if it is gone.
+
+    Or the error of one that is there and cannot be read.
+    """
 
     service_name: str
     stamp: str
     record: CircuitBreakerStateData | None
     now: datetime
+    unreadable: CannotDeserialize | None = None
+
+
+def sighted(service_name: str, stamp: str, text: str | bytes | None, now: datetime) -> Sighting:
+    """Return what a look has found: *text* is the stored record. One that cannot be read is nobody else's trouble."""
+    try:
+        return Sighting(service_name, stamp, read(text) if text else None, now)
+    except CannotDeserialize as error:
+        return Sighting(service_name, stamp, None, now, error)
 
 
 class Hints(Protocol):
@@ -146,8 +159,13 @@ class Watching:
         if sighting.service_name in self._stamps and (last is None or not _is_older(sighting, last)):
             self._stamps[sighting.service_name] = sighting.stamp
             self._last[sighting.service_name] = sighting
+            if sighting.unreadable is not None:
+                logger.error("%s Until then each process goes by what it sees itself.", sighting.unreadable)
             for watcher in list(self._watchers[sighting.service_name]):
-                watcher.seen(sighting.record, sighting.now)
+                if sighting.unreadable is None:
+                    watcher.seen(sighting.record, sighting.now)
+                else:
+                    watcher.away(sighting.unreadable)
 
     def _lost(self, error: Exception) -> None:
         if not self._away:
@@ -173,4 +191,4 @@ def _is_older(sighting: Sighting, last: Sighting) -> bool:
     return sighting.now < last.now
 
 
-__all__ = ["POLL_EVERY", "Hints", "Sighting", "Watching", "ended"]
+__all__ = ["POLL_EVERY", "Hints", "Sighting", "Watching", "ended", "sighted"]
