@@ -11,9 +11,11 @@ cancellation that comes with the answer.
 from __future__ import annotations
 
 import asyncio
+import ssl
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from holdfast.db.mysql_tls import TLS
 from holdfast.db.placeholders import is_read
 from holdfast.errors import (
     BrokenOff,
@@ -48,7 +50,7 @@ _RETRIES = {1205, 1213, 1020, 3572, 1021, 1114}  # 1021, 1114: the disk is full,
 _BROKEN_OFF = {1317, 1969, 3024, 1037, 1041, 1206}  # KILL QUERY, max_statement_time; no memory for it now
 _TOO_LONG = {1406, 1071, 1153, 1301}
 _GONE = {1053, 1077, 1079, 1080, 1152, 1927, 2006, 2013, 2014, 2055, 4031}
-_REFUSED = {1044, 1045, 1698}
+_REFUSED = {1044, 1045, 1698, 3159}
 _NO_DATABASE = 1049
 _TOO_MANY = {1040, 1203, 1226}
 _READ_ONLY = {1290, 1836}
@@ -244,8 +246,12 @@ async def connect(settings: Settings) -> MySQLSession:
         raise DriverMissing("MariaDB/MySQL needs the driver asyncmy: pip install 'holdfast[mysql]'.")
     where = settings.url.safe
     try:
+        tls = TLS.of(settings.url.options).context()
+    except OSError as error:
+        raise Unavailable(f"The certificates that the URL {where} names cannot be read: {error}") from error
+    try:
         async with asyncio.timeout(settings.connect_timeout):  # the driver's own ends before the greeting
-            return await _settled_in(MySQLSession(await _greet(settings), settings.command_timeout), settings)
+            return await _settled_in(MySQLSession(await _greet(settings, tls), settings.command_timeout), settings)
     except TimeoutError as error:
         raise Unavailable(
             f"MariaDB/MySQL at {where} did not answer within {settings.connect_timeout:g} s: "
@@ -255,15 +261,16 @@ async def connect(settings: Settings) -> MySQLSession:
         raise _unavailable(error, where, settings.url.database) from error
 
 
-async def _greet(settings: Settings) -> Any:
+async def _greet(settings: Settings, tls: ssl.SSLContext | None) -> Any:
     url = settings.url
     return await asyncmy.connect(
         host=url.host or "127.0.0.1",
         port=url.port or 3306,
         user=url.user or "",
-        password=url.password or "",
+        password=(url.password or "").encode(),  # the driver would take text for Latin-1
         database=url.database or None,
-        unix_socket=url.options.get("unix_socket"),
+        unix_socket=url.socket,
+        ssl=tls,
         charset="utf8mb4",
         client_flag=CLIENT.FOUND_ROWS,
         autocommit=True,
@@ -284,11 +291,19 @@ async def _settled_in(session: MySQLSession, settings: Settings) -> MySQLSession
 def _unavailable(error: Exception, where: str, database: str | None) -> Unavailable:
     number = _number(error)
     if number in _REFUSED:
-        return Unavailable(f"MariaDB/MySQL refused the login at {where}: check the user and the password.")
+        return Unavailable(
+            f"MariaDB/MySQL refused the login at {where}: check the user and the password, and whether it takes nobody "
+            "without TLS (ssl-mode=REQUIRED in the URL)."
+        )
     if number == _NO_DATABASE:
         return Unavailable(f"MariaDB/MySQL at {where} has no database {database!r}: create it first.")
     if number in _TOO_MANY:
         return Unavailable(
             f"MariaDB/MySQL at {where} has no free connection: lower pool_size or raise max_connections."
+        )
+    if isinstance(error.__cause__ or error, ssl.SSLError):
+        return Unavailable(
+            f"MariaDB/MySQL at {where} does not agree with us on TLS: {error.__cause__ or error}. Check that it speaks "
+            "TLS, and ssl-mode and ssl-ca in the URL."
         )
     return Unavailable(f"MariaDB/MySQL at {where} cannot be reached: check that it runs and listens there.")

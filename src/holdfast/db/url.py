@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, unquote_to_bytes
 
+from holdfast.db import mysql_tls
 from holdfast.errors import InvalidURL
 
 if TYPE_CHECKING:
@@ -192,15 +193,16 @@ def _from_path(path: str) -> DatabaseURL:
 
 
 def _from_sqlite(head: str, options: dict[str, str]) -> DatabaseURL:
-    frozen = MappingProxyType(options)
+    if options:
+        raise InvalidURL("The SQLite URL has options, and SQLite takes none here: leave out the ? and what follows it.")
     if head in {"", "/:memory:"}:
-        return DatabaseURL(DialectName.SQLITE, options=frozen)
+        return DatabaseURL(DialectName.SQLITE)
     if not head.startswith("/") or head == "/" or head.startswith("/file:"):
         raise InvalidURL(
             "The SQLite URL names no file: write sqlite:///relative.db (three slashes), sqlite:////absolute.db"
             " (four) or sqlite:// for a database in memory."
         )
-    return replace(_sqlite_file(head[1:], _decoded(head[1:])), options=frozen)
+    return _sqlite_file(head[1:], _decoded(head[1:]))
 
 
 def _sqlite_file(raw: str, path: str) -> DatabaseURL:
@@ -228,6 +230,8 @@ def _from_server(dialect: DialectName, head: str, options: dict[str, str]) -> Da
         if fields[option] is not None:
             raise InvalidURL(f"The database URL gives its {option} twice: leave the option out.")
         fields[option] = options.pop(option)
+    if dialect is DialectName.MYSQL:
+        _refuse_unknown(options)
     return DatabaseURL(
         dialect,
         host=fields["host"],
@@ -289,6 +293,18 @@ def _options(query: str) -> dict[str, str]:
             raise InvalidURL("The database URL gives one option twice: keep one of the two.")
         options[name] = _decoded(value)
     return options
+
+
+def _refuse_unknown(options: dict[str, str]) -> None:
+    """Refuse what MariaDB's driver would never hear of; PostgreSQL and its driver refuse for themselves."""
+    names = [mysql_tls.hyphened(name) for name in options]
+    known = {*mysql_tls.OPTIONS, "unix_socket", "charset"}
+    if len(set(names)) < len(names) or not known.issuperset(names) or options.get("charset", "utf8mb4") != "utf8mb4":
+        raise InvalidURL(
+            "The database URL has an option that MariaDB and MySQL do not take here: there are unix_socket, "
+            f"{', '.join(mysql_tls.OPTIONS)}, each once, and charset=utf8mb4."
+        )
+    mysql_tls.TLS.of(options)
 
 
 def _decoded(raw: str) -> str:
