@@ -14,6 +14,10 @@ What is recorded about an operation later has that one's identity before its own
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _PLACE = re.compile(r"~?(\d+)")
 
@@ -21,7 +25,7 @@ _PLACE = re.compile(r"~?(\d+)")
 class Branch:
     """One line of operations in a run."""
 
-    __slots__ = ("_branches", "_closed", "_marks", "_operations", "_parent", "path")
+    __slots__ = ("_branches", "_closed", "_hearers", "_marks", "_operations", "_parent", "path")
 
     def __init__(self, path: str = "", parent: Branch | None = None) -> None:
         self.path = path
@@ -30,6 +34,7 @@ class Branch:
         self._branches = 0
         self._marks = 0
         self._closed = False
+        self._hearers: list[Callable[[], object]] = []
 
     @property
     def is_closed(self) -> bool:
@@ -39,6 +44,23 @@ class Branch:
     def close(self) -> None:
         """End this branch and all below it: what still runs there must not do anything more."""
         self._closed = True
+        for tell in list(self._hearers):
+            tell()
+
+    def on_close(self, tell: Callable[[], object]) -> None:
+        """Have *tell* called when this branch, or one above it, is closed, now if it is so; from any thread."""
+        if self._parent is None:
+            return  # nothing closes the root
+        self._hearers.append(tell)
+        self._parent.on_close(tell)
+        if self._closed:
+            tell()
+
+    def off_close(self, tell: Callable[[], object]) -> None:
+        """Do not have *tell* called any more."""
+        if self._parent is not None:
+            self._hearers.remove(tell)
+            self._parent.off_close(tell)
 
     def next_identity(self) -> str:
         """Return the identity of the operation that begins now."""

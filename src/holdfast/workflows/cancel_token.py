@@ -12,7 +12,6 @@ from holdfast.workflows.place import StepPlace, refuse_closed_attempt
 if TYPE_CHECKING:
     from holdfast.model.workflow import Duration
     from holdfast.workflows.place import WorkflowPlace
-    from holdfast.workflows.run import Run
 
 
 class CancelToken:
@@ -23,34 +22,30 @@ class CancelToken:
     """
 
     def __init__(self, place: WorkflowPlace | StepPlace | None) -> None:
-        self._place = place
+        self._attempt = place if isinstance(place, StepPlace) else None
+        self._workflow = place.within if isinstance(place, StepPlace) else place
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether to go no further: the run was cancelled or taken over, or the time of this attempt is over."""
-        place = self._place
-        if place is None:
+        """Whether to go no further: the run was cancelled or taken over, or the time for this is over."""
+        workflow = self._workflow
+        if workflow is None:
             return False
-        return place.run.stopped is not None or (isinstance(place, StepPlace) and place.closed)
+        over = self._attempt is not None and self._attempt.closed
+        return over or workflow.run.stopped is not None or workflow.branch.is_closed
 
     def wait(self, timeout: Duration) -> bool:
         """Wait for so long, or until the run is cancelled; return whether it is. For threads."""
-        run = self._run
-        if run is not None:
+        if self._workflow is not None:
             halted = threading.Event()
-            run.on_halt(halted.set)
-            halted.wait(checked_seconds(timeout, "timeout", past=True))
-            run.off_halt(halted.set)
+            with self._workflow.halting(halted.set):
+                halted.wait(checked_seconds(timeout, "timeout", past=True))
         return self.is_cancelled
 
     def raise_if_cancelled(self) -> None:
         """Leave the step or workflow if there is no use in going on; nothing of it is recorded then."""
-        if self._run is not None:
-            self._run.check()
-        if isinstance(self._place, StepPlace) and self._place.closed:
+        if self._workflow is not None:
+            self._workflow.check()
+        if self._attempt is not None and self._attempt.closed:
             refuse_closed_attempt()
             raise Superseded("the time of this attempt is over")
-
-    @property
-    def _run(self) -> Run | None:
-        return None if self._place is None else self._place.run

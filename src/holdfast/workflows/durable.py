@@ -185,7 +185,7 @@ class Durable:
 
         def produce(_: Operation) -> Any:
             with self._engine.parker.waiting(place.run, Wait(results=(ticket.workflow_id,))):
-                outcome = self._engine.waiting.outcome_blocking(ticket, run=place.run)
+                outcome = self._engine.waiting.outcome_blocking(ticket, place=place)
             if outcome.error is not None:
                 raise outcome.error
             return outcome.value
@@ -206,13 +206,12 @@ class Durable:
         end = self.deadline_blocking(place, SLEEP, seconds)
         faults.point("timer.set")
         halted = threading.Event()
-        place.run.on_halt(halted.set)
-        with self._engine.threads.waiting(), self._engine.parker.waiting(place.run, Wait(end)):
+        waiting = self._engine.parker.waiting(place.run, Wait(end))
+        with place.halting(halted.set), self._engine.threads.waiting(), waiting:
             while (left := end / 1000 - self._engine.now()) > 0:
                 if halted.wait(min(left, _LOOK_UP)):
                     break
-        place.run.off_halt(halted.set)
-        place.run.check()
+        place.check()
 
     async def value(self, place: WorkflowPlace, name: str, codec: Codec, make: Callable[[], Any], *given: Any) -> Any:
         """Make a value once; every replay gets the same."""
@@ -305,7 +304,7 @@ class Durable:
 
         def produce(_: Operation) -> int:
             with self._engine.parker.waiting(place.run, _any_of(tickets)):
-                return self._engine.waiting.first_of_blocking(tickets, run=place.run)
+                return self._engine.waiting.first_of_blocking(tickets, place=place)
 
         mark = self._payloads.mark(WAIT_FIRST, tuple(ticket.workflow_id for ticket in tickets), {})
         index: int = self._recorder.do_blocking(place, WAIT_FIRST, mark, self.whole, produce)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from holdfast.errors import MisuseError, StepTimeout
+from holdfast.errors import MisuseError, StepTimeout, Superseded
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from holdfast.core.identity import Branch
     from holdfast.workflows.engine import Engine
     from holdfast.workflows.registry import Definition, StepDefinition
@@ -35,6 +38,26 @@ class WorkflowPlace:
         self.interrupted = False
         self.position = 0
 
+    def check(self) -> None:
+        """Raise if this execution, or this branch of it, must go no further."""
+        self.run.check()
+        if self.branch.is_closed:
+            raise Superseded("the time of this part of the workflow is over")
+
+    @contextmanager
+    def halting(self, tell: Callable[[], object]) -> Iterator[None]:
+        """Have *tell* called if this execution, or this branch of it, is to go no further; from any thread.
+
+        Whoever waits in here is woken by it, and calls ``check`` afterwards.
+        """
+        self.run.on_halt(tell)
+        self.branch.on_close(tell)
+        try:
+            yield
+        finally:
+            self.branch.off_close(tell)
+            self.run.off_halt(tell)
+
     def position_ahead(self) -> int:
         """Return the lowest position of what comes from here on, in this branch or in one it opens later."""
         recorded = (self.run.history or {}).items()
@@ -50,11 +73,13 @@ class WorkflowPlace:
 
 
 class StepPlace(Struct, eq=False):
-    """Code of a step: what it calls is not recorded. *closed* once the attempt is over, timed out or not.
+    """Code of a step *within* a workflow: what it calls is not recorded.
 
-    What it writes waits in *voice*, if it has said anything, until the attempt has succeeded; see ``voice.py``.
+    *closed* once the attempt is over, timed out or not. What it writes waits in *voice*, if it has said anything, until
+    the attempt has succeeded; see ``voice.py``.
     """
 
+    within: WorkflowPlace
     run: Run
     identity: str
     position: int

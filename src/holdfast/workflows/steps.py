@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from holdfast.workflows.place import WorkflowPlace
     from holdfast.workflows.recorder import Operation
     from holdfast.workflows.registry import StepDefinition
-    from holdfast.workflows.run import Run
     from holdfast.workflows.threads import WorkflowThreads
 
 T = TypeVar("T")
@@ -52,7 +51,7 @@ class Attempts:
         attempt = 0
         while True:
             attempt += 1
-            place = StepPlace(operation.run, operation.identity, operation.position, attempt)
+            place = StepPlace(operation.place, operation.run, operation.identity, operation.position, attempt)
             mark = here.set(place)
             try:
                 value = await (call() if step.is_plain else self._guarded(step, call))
@@ -71,14 +70,14 @@ class Attempts:
                 here.reset(mark)
             await self._world.sleep(wait)
             await self._permit.wait()
-            operation.run.check()
+            operation.check()
 
     def run_blocking(self, step: StepDefinition, call: Callable[[], Any], operation: Operation) -> Any:
         """Run a sync step on this thread, or, if it may take only so long, on one that can be left behind."""
         attempt = 0
         while True:
             attempt += 1
-            place = StepPlace(operation.run, operation.identity, operation.position, attempt)
+            place = StepPlace(operation.place, operation.run, operation.identity, operation.position, attempt)
             mark = here.set(place)
             try:
                 value = call() if step.is_plain else _guarded_blocking(step, call)
@@ -95,18 +94,16 @@ class Attempts:
                 if place.voice is not None:
                     operation.writes_if_failed += place.voice.said_if_failed()
                 here.reset(mark)
-            self._pause(operation.run, wait)
+            self._pause(operation, wait)
             self._permit.wait_blocking()
-            operation.run.check()
+            operation.check()
 
-    def _pause(self, run: Run, wait: float) -> None:
-        """Wait on this thread, which gives up its place, until the next attempt or until the run goes no further."""
+    def _pause(self, operation: Operation, wait: float) -> None:
+        """Wait on this thread, which gives up its place, until the next attempt or until there is none any more."""
         halted = threading.Event()
-        run.on_halt(halted.set)
-        with self._threads.waiting():
+        with operation.place.halting(halted.set), self._threads.waiting():
             halted.wait(wait)
-        run.off_halt(halted.set)
-        run.check()
+        operation.check()
 
     async def _guarded(self, step: StepDefinition, call: Callable[[], Any]) -> Any:
         """Make one attempt within its time, if its breaker lets it; a timeout counts against the dependency."""

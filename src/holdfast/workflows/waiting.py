@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +13,10 @@ from holdfast.workflows.results import outcome_of
 from holdfast.workflows.run import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from holdfast.workflows.engine import Engine
+    from holdfast.workflows.place import WorkflowPlace
     from holdfast.workflows.run import Run
     from holdfast.workflows.ticket import Ticket
 
@@ -54,10 +55,12 @@ class Waiting:
         """Wait for several outcomes at once, on the loop: one look at the database is for all of them."""
         return list(await asyncio.gather(*(self.outcome(ticket) for ticket in tickets)))
 
-    def outcome_blocking(self, ticket: Ticket, timeout: float | None = None, *, run: Run | None = None) -> Outcome:
+    def outcome_blocking(
+        self, ticket: Ticket, timeout: float | None = None, *, place: WorkflowPlace | None = None
+    ) -> Outcome:
         """Wait for the outcome on a thread, which gives up its place among the workflow threads meanwhile.
 
-        If it is a thread of *run*, and that is to go no further, this raises the reason.
+        If it is a thread at *place* of a workflow that is to go no further, this raises the reason.
         """
         told: SimpleQueue[Outcome] = SimpleQueue()
         over = threading.Event()
@@ -67,14 +70,16 @@ class Waiting:
             over.set()
 
         leave = self._watch(ticket, tell)
-        with _halting(run, over.set), self._engine.threads.waiting():
-            came = over.wait(timeout)
-        if run is not None and run.stopped is not None:
+        try:
+            with _halting(place, over.set), self._engine.threads.waiting():
+                came = over.wait(timeout)
+            if place is not None:
+                place.check()
+            if not came:
+                raise self._engine.ask_blocking(self.not_ended(ticket, timeout or 0.0))
+        except BaseException:
             leave()
-            run.check()
-        if not came:
-            leave()
-            raise self._engine.ask_blocking(self.not_ended(ticket, timeout or 0.0))
+            raise
         return told.get()
 
     async def first_of(self, tickets: Sequence[Ticket]) -> int:
@@ -91,16 +96,16 @@ class Waiting:
             for leave in leaves:
                 leave()
 
-    def first_of_blocking(self, tickets: Sequence[Ticket], *, run: Run | None = None) -> int:
-        """Wait on a thread until one of several runs has ended; return which. As to *run* see ``outcome_blocking``."""
+    def first_of_blocking(self, tickets: Sequence[Ticket], *, place: WorkflowPlace | None = None) -> int:
+        """Wait on a thread until one of several runs has ended; return which. Of *place* see ``outcome_blocking``."""
         ended: SimpleQueue[int] = SimpleQueue()
         leaves = self._watch_all(tickets, ended.put)
-        with _halting(run, lambda: ended.put(-1)), self._engine.threads.waiting():
+        with _halting(place, lambda: ended.put(-1)), self._engine.threads.waiting():
             first = ended.get()
         for leave in leaves:
             leave()
-        if run is not None:
-            run.check()
+        if place is not None:
+            place.check()
         return first
 
     def _watch_all(self, tickets: Sequence[Ticket], tell: Callable[[int], None]) -> list[Leave]:
@@ -168,17 +173,9 @@ class _Watch:
             self._run.unwatch(self.settled)
 
 
-@contextmanager
-def _halting(run: Run | None, tell: Callable[[], object]) -> Iterator[None]:
-    """Have *tell* called if *run* is to go no further."""
-    if run is None:
-        yield
-        return
-    run.on_halt(tell)
-    try:
-        yield
-    finally:
-        run.off_halt(tell)
+def _halting(place: WorkflowPlace | None, tell: Callable[[], object]) -> AbstractContextManager[None]:
+    """Have *tell* called if the workflow at *place* is to go no further."""
+    return nullcontext() if place is None else place.halting(tell)
 
 
 def void(_: object) -> None:

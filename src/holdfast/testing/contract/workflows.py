@@ -21,6 +21,7 @@ from holdfast.testing.contract.workflows_saga_again import SagaAgainContract
 from holdfast.testing.contract.workflows_steps import StepsContract
 from holdfast.testing.contract.workflows_tables import TablesContract
 from holdfast.testing.contract.workflows_time import TimeContract
+from holdfast.testing.contract.workflows_time_limits import TimeLimitsContract
 from holdfast.testing.contract.workflows_versions import PatchContract, VersionsContract
 
 
@@ -32,6 +33,7 @@ class WorkflowContract(
     IdsContract,
     ReplayContract,
     BranchesContract,
+    TimeLimitsContract,
     ChildrenContract,
     StepsContract,
     AgainContract,

@@ -66,21 +66,17 @@ class Patience:
         if self._end is not None or not self._limit:
             return False
         await bell.wait(min(_BRIEF, self._limit))
-        self._place.run.check()
+        self._place.check()
         return True
 
     async def wait(self, bell: Bell) -> None:
         """Wait until the bell rings or the time is over. Raises if the execution is to go no further."""
-        run = self._place.run
         left = None if self._end is None else self._engine.durable.seconds_until(self._end)
 
         def halt() -> None:
             self._engine.on_loop(bell.ring)
 
-        run.on_halt(halt)
-        try:
-            with self._engine.parker.waiting(run, Wait(self._end, things=(bell.thing,))):
-                await bell.wait(left)
-        finally:
-            run.off_halt(halt)
-        run.check()
+        waiting = self._engine.parker.waiting(self._place.run, Wait(self._end, things=(bell.thing,)))
+        with self._place.halting(halt), waiting:
+            await bell.wait(left)
+        self._place.check()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from holdfast.workflows.place import StepPlace, WorkflowPlace, here, task_place, thread_place
@@ -19,7 +20,6 @@ from holdfast.workflows.streams.reading import (
 if TYPE_CHECKING:
     from holdfast.workflows.engine import Engine
     from holdfast.workflows.recorder import Operation
-    from holdfast.workflows.run import Run
     from holdfast.workflows.streams.feed import Chunk
     from holdfast.workflows.streams.reading import Reading
 
@@ -71,29 +71,24 @@ class StreamReads:
 
     def _read_blocking(self, reading: Reading, offset: int) -> Chunk:
         """Wait on a thread, which gives up its place, and stops waiting if its run is to go no further."""
-        engine, run = self._engine, self._run_here()
+        engine, place = self._engine, self._place_here()
         engine.check_launched()
         if engine.is_loop_thread():
             return engine.ask_blocking(self._read(reading, offset))  # which says that it cannot
         reply = asyncio.run_coroutine_threadsafe(self._read(reading, offset), engine.loop())
-        if run is not None:
-            run.on_halt(reply.cancel)
         try:
-            with engine.threads.waiting():
+            with nullcontext() if place is None else place.halting(reply.cancel), engine.threads.waiting():
                 return reply.result()
         except BaseException:
-            if run is not None:
-                run.check()
+            if place is not None:
+                place.check()
             raise
-        finally:
-            if run is not None:
-                run.off_halt(reply.cancel)
 
-    def _run_here(self) -> Run | None:
+    def _place_here(self) -> WorkflowPlace | None:
         place = here.get()
-        if isinstance(place, WorkflowPlace | StepPlace) and place.run.engine is self._engine:
-            return place.run
-        return None
+        if isinstance(place, StepPlace):
+            place = place.within
+        return place if place is not None and place.run.engine is self._engine else None
 
     def _mark(self, cursor: Cursor) -> str:
         reading = cursor.reading
