@@ -18,6 +18,7 @@ from holdfast.testing.servers.ports import free_port
 
 if TYPE_CHECKING:
     from holdfast.db import Transaction
+    from holdfast.testing.servers.server import Server
 
 FreshDatabase = Callable[[str], str]
 SERVERS = pytest.mark.parametrize("kind", ["postgres", "mariadb"])
@@ -158,6 +159,43 @@ def test_statement_larger_than_mariadb_takes_is_refused_before_it_is_sent(fresh_
         assert await manager.fetch("SELECT COUNT(*) AS n FROM t") == [{"n": 0}]
 
     play(fresh_database("mariadb"), scene, pool_size=1)
+
+
+def test_what_mariadb_is_set_to_for_everybody_does_not_reach_a_session(own_server: Callable[..., Server]) -> None:
+    """Rows would be cut in silence, writes refused, transactions chained, joins refused, and wrong rows taken."""
+    server = own_server("mariadb")
+
+    async def set_up(manager: ConnectionManager) -> None:
+        await two_rows(manager)
+        for setting in ("sql_select_limit = 1", "sql_safe_updates = 1", "completion_type = 1", "max_join_size = 1"):
+            await manager.execute(f"SET GLOBAL {setting}")
+        for setting in ("foreign_key_checks = 0", "unique_checks = 0"):
+            await manager.execute(f"SET GLOBAL {setting}")
+
+    async def scene(manager: ConnectionManager) -> None:
+        assert len(await manager.fetch("SELECT a.k FROM t AS a JOIN t AS b ON a.v = b.v")) == 4
+        for level in ("SERIALIZABLE", "READ COMMITTED"):
+            async with manager.transaction(isolation=level) as transaction:
+                assert await transaction.execute("UPDATE t SET v = v + 1") == 2
+        await manager.execute("CREATE TABLE of_t (k VARCHAR(20) NOT NULL, FOREIGN KEY (k) REFERENCES t (k))")
+        with pytest.raises(QueryFailed, match="1452"):
+            await manager.execute("INSERT INTO of_t VALUES ('nobody')")
+
+    play(server.url, set_up)
+    play(server.url, scene, pool_size=1)
+
+
+def test_backslash_in_a_literal_is_one_whatever_a_postgres_database_is_set_to(fresh_database: FreshDatabase) -> None:
+    url = fresh_database("postgres")
+
+    async def set_up(manager: ConnectionManager) -> None:
+        await manager.execute(f"ALTER DATABASE {manager.url.database} SET standard_conforming_strings = off")
+
+    async def scene(manager: ConnectionManager) -> None:
+        assert await manager.fetch(r"SELECT '\u0000' AS text") == [{"text": r"\u0000"}]
+
+    play(url, set_up)
+    play(url, scene)
 
 
 @SERVERS

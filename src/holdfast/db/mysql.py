@@ -1,8 +1,8 @@
 """MariaDB and MySQL through asyncmy: one session, and what its errors mean to us.
 
-A session runs at READ COMMITTED in autocommit with strict SQL mode, in UTC, and counts found rows. After any error
-inside a transaction the whole of it must be rolled back: after a lock timeout the server would go on with the rest,
-after a deadlock it would commit the rest alone.
+A session runs at READ COMMITTED in autocommit with strict SQL mode, in UTC, and counts found rows, whatever the server
+has set for others. After any error inside a transaction the whole of it must be rolled back: after a lock timeout the
+server would go on with the rest, after a deadlock it would commit the rest alone.
 
 The patience with a statement is ours, not the driver's: its own is ``asyncio.wait_for``, which on Python 3.11 loses a
 cancellation that comes with the answer.
@@ -53,7 +53,14 @@ _GONE = {1053, 1077, 1079, 1080, 1152, 1927, 2006, 2013, 2014, 2055, 4031}
 _REFUSED = {1044, 1045, 1698, 3159}
 _NO_DATABASE = 1049
 _TOO_MANY = {1040, 1203, 1226}
-_READ_ONLY = {1290, 1836}
+_READ_ONLY = {1290, 1792, 1836}
+
+# What a server may have otherwise for everybody: rows would be cut, statements refused, transactions chained.
+_SETTINGS = (
+    "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', time_zone = '+00:00', "
+    "sql_select_limit = 18446744073709551615, sql_safe_updates = 0, sql_big_selects = 1, completion_type = 0, "
+    "foreign_key_checks = 1, unique_checks = 1"
+)
 
 
 class MySQLSession:
@@ -73,9 +80,7 @@ class MySQLSession:
         (MariaDB only), and a row is waited for half as long: the client must hear of that before its own patience ends.
         Both count in whole seconds.
         """
-        await self.execute(
-            "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', time_zone = '+00:00'", ()
-        )
+        await self.execute(_SETTINGS, ())
         await self.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", ())
         [answer] = await self.fetch("SELECT @@max_allowed_packet AS largest, VERSION() AS version", ())
         self._largest = int(answer["largest"])
@@ -214,7 +219,7 @@ def meaning(error: Exception, sql: str) -> DatabaseError:
         return TooLong(f"A value is longer than its column or packet holds; it was refused, not cut: {text}")
     if number in _READ_ONLY:
         return Retryable(
-            f"MariaDB/MySQL takes no writes here ({number}): this is a replica, or read_only is on. "
+            f"MariaDB/MySQL takes no writes here ({number}): this is a replica, or read_only or tx_read_only is on. "
             f"Name the primary in the URL, or let the server take writes: {text}"
         )
     if number in _RETRIES:

@@ -55,6 +55,8 @@ class Settings:
         same whatever the values are, so they are made once: to make one for each batch takes longer than to run it.
         """
         told = {"application_name": self.application_name}
+        if self.prepared:
+            told["standard_conforming_strings"] = "on"  # a backslash in a literal of ours is one
         if self.longest_pause is not None and self.prepared:
             milliseconds = str(int(self.longest_pause * 1000))
             told |= {"idle_in_transaction_session_timeout": milliseconds, "lock_timeout": milliseconds}

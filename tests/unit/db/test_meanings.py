@@ -32,6 +32,7 @@ class NoMemory(Told):
         postgres.meaning(Told("cannot execute UPDATE in a read-only transaction"), "UPDATE t SET a = 1"),
         mysql.meaning(Told(1290, "The server is running with the --read-only option"), "UPDATE t SET a = 1"),
         mysql.meaning(Told(1836, "Running in read-only mode"), "UPDATE t SET a = 1"),
+        mysql.meaning(Told(1792, "Cannot execute statement in a READ ONLY transaction"), "UPDATE t SET a = 1"),
     ],
 )
 def test_server_that_takes_no_writes_is_called_so(meant: Exception) -> None:
