@@ -6,17 +6,17 @@ import asyncio
 import time
 from pathlib import Path
 
-from yard.databases import databases
+from yard.databases import SQL, databases
+from yard.options import Options
 from yard.statements import counted
 from yard.table import print_table
 
 from holdfast import AsyncHoldfast
 
-_SECONDS = 30.0
 _PAGE = 4096
 
 
-async def _rest(url: str, count: list[int]) -> tuple[float, float, float]:
+async def _rest(url: str, count: list[int], seconds: float) -> tuple[float, float, float]:
     app = AsyncHoldfast(url)
 
     @app.workflow
@@ -27,7 +27,7 @@ async def _rest(url: str, count: list[int]) -> tuple[float, float, float]:
         await nothing()
         await asyncio.sleep(5)
         sent, cpu, begun = count[0], time.process_time(), time.perf_counter()
-        await asyncio.sleep(_SECONDS)
+        await asyncio.sleep(seconds)
         spent = time.perf_counter() - begun
         return (count[0] - sent) / spent, (time.process_time() - cpu) / spent, _resident()
 
@@ -38,11 +38,14 @@ def _resident() -> float:
 
 
 def main() -> None:
+    options = Options(__doc__, databases=SQL)
+    options.seconds(30.0, "how long it is watched on each database")
+    given = options.parse_args()
     count = counted()
     rows = []
-    with databases() as urls:
+    with databases(*given.databases) as urls:
         for name, url in urls.items():
-            statements, cpu, resident = asyncio.run(_rest(url, count))
+            statements, cpu, resident = asyncio.run(_rest(url, count, given.seconds))
             rows.append((name, f"{statements:.2f}", f"{cpu:.2%}", f"{resident:.1f}"))
     print_table("A process at rest", ["database", "statements/s", "CPU", "MB"], rows)
 

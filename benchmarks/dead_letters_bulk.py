@@ -2,32 +2,26 @@
 
 Promised: a replay of 10,000 letters is limited by its handlers. Measured with handlers that do nothing, which is what
 we cost ourselves, and with handlers that take a while, so many at once, beside the most they could do by themselves.
-
-``python benchmarks/dead_letters_bulk.py [LETTERS [DATABASE ...]]``
 """
 
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
-from contextlib import AsyncExitStack, ExitStack
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
-from dead_letters import opened
-from yard.databases import databases
+from dead_letters import WHERE, opened, places
 from yard.machine import load
+from yard.options import Options
 from yard.table import print_table
 
 from holdfast.model.world import RealWorld
 from holdfast.resilience.replay import Manner, Replayer, Selection
-from holdfast.testing.servers import RedisServer
 
 if TYPE_CHECKING:
     from holdfast.stores import AsyncFailedOperationRepository
 
-_LETTERS = 10_000
-_ROUNDS = 2
 _CASES = ((0.0, 32), (0.001, 10), (0.001, 100), (0.02, 32))
 
 
@@ -71,7 +65,7 @@ async def _alone(number: int, seconds: float, concurrency: int) -> float:
     return number / (time.perf_counter() - begun)
 
 
-async def _measure(url: str, number: int) -> list[tuple[float, float]]:
+async def _measure(url: str, number: int, rounds: int) -> list[tuple[float, float]]:
     """Return the best of some rounds for each case, ours and the handlers alone."""
     found = []
     async with AsyncExitStack() as stack:
@@ -79,7 +73,7 @@ async def _measure(url: str, number: int) -> list[tuple[float, float]]:
         for seconds, concurrency in _CASES:
             rates = [
                 (await _rate(letters, number, seconds, concurrency), await _alone(number, seconds, concurrency))
-                for _ in range(_ROUNDS)
+                for _ in range(rounds)
             ]
             found.append((max(ours for ours, _ in rates), max(alone for _, alone in rates)))
     return found
@@ -87,20 +81,19 @@ async def _measure(url: str, number: int) -> list[tuple[float, float]]:
 
 def main() -> None:
     """Measure and print."""
-    number = int(sys.argv[1]) if len(sys.argv) > 1 else _LETTERS
-    wanted = sys.argv[2:]
-    with databases() as urls, ExitStack() as stack:
-        every = {"memory": "memory", "redis": stack.enter_context(RedisServer()).url, **urls}
-        table = []
-        for name in wanted or every:
-            for (seconds, concurrency), (ours, alone) in zip(
-                _CASES, asyncio.run(_measure(every[name], number)), strict=True
-            ):
+    options = Options(__doc__, databases=WHERE)
+    options.number("letters", 10_000, "letters of a replay")
+    options.number("rounds", 2, "rounds of each case, of which the best counts")
+    given = options.parse_args()
+    table = []
+    with places(*given.databases) as urls:
+        for name, url in urls.items():
+            found = asyncio.run(_measure(url, given.letters, given.rounds))
+            for (seconds, concurrency), (ours, alone) in zip(_CASES, found, strict=True):
                 case = f"{name}, {seconds * 1000:g} ms, {concurrency} at once"
                 table.append([case, round(ours), round(alone), ours / alone, load()])
-        print_table(
-            f"Replay of {number:,} letters", ["handlers", "letters/s", "handlers alone", "share", "load"], table
-        )
+    columns = ["handlers", "letters/s", "handlers alone", "share", "load"]
+    print_table(f"Replay of {given.letters:,} letters", columns, table)
 
 
 if __name__ == "__main__":

@@ -1,28 +1,27 @@
 """Flow checkpoints on every backend: milliseconds a call, beside Dynamiq's own backends and the RFC's expectations.
 
 Ours are on the disk when a call returns; Dynamiq's files are not synced. The two take turns, and of the medians of the
-rounds the best counts: whatever else runs on the machine only makes them worse. Options: CALLS, and --no-peer.
+rounds the best counts: whatever else runs on the machine only makes them worse.
 """
 
 from __future__ import annotations
 
 import asyncio
 import statistics
-import sys
 import tempfile
 import time
-from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from yard.databases import makers
 from yard.machine import load
+from yard.options import Options
 from yard.peers import peer
 from yard.table import print_table
 
 from holdfast.stores import CheckpointBackend, FlowCheckpoint, NodeCheckpointState, from_url
-from holdfast.testing.servers import MariaDBServer, PostgresServer, RedisServer
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Awaitable, Callable
 
 # What the document expects, the better end of each range, in milliseconds.
@@ -33,7 +32,8 @@ EXPECTED = {
     "postgres": {"save small": 3, "save 1 MB": 30, "load small": 2, "list 10": 5, "delete": 2},
 }
 PEER = ["dynamiq==0.69.0", "psycopg[binary]"]
-_ROUNDS = 3
+_FILES = ("memory", "file")
+_SERVED = ("sqlite", "postgres", "mariadb", "redis")
 
 
 def made(flow: str, output: Any) -> FlowCheckpoint:
@@ -111,34 +111,35 @@ def best(rounds: list[dict[str, float]]) -> dict[str, float]:
     return {what: min(each[what] for each in rounds) for what in (rounds[0] if rounds else ())}
 
 
+def compared(name: str, url: str, theirs: str | None, given: argparse.Namespace) -> list[tuple[object, ...]]:
+    """Return the rows of a table: ours at *url* in turn with Dynamiq's, if it has such a backend."""
+    mine, its = [], []
+    for _ in range(given.rounds):
+        with from_url(url) as backend:
+            mine.append(measure(backend, given.calls))
+        if theirs is not None and not given.no_peers:
+            its += peer("dynamiq", PEER, "dynamiq_checkpoints.py", theirs, str(given.calls))
+    ours, beside = best(mine), best(its)
+    rows: list[tuple[object, ...]] = []
+    for label, span in ours.items():
+        other, expected = beside.get(label), EXPECTED.get(name, {}).get(label)
+        rows.append((label, span, other or "-", other / span if other else "-", expected or "-"))
+    return rows
+
+
 def main() -> None:
     """Measure, and print a table a backend."""
-    calls = next((int(each) for each in sys.argv[1:] if each.isdigit()), 100)
+    options = Options(__doc__, databases=(*_FILES, *_SERVED), peers=True)
+    options.number("calls", 100, "calls of each kind in a round; a tenth of them with 1 MB")
+    options.number("rounds", 3, "rounds in turn with the peer")
+    given = options.parse_args()
     print(f"Load: {load()}")
-    with ExitStack() as afterwards:
-        folder = afterwards.enter_context(tempfile.TemporaryDirectory())
-        postgres = afterwards.enter_context(PostgresServer()).create_database()
-        urls = {
-            "memory": "memory://",
-            "file": f"file://{folder}/ours",
-            "sqlite": f"sqlite:///{Path(folder) / 'flows.db'}",
-            "postgres": postgres,
-            "mariadb": afterwards.enter_context(MariaDBServer()).create_database(),
-            "redis": afterwards.enter_context(RedisServer()).url,
-        }
-        theirs = {"memory": "memory", "file": f"file:{folder}/theirs", "postgres": postgres}
-        for name, url in urls.items():
-            mine, its = [], []
-            for _ in range(_ROUNDS):
-                with from_url(url) as backend:
-                    mine.append(measure(backend, calls))
-                if name in theirs and "--no-peer" not in sys.argv:
-                    its += peer("dynamiq", PEER, "dynamiq_checkpoints.py", theirs[name], str(calls))
-            ours, beside = best(mine), best(its)
-            rows = []
-            for label, span in ours.items():
-                other, expected = beside.get(label), EXPECTED.get(name, {}).get(label)
-                rows.append((label, span, other or "-", other / span if other else "-", expected or "-"))
+    served = [name for name in given.databases if name in _SERVED]
+    with tempfile.TemporaryDirectory() as folder, makers(*served) as made:
+        urls = {"memory": "memory://", "file": f"file://{folder}/ours"} | {name: make() for name, make in made.items()}
+        theirs = {"memory": "memory", "file": f"file:{folder}/theirs", "postgres": urls.get("postgres")}
+        for name in dict.fromkeys(given.databases):
+            rows = compared(name, urls[name], theirs.get(name), given)
             print_table(f"{name}, ms", ["call", "ours", "Dynamiq", "times faster", "the document expects"], rows)
 
 

@@ -2,7 +2,8 @@
 
 Promised: every operation of the store at most 1.5 times the raw statement; the middleware adds less than 1 ms (p50) to
 a request with a new key on SQLite, and less than 0.3 ms to a replay; the executor costs two commits. Beside them stands
-the floor: two commits of SQLite that wait for the disk, on the thread that asks, and nothing else.
+the floor: two commits of SQLite that wait for the disk, on the thread that asks, and nothing else. The peers keep
+theirs in Redis and in memory, and are measured with Redis.
 """
 
 from __future__ import annotations
@@ -16,20 +17,21 @@ from contextlib import closing
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from yard.databases import databases
+from yard.databases import SQL, makers
 from yard.machine import load
+from yard.options import Options
 from yard.peers import peer
 from yard.table import alternating, print_table
 
 from holdfast.db import ConnectionManager
 from holdfast.stores import DBIdempotencyStore, IdempotentExecutor, InMemoryIdempotencyStore
-from holdfast.testing.servers import RedisServer
 from holdfast.web import IdempotencyMiddleware
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Awaitable, Callable
 
-_ROUNDS = 7
+_WHERE = (*SQL, "redis", "memory")
 _BODY = b'{"sku": "book", "cents": 1900}'
 _PEERS = ["idemkit==1.0.2", "asgi-idempotency-header==0.2.0", "redis>=5", "fastapi", "starlette"]
 _numbers = itertools.count()
@@ -52,16 +54,16 @@ async def _median(call: Callable[[], Awaitable[object]], count: int = 100) -> fl
     return statistics.median(spans) * 1000
 
 
-async def _best(*calls: Callable[[], Awaitable[object]]) -> list[float]:
+async def _best(rounds: int, *calls: Callable[[], Awaitable[object]]) -> list[float]:
     """Return the median of each call's best round, which other work disturbs least. The rounds alternate."""
     taken: list[list[float]] = [[] for _ in calls]
-    for _ in range(_ROUNDS):
+    for _ in range(rounds):
         for spans, call in zip(taken, calls, strict=True):
             spans.append(await _median(call))
     return [min(each) for each in taken]
 
 
-async def _store(name: str, url: str) -> list[tuple[object, ...]]:
+async def _store(name: str, url: str, rounds: int) -> list[tuple[object, ...]]:
     async with ConnectionManager(url) as manager, DBIdempotencyStore(manager) as store:
         table = "holdfast.holdfast_idempotency" if name == "postgres" else "holdfast_idempotency"
 
@@ -76,7 +78,7 @@ async def _store(name: str, url: str) -> list[tuple[object, ...]]:
             await store.store_result(key, 1)
 
         await ours()
-        by_hand, by_store = await alternating(_ROUNDS, lambda: _median(raw, 100), lambda: _median(ours, 100))
+        by_hand, by_store = await alternating(rounds, lambda: _median(raw), lambda: _median(ours))
         begun = time.perf_counter()
         await asyncio.gather(*(ours() for _ in range(2000)))
         together = 2000 / (time.perf_counter() - begun)
@@ -118,14 +120,14 @@ async def _application(scope: Any, receive: Any, send: Any) -> None:  # noqa: AR
     await send({"type": "http.response.body", "body": b'{"order": "17"}'})
 
 
-async def _middleware(name: str, store: Any) -> tuple[object, ...]:
+async def _middleware(name: str, store: Any, rounds: int) -> tuple[object, ...]:
     bare, wrapped = _Call(_application), _Call(IdempotencyMiddleware(_application, store=store))
     await wrapped.again()
-    base, new, again = await _best(bare.new, wrapped.new, wrapped.again)
+    base, new, again = await _best(rounds, bare.new, wrapped.new, wrapped.again)
     return (name, new - base, again - base)
 
 
-async def _floor() -> tuple[object, ...]:
+async def _floor(rounds: int) -> tuple[object, ...]:
     with TemporaryDirectory() as folder, closing(sqlite3.connect(f"{folder}/raw.db", isolation_level=None)) as raw:
         for line in ("journal_mode = WAL", "synchronous = FULL", "wal_autocheckpoint = 0"):
             raw.execute(f"PRAGMA {line}")
@@ -139,7 +141,7 @@ async def _floor() -> tuple[object, ...]:
             raw.execute(_RAW_CLAIM.format("keys"), (key, key))
             raw.execute(_RAW_STORE.format("keys"), (key, key))
 
-        [taken] = await _best(commits)
+        [taken] = await _best(rounds, commits)
         return ("SQLite itself, two commits", taken, "-")
 
 
@@ -148,7 +150,7 @@ class _Runtime:
         return parameters, "run"
 
 
-async def _executor(name: str, url: str) -> tuple[object, ...]:
+async def _executor(name: str, url: str, rounds: int) -> tuple[object, ...]:
     async with ConnectionManager(url) as manager, DBIdempotencyStore(manager) as store:
         executor = IdempotentExecutor(store)
 
@@ -159,30 +161,41 @@ async def _executor(name: str, url: str) -> tuple[object, ...]:
             await executor.execute(_Runtime(), "wf", {"a": 1}, "run")
 
         await again()
-        return (name, *await _best(new, again))
+        return (name, *await _best(rounds, new, again))
+
+
+def _requests(name: str, url: str, given: argparse.Namespace) -> list[tuple[object, ...]]:
+    """Return what requests cost with keys in one place, beside what there is to compare with."""
+    store = InMemoryIdempotencyStore() if name == "memory" else url
+    rows = [asyncio.run(_floor(given.rounds))] if name == "sqlite" else []
+    rows.append(asyncio.run(_middleware(f"holdfast, {name}", store, given.rounds)))
+    if name == "redis" and not given.no_peers:
+        found = peer("idempotency", _PEERS, "idempotency_http.py", url)
+        rows += [(each["name"], each["new"], each["again"]) for each in found]
+    return rows
 
 
 def main() -> None:
+    options = Options(__doc__, databases=_WHERE, peers=True)
+    options.number("rounds", 7, "rounds of 100 calls of each kind")
+    given = options.parse_args()
     stores: list[tuple[object, ...]] = []
     requests: list[tuple[object, ...]] = []
     executions: list[tuple[object, ...]] = []
     before = load()
-    with databases() as urls, RedisServer() as redis:
-        for name, url in urls.items():
-            stores += asyncio.run(_store(name, url))
-            if name == "sqlite":
-                requests.append(asyncio.run(_floor()))
-            requests.append(asyncio.run(_middleware(f"holdfast, {name}", url)))
-            executions.append(asyncio.run(_executor(name, url)))
-        requests.append(asyncio.run(_middleware("holdfast, redis", redis.url)))
-        requests.append(asyncio.run(_middleware("holdfast, memory", InMemoryIdempotencyStore())))
-        found = peer("idempotency", _PEERS, "idempotency_http.py", redis.url)
-        requests += [(each["name"], each["new"], each["again"]) for each in found]
-    print_table(
-        "Claim and result, ms", ["database", "raw, two statements", "store", "ratio", "a second, 2000 at once"], stores
-    )
+    with makers(*(name for name in given.databases if name != "memory")) as made:
+        urls = {name: make() for name, make in made.items()}
+        for name in dict.fromkeys(given.databases):
+            if name in SQL:
+                stores += asyncio.run(_store(name, urls[name], given.rounds))
+                executions.append(asyncio.run(_executor(name, urls[name], given.rounds)))
+            requests += _requests(name, urls.get(name, name), given)
+    if stores:
+        columns = ["database", "raw, two statements", "store", "ratio", "a second, 2000 at once"]
+        print_table("Claim and result, ms", columns, stores)
     print_table("What the middleware adds to a request, ms p50", ["middleware, store", "new key", "replay"], requests)
-    print_table("What the executor costs, ms p50", ["database", "new key", "stored"], executions)
+    if executions:
+        print_table("What the executor costs, ms p50", ["database", "new key", "stored"], executions)
     print(f"Load average before and after: {before}, {load()}")
 
 

@@ -7,16 +7,16 @@ import subprocess
 import sys
 import time
 
+from yard.options import Options
 from yard.table import print_table
 
-_ROUNDS = 11
 _PEAK = "import resource; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
 
 
-def _run(program: str) -> tuple[float, float]:
+def _run(program: str, rounds: int) -> tuple[float, float]:
     """Return the median seconds and megabytes of a program."""
     seconds, megabytes = [], []
-    for _ in range(_ROUNDS):
+    for _ in range(rounds):
         begun = time.perf_counter()
         done = subprocess.run([sys.executable, "-c", f"{program}; {_PEAK}"], check=True, capture_output=True, text=True)
         seconds.append(time.perf_counter() - begun)
@@ -25,8 +25,11 @@ def _run(program: str) -> tuple[float, float]:
 
 
 def main() -> None:
-    bare = _run("pass")
-    ours = _run("import holdfast")
+    options = Options(__doc__)
+    options.number("rounds", 11, "processes of each, whose median counts")
+    given = options.parse_args()
+    bare = _run("pass", given.rounds)
+    ours = _run("import holdfast", given.rounds)
     rows = [
         ("python -c pass", f"{bare[0]:.3f}", f"{bare[1]:.1f}"),
         ("import holdfast", f"{ours[0]:.3f}", f"{ours[1]:.1f}"),

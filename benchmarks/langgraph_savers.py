@@ -4,19 +4,18 @@ Promised: put, get_tuple and list at least as fast as theirs. Ours syncs every c
 
 Ours and the peer, in a process of its own, take turns of a few calls each, so that whatever else runs on the machine
 meets both. What counts is the time that a quarter of the calls did not exceed: by the clock, and of the processor,
-which a busy disk does not change (of the client alone, if there is a server). ``--turns N`` makes it shorter,
-``--no-peer`` leaves the peer out; names of databases may be given.
+which a busy disk does not change (of the client alone, if there is a server). LangGraph has none for MariaDB.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
-from yard.databases import databases
+from yard.databases import SQL, databases
 from yard.machine import load
+from yard.options import Options
 from yard.peers import conversing
 from yard.savers import CALLS, SIZES, Measured
 from yard.table import print_table
@@ -72,17 +71,15 @@ def _quarter(spans: list[float]) -> float:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*")
-    parser.add_argument("--turns", type=int, default=15)
-    parser.add_argument("--no-peer", action="store_true")
-    chosen = parser.parse_args()
-    with databases(*(chosen.names or ("sqlite", "postgres"))) as urls:
+    options = Options(__doc__, databases=SQL, usual=("sqlite", "postgres"), peers=True)
+    options.number("turns", 15, f"turns of {_TURN} calls of each kind")
+    given = options.parse_args()
+    with databases(*given.databases) as urls:
         for name, url in urls.items():
-            alone = chosen.no_peer or name == "mariadb"
+            alone = given.no_peers or name == "mariadb"
             theirs = url.replace("bench.db", "peer.db")
             with nullcontext() if alone else conversing("langgraph", PEERS, "langgraph_savers.py", theirs) as peer:
-                rows = asyncio.run(measure(url, chosen.turns, peer))
+                rows = asyncio.run(measure(url, given.turns, peer))
             print_table(f"{name} (load {load()})", _COLUMNS, rows)
 
 

@@ -2,24 +2,23 @@
 
 Each filter is asked for a value that is often, one that is rare and one that nobody has, before the database has looked
 at its table and after. Then: what the indexes of listings cost a run, as the server's own time for batches of a hundred
-that are started and finished, with all of them, without any, and with each of those that every run is written to.
-
-``python benchmarks/listing.py [RUNS [DATABASE ...]]``
+that are started and finished, with all of them, without any, and with each of those that every run is written to;
+where PostgreSQL is among the databases.
 """
 
 from __future__ import annotations
 
 import asyncio
 import statistics
-import sys
 import time
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import asyncpg
-from yard.databases import databases
+from yard.databases import SQL, databases
 from yard.many_runs import EVERY_MS, FIRST_MS, analyse, fill
+from yard.options import Options
 from yard.table import print_table
 
 from holdfast.db import ConnectionManager, DialectName
@@ -32,7 +31,6 @@ from holdfast.workflows.queries import workflow_queries
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_RUNS = 1_000_000
 _TURNS = 5
 _PAGE = 50
 _BATCHES = 30
@@ -168,15 +166,22 @@ async def _drop(connection: asyncpg.Connection[Any], names: list[str]) -> None:
 
 def main() -> None:
     """Print a table a database, then what the indexes cost."""
-    runs = int(sys.argv[1]) if len(sys.argv) > 1 else _RUNS
-    with databases(*sys.argv[2:]) as urls:
+    options = Options(__doc__, databases=SQL)
+    options.number("runs", 1_000_000, "runs in the table")
+    given = options.parse_args()
+    with databases(*given.databases) as urls:
         for name, url in urls.items():
-            times = asyncio.run(_listings(url, runs))
+            times = asyncio.run(_listings(url, given.runs))
             print_table(
-                f"{name}: the newest {_PAGE} of {runs:,} runs, milliseconds",
+                f"{name}: the newest {_PAGE} of {given.runs:,} runs, milliseconds",
                 ["filter", "value", "never analysed", "analysed"],
                 [(*case, *spans) for case, spans in times.items()],
             )
+    if "postgres" in given.databases:
+        _print_index_costs()
+
+
+def _print_index_costs() -> None:
     with databases("postgres") as urls:
         costs = asyncio.run(_index_costs(urls["postgres"]))
     print_table(

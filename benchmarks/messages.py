@@ -2,24 +2,25 @@
 
 Promised: send to recv and set_event to get_event at p50 under 4 ms on PostgreSQL and SQLite; ten thousand messages to
 one run cost the same each as a thousand. Beside DBOS in the same run: both take turns for some rounds, and the best of
-each counts, which others on the machine have disturbed least. ``--samples``, ``--many``, ``--rounds`` make it shorter.
+each counts, which others on the machine have disturbed least.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import time
 from typing import TYPE_CHECKING
 
-from yard.databases import databases
+from yard.databases import SQL, databases
 from yard.machine import load
+from yard.options import Options
 from yard.peers import peer
 from yard.table import print_table
 
 from holdfast import AsyncHoldfast, Message
 
 if TYPE_CHECKING:
+    import argparse
     from typing import Any
 
 _PAUSE = 0.05  # everybody is at rest again
@@ -82,26 +83,28 @@ async def _each(app: AsyncHoldfast, receiver: Any, received: asyncio.Queue[float
     return (time.perf_counter() - begun) * 1000 / messages
 
 
-async def _measure(name: str, url: str, options: argparse.Namespace) -> tuple[list[Any], list[Any]]:
+async def _measure(name: str, url: str, given: argparse.Namespace) -> tuple[list[Any], list[Any]]:
     received: asyncio.Queue[float] = asyncio.Queue()
     app, receiver, setter = _app(url, received)
     async with app:
         await _messages(app, receiver, received, 10)
         rows: list[Any] = []
         for what, measure, flow in (("send to recv", _messages, receiver), ("set to get", _events, setter)):
-            spans = await measure(app, flow, received, options.samples)
+            spans = await measure(app, flow, received, given.samples)
             middle, late = spans[len(spans) // 2], spans[int(len(spans) * 0.99)]
             rows.append((name, what, "holdfast", len(spans), middle, late, load()))
-        few = await _each(app, receiver, received, options.many // 10)
-        many = await _each(app, receiver, received, options.many)
-    return rows, [(name, options.many // 10, few, options.many, many, many / few, load())]
+        few = await _each(app, receiver, received, given.many // 10)
+        many = await _each(app, receiver, received, given.many)
+    return rows, [(name, given.many // 10, few, given.many, many, many / few, load())]
 
 
 def _peers(urls: dict[str, str], samples: int) -> list[Any]:
     rows: list[Any] = []
-    for name in ("sqlite", "postgres"):
-        calls = max(5, samples // 20) if name == "sqlite" else samples // 2
-        answers = peer("dbos", ["dbos==3.3.0"], "dbos_messages.py", urls[name], str(calls))
+    for name, url in urls.items():
+        if name == "mariadb":
+            continue
+        calls = max(5, samples // 20) if name == "sqlite" else max(1, samples // 2)
+        answers = peer("dbos", ["dbos==3.3.0"], "dbos_messages.py", url, str(calls))
         rows += [(name, found["what"], "DBOS", calls, found["p50"], found["p99"], load()) for found in answers]
     return rows
 
@@ -125,22 +128,22 @@ def _best(rows: list[Any], keys: int, by: int) -> list[Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--samples", type=int, default=200)
-    parser.add_argument("--many", type=int, default=10_000)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--no-peers", action="store_true")
-    options = parser.parse_args()
+    options = Options(__doc__, databases=SQL, peers=True)
+    options.number("samples", 200, "messages, and events, whose way is timed in a round; a peer's are fewer")
+    options.number("many", 10_000, "messages to one run, beside a tenth of them", allowed=range(10, 10_000_001))
+    options.number("rounds", 3, "rounds in turn with the peer")
+    given = options.parse_args()
     waits: list[Any] = []
     costs: list[Any] = []
-    for _ in range(options.rounds):
-        with databases() as urls:
+    for _ in range(given.rounds):
+        with databases(*given.databases) as urls:
             for name, url in urls.items():
-                wait, cost = asyncio.run(_measure(name, url, options))
+                wait, cost = asyncio.run(_measure(name, url, given))
                 waits += wait
                 costs += cost
-        with databases() as urls:
-            waits += [] if options.no_peers else _peers(dict(urls), options.samples)
+        if not given.no_peers:
+            with databases(*given.databases) as urls:
+                waits += _peers(urls, given.samples)
     waits, costs = _best(waits, 3, 4), _linear(costs)
     columns = ["database", "what", "system", "calls", "p50 ms", "p99 ms", "load"]
     print_table("Messages and events in one process", columns, waits)

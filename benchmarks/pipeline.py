@@ -13,7 +13,8 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
-from yard.databases import databases
+from yard.databases import SQL, databases
+from yard.options import Options
 from yard.raw import raw_writer
 from yard.table import alternating, print_table
 
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     Write = Callable[[Entry], Awaitable[object]]
 
 _NOTE = "x" * 100
-_ROUNDS = 5
 _numbers = itertools.count()
 
 
@@ -60,7 +60,7 @@ async def _lone(write: Write) -> float:
     return statistics.median(spans) * 1e6
 
 
-async def _measure(name: str, url: str) -> list[tuple[object, ...]]:
+async def _measure(name: str, url: str, rounds: int) -> list[tuple[object, ...]]:
     raw = raw_writer(url)
     await raw.open()
     rows: list[tuple[object, ...]] = []
@@ -75,20 +75,23 @@ async def _measure(name: str, url: str) -> list[tuple[object, ...]]:
             await _rate(ours, 10)
             for writers in (1, 10, 100, 500):
                 theirs, mine = await alternating(
-                    _ROUNDS, partial(_rate, raw.put, writers), partial(_rate, ours, writers)
+                    rounds, partial(_rate, raw.put, writers), partial(_rate, ours, writers)
                 )
                 rows.append((name, writers, theirs, mine, f"{mine / theirs:.0%}"))
-            single, lone = await alternating(_ROUNDS, lambda: _lone(raw.single), lambda: _lone(ours))
+            single, lone = await alternating(rounds, lambda: _lone(raw.single), lambda: _lone(ours))
             rows.append((name, "lone, us", single, lone, f"{lone / single:.2f}x"))
     await raw.close()
     return rows
 
 
 def main() -> None:
+    options = Options(__doc__, databases=SQL)
+    options.number("rounds", 5, "rounds in turn with the raw driver, whose median counts")
+    given = options.parse_args()
     rows: list[tuple[object, ...]] = []
-    with databases() as urls:
+    with databases(*given.databases) as urls:
         for name, url in urls.items():
-            rows += asyncio.run(_measure(name, url))
+            rows += asyncio.run(_measure(name, url, given.rounds))
     print_table("Durable writes a second", ["database", "writers", "raw driver", "pipeline", "ratio"], rows)
 
 

@@ -1,16 +1,16 @@
 """A process at rest with ten queues: statements a second and CPU, beside DBOS. Promised: at most 2 statements a second.
 
-BEGIN and COMMIT count as statements, for both. ``--seconds`` makes it shorter.
+BEGIN and COMMIT count as statements, for both.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import time
 
-from yard.databases import databases
+from yard.databases import SQL, databases
 from yard.machine import load
+from yard.options import Options
 from yard.peers import peer
 from yard.queue_app import queue_app
 from yard.statements import counted
@@ -34,22 +34,21 @@ async def _rest(url: str, count: list[int], seconds: float) -> tuple[float, floa
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--seconds", type=float, default=30.0)
-    parser.add_argument("--no-peers", action="store_true")
-    options = parser.parse_args()
+    options = Options(__doc__, databases=SQL, peers=True)
+    options.seconds(30.0, "how long each system is watched on each database")
+    given = options.parse_args()
     count = counted()
     rows: list[tuple[object, ...]] = []
-    with databases() as urls:
+    with databases(*given.databases) as urls:
         for name, url in urls.items():
-            statements, cpu = asyncio.run(_rest(url, count, options.seconds))
+            statements, cpu = asyncio.run(_rest(url, count, given.seconds))
             rows.append((name, "holdfast", f"{statements:.2f}", f"{cpu:.2%}", "-", load()))
-            if name == "mariadb" or options.no_peers:
+            if name == "mariadb" or given.no_peers:
                 continue
             place = f"{url}.dbos" if name == "sqlite" else url
-            arguments = ("rest", place, str(_QUEUES), str(options.seconds))
+            arguments = ("rest", place, str(_QUEUES), str(given.seconds))
             found = peer("dbos", ["dbos==3.3.0"], "dbos_queue.py", *arguments)[0]
-            ratio = f"{found['per_second'] / statements:.0f}x ours"
+            ratio = f"{found['per_second'] / statements:.0f}x ours" if statements else "-"
             rows.append((name, "DBOS", f"{found['per_second']:.2f}", f"{found['cpu']:.2%}", ratio, load()))
     print_table(
         f"A process at rest with {_QUEUES} queues", ["database", "system", "statements/s", "CPU", "ratio", "load"], rows

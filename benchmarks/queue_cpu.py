@@ -2,14 +2,12 @@
 
 The load of the machine changes it less than runs a second. It is what all processes use, the server's among them:
 by the difference of a long measurement and a short one, so that starting up does not count. One worker; PostgreSQL.
-``--only`` leaves systems out.
 
 Run with ``ours URL RUNS`` it is the process that is measured.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import resource
 import subprocess
@@ -22,6 +20,7 @@ from typing import TYPE_CHECKING
 import asyncpg
 from queues import _REQUIREMENTS, _ours
 from yard.machine import load
+from yard.options import Options
 from yard.peers import peer
 from yard.table import print_table
 
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _SETTINGS = {"DBOS": ["1.0", "none"], "Absurd": ["50"], "Procrastinate": ["10"]}
-_SHORT, _LONG = 200, {"holdfast": 10_000}
+_SHORT = 200
 _TICKS = 100  # a second, as the kernel counts them for /proc
 
 
@@ -88,21 +87,27 @@ def _cost(server: PostgresServer, pid: int, run: Callable[[str, int], None], run
     return _clients() - clients, _server(pid) - servers
 
 
-def _row(server: PostgresServer, pid: int, name: str) -> tuple[object, ...]:
+def _row(server: PostgresServer, pid: int, name: str, runs: int) -> tuple[object, ...]:
     run = _measured if name == "holdfast" else partial(_peer, name)
-    runs = _LONG.get(name, 1_200)
     short, long = (_cost(server, pid, run, count) for count in (_SHORT, runs))
     clients, servers = ((after - before) * 1e6 / (runs - _SHORT) for before, after in zip(short, long, strict=True))
     return name, clients, servers, clients + servers, load()
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--only", nargs="*", default=["holdfast", *_SETTINGS])
-    options = parser.parse_args()
+    more_than_short = range(_SHORT + 1, 10_000_001)
+    systems = ["holdfast", *_SETTINGS]
+    options = Options(__doc__, peers=True)
+    options.number("runs", 10_000, "runs of the long measurement", allowed=more_than_short)
+    options.number("peer-runs", 1_200, "the same of a peer", allowed=more_than_short)
+    options.add_argument("--only", action="append", choices=systems, help="a system to measure; may be repeated")
+    given = options.parse_args()
+    if given.only and given.no_peers:
+        options.error("--only names the systems, and --no-peers does it, too: give one of them")
+    wanted = given.only or (["holdfast"] if given.no_peers else systems)
     with PostgresServer() as server:
         pid = _postmaster(server.create_database())
-        rows = [_row(server, pid, name) for name in options.only]
+        rows = [_row(server, pid, name, given.runs if name == "holdfast" else given.peer_runs) for name in wanted]
     columns = ["system", "clients, us a run", "server, us a run", "together", "load"]
     print_table("Processor time of a run that does nothing, enqueue to end", columns, rows)
 

@@ -5,25 +5,24 @@ Promised: in one process p50 under 3 ms and p99 under 15 ms on PostgreSQL and SQ
 
 Nothing else waits. Between two calls there are 2 to 3 s, so that everybody is at rest and a call falls anywhere between
 two polls; a pause that is shorter than the poll follows its beat, and then measures that. For p99, which takes many
-calls, also 50 to 250 ms where runs are woken. ``--samples`` and ``--rested`` make it shorter.
+calls, also 50 to 250 ms where runs are woken.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import time
 from typing import TYPE_CHECKING
 
-from yard.databases import databases
+from yard.databases import SQL, databases, makers
 from yard.machine import load
+from yard.options import Options
 from yard.peers import peer
 from yard.queue_app import QUEUE, queue_app, workers
 from yard.table import print_table
 
-from holdfast.testing.servers import PostgresServer
-
 if TYPE_CHECKING:
+    import argparse
     from typing import Any
 
 _PEERS: list[tuple[str, list[str], list[str]]] = [
@@ -45,7 +44,7 @@ async def _spans(noop: Any, samples: int, pause: tuple[float, float]) -> list[fl
     return sorted(spans)
 
 
-async def _measure(name: str, url: str, options: argparse.Namespace, *, elsewhere: bool) -> list[tuple[object, ...]]:
+async def _measure(name: str, url: str, given: argparse.Namespace, *, elsewhere: bool) -> list[tuple[object, ...]]:
     app, noop = queue_app(url, works=not elsewhere)
     processes = "two" if elsewhere else "one"
     rows: list[tuple[object, ...]] = []
@@ -54,9 +53,9 @@ async def _measure(name: str, url: str, options: argparse.Namespace, *, elsewher
         async with workers(url, int(elsewhere)):
             await _spans(noop, 5, _SHORT)
             if name != "mariadb" or not elsewhere:
-                spans = await _spans(noop, options.samples, _SHORT)
+                spans = await _spans(noop, given.samples, _SHORT)
                 rows.append((name, "holdfast", processes, "short", *_figures(spans), load()))
-            spans = await _spans(noop, options.rested, _LONG)
+            spans = await _spans(noop, given.rested, _LONG)
             rows.append((name, "holdfast", processes, "long", *_figures(spans), load()))
     return rows
 
@@ -67,27 +66,27 @@ def _figures(spans: list[float]) -> tuple[int, float, float]:
 
 def _peers(samples: int) -> list[tuple[object, ...]]:
     rows: list[tuple[object, ...]] = []
-    with PostgresServer() as postgres:
+    with makers("postgres") as made:
         for title, requirements, setting in _PEERS:
             name = title.split(",")[0].lower()
-            arguments = ("latency", postgres.create_database(), str(samples), *setting)
+            arguments = ("latency", made["postgres"](), str(samples), *setting)
             found = peer(name, requirements, f"{name}_queue.py", *arguments)[0]
             rows.append(("postgres", title, "one", "long", samples, found["p50"], found["p99"], load()))
     return rows
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--samples", type=int, default=300)
-    parser.add_argument("--rested", type=int, default=40)
-    parser.add_argument("--no-peers", action="store_true")
-    options = parser.parse_args()
+    options = Options(__doc__, databases=SQL, peers=True)
+    options.number("samples", 300, "calls with a short pause between them")
+    options.number("rested", 40, "calls with a long pause between them, and of each peer")
+    given = options.parse_args()
     rows: list[tuple[object, ...]] = []
-    with databases() as urls:
+    with databases(*given.databases) as urls:
         for name, url in urls.items():
             for elsewhere in (False, True):
-                rows += asyncio.run(_measure(name, url, options, elsewhere=elsewhere))
-    rows += [] if options.no_peers else _peers(options.rested)
+                rows += asyncio.run(_measure(name, url, given, elsewhere=elsewhere))
+    if "postgres" in given.databases and not given.no_peers:
+        rows += _peers(given.rested)
     columns = ["database", "system", "processes", "pause", "calls", "p50 ms", "p99 ms", "load"]
     print_table("Idle queue, enqueue to start", columns, rows)
 

@@ -12,25 +12,24 @@ ones. One process enqueues and works.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import statistics
-import tempfile
 import time
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import asyncpg
+from yard.databases import makers
 from yard.machine import load
 from yard.many_runs import analyse, fill
+from yard.options import Options
 from yard.queue_app import QUEUE, queue_app
 from yard.table import print_table
 
 from holdfast.db import ConnectionManager, DialectName
-from holdfast.testing.servers import PostgresServer
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import AsyncIterator
 
 _ENQUEUED = """
@@ -98,12 +97,12 @@ async def _snapshot(url: str) -> AsyncIterator[None]:
         await holder.close()
 
 
-async def _beside(name: str, title: str, plain: str, other: str, options: argparse.Namespace) -> tuple[object, ...]:
+async def _beside(name: str, title: str, plain: str, other: str, given: argparse.Namespace) -> tuple[object, ...]:
     """Return the row that compares two databases, measured in turn."""
     rates: dict[str, list[float]] = {plain: [], other: []}
-    for number in range(options.rounds):
+    for number in range(given.rounds):
         for url in (plain, other) if number % 2 else (other, plain):  # so that neither is always the first
-            rates[url].append(await _rate(url, options.runs))
+            rates[url].append(await _rate(url, given.runs))
     without, having = rates.values()
     ratio = statistics.median(having) / statistics.median(without)
     return name, title, _spread(without), _spread(having), f"{ratio:.0%}", load()
@@ -113,42 +112,41 @@ def _spread(rates: list[float]) -> str:
     return f"{statistics.median(rates):,.0f} ({min(rates):,.0f}-{max(rates):,.0f})"
 
 
-async def _held(free: str, held: str, options: argparse.Namespace) -> tuple[object, ...]:
+async def _held(free: str, held: str, given: argparse.Namespace) -> tuple[object, ...]:
     """Compare two databases with the same past, one of which has a snapshot from before it."""
     await _prepare(free, 0)
     await _prepare(held, 0)
     async with _snapshot(held):
-        await _churn(free, options.churn)
-        await _churn(held, options.churn)
-        return await _beside("postgres", f"snapshot, {options.churn:,} runs old", free, held, options)
+        await _churn(free, given.churn)
+        await _churn(held, given.churn)
+        return await _beside("postgres", f"snapshot, {given.churn:,} runs old", free, held, given)
 
 
-async def _full(name: str, plain: str, full: str, options: argparse.Namespace) -> tuple[object, ...]:
+async def _full(name: str, plain: str, full: str, given: argparse.Namespace) -> tuple[object, ...]:
     await _prepare(plain, 0)
-    ended = await _prepare(full, options.ended)
+    ended = await _prepare(full, given.ended)
     if name == "postgres":
         connection = await asyncpg.connect(full)
         await _vacuum(connection)
         await connection.close()
-    return await _beside(name, f"{ended:,} ended runs", plain, full, options)
+    return await _beside(name, f"{ended:,} ended runs", plain, full, given)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--runs", type=int, default=5000)
-    parser.add_argument("--rounds", type=int, default=6)
-    parser.add_argument("--ended", type=int, default=1_000_000)
-    parser.add_argument("--churn", type=int, default=90_000)
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder, PostgresServer() as server:
-        plain, full = (f"sqlite:///{Path(folder) / name}.db" for name in ("plain", "full"))
-        rows = [
-            asyncio.run(_held(server.create_database(), server.create_database(), options)),
-            asyncio.run(_full("postgres", server.create_database(), server.create_database(), options)),
-            asyncio.run(_full("sqlite", plain, full, options)),
-        ]
+    options = Options(__doc__, databases=("postgres", "sqlite"))
+    options.number("runs", 5_000, "runs of the queue that is measured")
+    options.number("rounds", 6, "rounds in turn, whose median counts")
+    options.number("ended", 1_000_000, "runs in the full tables")
+    options.number("churn", 90_000, "runs since the snapshot on PostgreSQL")
+    given = options.parse_args()
+    rows = []
+    with makers(*given.databases) as made:
+        for name, make in made.items():
+            if name == "postgres":
+                rows.append(asyncio.run(_held(make(), make(), given)))
+            rows.append(asyncio.run(_full(name, make(), make(), given)))
     columns = ["database", "with", "runs/s without", "runs/s with", "ratio", "load"]
-    print_table(f"A queue of {options.runs:,} runs, enqueue to all done", columns, rows)
+    print_table(f"A queue of {given.runs:,} runs, enqueue to all done", columns, rows)
 
 
 if __name__ == "__main__":

@@ -5,29 +5,26 @@ process until the cores are full. MariaDB: measured.
 
 Every measurement has a database of its own, one process that enqueues, and one or two that work and are ready before it
 begins. Each system enqueues by the fastest call it has. A peer's concurrency is chosen by one short trial of each, with
-one worker; if the best is the first or the last that was tried, a better one may lie outside. ``--runs``,
-``--peer-runs`` and ``--rounds`` make it shorter.
+one worker; if the best is the first or the last that was tried, a better one may lie outside.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import os
 import statistics
-import tempfile
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from yard.databases import SQL, makers
 from yard.machine import busy, load
+from yard.options import Options
 from yard.peers import peer
 from yard.queue_app import QUEUE, queue_app, workers
 from yard.table import print_table
 
 from holdfast.db import ConnectionManager, DialectName
-from holdfast.testing.servers import MariaDBServer, PostgresServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -42,6 +39,7 @@ _SETTINGS: dict[str, list[list[str]]] = {  # DBOS: seconds between polls, and co
     "Absurd": [["20"], ["50"], ["100"], ["200"]],
     "Procrastinate": [["5"], ["10"], ["20"], ["50"]],
 }
+_THERE = {"postgres": tuple(_SETTINGS), "sqlite": ("DBOS",)}
 _TRIAL_RUNS = 500
 _LOT = 1000  # a call of enqueue_many: workers begin with the first while the next is written
 _WORKERS = (1, 2)
@@ -122,11 +120,11 @@ def _at_its_best(name: str, make: Callable[[], str]) -> Callable[[int, int], _Me
     return partial(_peer_rate, name, make, best)
 
 
-def _contests(makers: dict[str, Callable[[], str]], *, peers: bool) -> list[_Contest]:
-    contests = [_Contest(name, "holdfast", _contestant(make)) for name, make in makers.items()]
-    if peers:
-        for database, names in (("postgres", tuple(_SETTINGS)), ("sqlite", ("DBOS",))):
-            contests += [_Contest(database, name, _at_its_best(name, makers[database])) for name in names]
+def _contests(made: dict[str, Callable[[], str]], *, peers: bool) -> list[_Contest]:
+    contests = [_Contest(name, "holdfast", _contestant(make)) for name, make in made.items()]
+    for database, make in made.items() if peers else ():
+        names = _THERE.get(database, ())
+        contests += [_Contest(database, name, _at_its_best(name, make)) for name in names]
     return contests
 
 
@@ -152,28 +150,21 @@ def _rows(contests: list[_Contest]) -> list[tuple[object, ...]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--runs", type=int, default=5000)
-    parser.add_argument("--peer-runs", type=int, help="fewer for the peers, which take minutes; by default as many")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--no-peers", action="store_true")
-    options = parser.parse_args()
-    peer_runs = options.peer_runs or options.runs
-    with tempfile.TemporaryDirectory() as folder, PostgresServer() as postgres, MariaDBServer() as mariadb:
-        numbers = iter(range(1_000_000))
-        makers: dict[str, Callable[[], str]] = {
-            "postgres": postgres.create_database,
-            "sqlite": lambda: f"sqlite:///{Path(folder) / f'{next(numbers)}.db'}",
-            "mariadb": mariadb.create_database,
-        }
-        contests = _contests(makers, peers=not options.no_peers)
-        for number in range(options.rounds):
+    options = Options(__doc__, databases=SQL, peers=True)
+    options.number("runs", 5_000, "runs of a measurement")
+    options.number("peer-runs", None, "fewer for the peers, which take minutes; by default as many")
+    options.number("rounds", 3, "rounds in turn, whose median counts")
+    given = options.parse_args()
+    peer_runs = given.peer_runs or given.runs
+    with makers(*given.databases) as made:
+        contests = _contests(made, peers=not given.no_peers)
+        for number in range(given.rounds):
             for contest in contests:
                 ours = contest.system == "holdfast"
-                contest.take(options.runs if ours else peer_runs)
+                contest.take(given.runs if ours else peer_runs)
             print(f"round {number + 1}: load {load()}", flush=True)
-    fewer = "" if peer_runs == options.runs else f" (the peers: {peer_runs:,})"
-    print_table(f"{options.runs:,} runs{fewer} that do nothing, enqueue to all done", _COLUMNS, _rows(contests))
+    fewer = "" if peer_runs == given.runs else f" (the peers: {peer_runs:,})"
+    print_table(f"{given.runs:,} runs{fewer} that do nothing, enqueue to all done", _COLUMNS, _rows(contests))
 
 
 if __name__ == "__main__":

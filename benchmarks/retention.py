@@ -4,18 +4,18 @@ Promised: throughput changes by less than 20 %.
 
 The load is a hundred five-step workflows at once in the process that prunes, on the same connections, as an application
 with a policy does it. Stretches with and without pruning alternate until all is deleted, or as many pairs of them as
-`--pairs` says. MariaDB: measured.
+``--pairs`` says. MariaDB: measured.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import statistics
 import time
 from typing import TYPE_CHECKING
 
-from yard.databases import databases
+from yard.databases import SQL, databases
+from yard.options import Options
 from yard.table import print_table
 
 from holdfast import AsyncHoldfast
@@ -26,7 +26,6 @@ from holdfast.workflows.retention import Retention
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-_RUNS = 100_000
 _STEPS = 5
 _AT_ONCE = 100
 _STRETCH = 4.0
@@ -113,20 +112,17 @@ async def _measure(url: str, runs: int, pairs: int | None) -> tuple[float, float
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("databases", nargs="*")
-    parser.add_argument("--runs", type=int, default=_RUNS)
-    parser.add_argument(
-        "--pairs", type=int, help="stretches with and without pruning; until all is deleted if not given"
-    )
-    options = parser.parse_args()
+    options = Options(__doc__, databases=SQL)
+    options.number("runs", 100_000, "runs that are deleted", allowed=range(1, 100_001))
+    options.number("pairs", None, "stretches with and without pruning; until all is deleted if not given")
+    given = options.parse_args()
     rows: list[tuple[object, ...]] = []
-    with databases(*options.databases) as urls:
+    with databases(*given.databases) as urls:
         for name, url in urls.items():
-            without, during, rate = asyncio.run(_measure(url, options.runs, options.pairs))
+            without, during, rate = asyncio.run(_measure(url, given.runs, given.pairs))
             rows.append((name, without, during, f"{during / without:.0%}", rate))
     columns = ["database", "without", "while pruning", "ratio", "deleted/s"]
-    print_table(f"Five-step workflows a second while {options.runs:,} ended runs are deleted", columns, rows)
+    print_table(f"Five-step workflows a second while {given.runs:,} ended runs are deleted", columns, rows)
 
 
 if __name__ == "__main__":

@@ -2,18 +2,17 @@
 
 Promised: at most 2 statements a second at rest, BEGIN and COMMIT counted; and a due slot of an idle process starts
 within 50 ms. A slot's start is the first line of its workflow, by the clock of the machine, which the database shares.
-``--seconds`` and ``--slots`` make it shorter.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import time
 from datetime import datetime  # noqa: TC003 -- the workflow is given one, by its annotation
 
-from yard.databases import databases
+from yard.databases import SQL, databases
 from yard.machine import load
+from yard.options import Options
 from yard.statements import counted
 from yard.table import print_table
 
@@ -64,16 +63,16 @@ async def _late(url: str, slots: int) -> list[float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--seconds", type=float, default=30.0)
-    parser.add_argument("--slots", type=int, default=20)
-    options = parser.parse_args()
+    options = Options(__doc__, databases=SQL)
+    options.seconds(30.0, "how long it is watched at rest on each database")
+    options.number("slots", 20, f"slots that come, one every {_EVERY} s")
+    given = options.parse_args()
     count = counted()
     rows: list[tuple[object, ...]] = []
-    with databases() as urls:
+    with databases(*given.databases) as urls:
         for name, url in urls.items():
-            statements, cpu = asyncio.run(_rest(url, count, options.seconds))
-            late = asyncio.run(_late(url, options.slots))
+            statements, cpu = asyncio.run(_rest(url, count, given.seconds))
+            late = asyncio.run(_late(url, given.slots))
             figures = f"{late[len(late) // 2]:.1f}", f"{late[-1]:.1f}"
             rows.append((name, f"{statements:.2f}", f"{cpu:.2%}", *figures, load()))
     columns = ["database", "statements/s at rest", "CPU at rest", "slot late, p50 ms", "slot late, worst ms", "load"]

@@ -1,20 +1,18 @@
 """Many runs that sleep at the same time in one process: what they cost, and how late they wake.
 
 Promised: 100,000 sleeping runs in one process in bounded memory, on time when due.
-
-Usage: ``sleepers.py [RUNS [DATABASE ...]]``.
 """
 
 from __future__ import annotations
 
 import asyncio
 import statistics
-import sys
 import time
 from itertools import count
 from pathlib import Path
 
-from yard.databases import databases
+from yard.databases import SQL, databases
+from yard.options import Options
 from yard.table import print_table
 
 from holdfast import AsyncHoldfast
@@ -68,9 +66,11 @@ async def _measure(url: str, runs: int) -> list[object]:
 
 def main() -> None:
     """Measure on each database and print a table."""
-    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
-    with databases(*sys.argv[2:]) as urls:
-        rows = [[name, *asyncio.run(_measure(url, runs))] for name, url in urls.items()]
+    options = Options(__doc__, databases=SQL)
+    options.number("runs", 100_000, "runs that sleep")
+    given = options.parse_args()
+    with databases(*given.databases) as urls:
+        rows = [[name, *asyncio.run(_measure(url, given.runs))] for name, url in urls.items()]
     print_table(
         "Sleeping runs in one process",
         ["database", "runs", "s to start them", "MB held asleep", "s late: p50", "p99", "most"],

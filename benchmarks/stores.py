@@ -5,13 +5,11 @@ least 10 times the peer's rate, where the peer survives it; due dead letters amo
 ``--large``: appending to a stream of a million events, and reading its end, is not slower than to an empty one.
 
 Ours, the raw statements and the peer, which is a process of its own, take turns; of each the best round counts, which
-is the one that others on the machine disturbed least. ``--no-peer`` leaves the peer out, ``--calls N`` and ``--rounds
-N`` make it shorter; names of databases may be given. Kailash does not start on MariaDB.
+is the one that others on the machine disturbed least. Kailash does not start on MariaDB.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import os
 import time
@@ -20,8 +18,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from yard.databases import databases
+from yard.databases import SQL, databases
 from yard.machine import load
+from yard.options import Options
 from yard.peers import Conversation, conversing
 from yard.raw_stores import RawStores
 from yard.table import print_table
@@ -34,6 +33,7 @@ from holdfast.stores.events.store import DBEventStoreBackend
 from holdfast.stores.executions.database import DBExecutionStore
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Awaitable, Callable
 
 KAILASH = ["kailash[db-postgres,db-sqlite]==2.65.0"]
@@ -253,14 +253,12 @@ def _rows(database: str, found: dict[str, Best]) -> list[tuple[object, ...]]:
 
 
 def _given() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("databases", nargs="*", default=["sqlite", "postgres"])
-    parser.add_argument("--calls", type=int, default=25)
-    parser.add_argument("--rounds", type=int, default=12)
-    parser.add_argument("--only", action="append", help="measurements with this in their name")
-    parser.add_argument("--no-peer", action="store_true")
-    parser.add_argument("--large", action="store_true")
-    return parser.parse_args()
+    options = Options(__doc__, databases=SQL, usual=("sqlite", "postgres"), peers=True)
+    options.number("calls", 25, "calls of each kind in a round, one after the other")
+    options.number("rounds", 12, "rounds in turn, of which the best counts")
+    options.add_argument("--only", action="append", help="measurements with this in their name; may be repeated")
+    options.add_argument("--large", action="store_true", help="measure a stream of a million events, too")
+    return options.parse_args()
 
 
 def main() -> None:
@@ -271,7 +269,7 @@ def main() -> None:
     for name in given.databases:
         # Each has a database of its own, so that nobody's tables slow the others down.
         with databases(name) as ours, databases(name) as raw, databases(name) as theirs:
-            no_peer = given.no_peer or name == "mariadb"
+            no_peer = given.no_peers or name == "mariadb"
             peer = nullcontext() if no_peer else conversing("kailash", KAILASH, "kailash_stores.py", theirs[name])
             with peer as conversation:
                 found = asyncio.run(_measure(ours[name], raw[name], conversation, given))

@@ -7,7 +7,6 @@ from the round in which it was least disturbed. Besides: how long a live entry t
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import sqlite3
 import statistics
@@ -16,8 +15,9 @@ from typing import Any
 
 import asyncmy
 import asyncpg
-from yard.databases import databases
+from yard.databases import SQL, databases
 from yard.machine import load
+from yard.options import Options
 from yard.table import print_table
 
 from holdfast import AsyncHoldfast
@@ -26,6 +26,7 @@ from holdfast.db import DatabaseURL
 _PARTS = 10
 _A_STEP = 1_000
 _LIVE = 200
+_WHOLE_STEPS = range(_PARTS * _A_STEP, 1_000_000_001, _PARTS * _A_STEP)  # each part is so many of them
 _VALUE = {"part": 17, "done": 0.5, "text": "a line of progress"}
 _TEXT = '{"part":17,"done":0.5,"text":"a line of progress"}'
 
@@ -201,18 +202,17 @@ async def _measure(name: str, url: str, entries: int, rounds: int) -> list[tuple
 
 
 def main() -> None:
-    """Measure, and print a table; names of databases may be given."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("databases", nargs="*")
-    parser.add_argument("--entries", type=int, default=100_000)
-    parser.add_argument("--rounds", type=int, default=3)
-    said = parser.parse_args()
+    """Measure, and print a table."""
+    options = Options(__doc__, databases=SQL)
+    options.number("entries", 100_000, "entries of the stream", allowed=_WHOLE_STEPS)
+    options.number("rounds", 3, "rounds in turn with the raw driver, of which the best counts")
+    given = options.parse_args()
     rows: list[tuple[Any, ...]] = []
-    with databases(*said.databases) as urls:
+    with databases(*given.databases) as urls:
         for name, url in urls.items():
-            rows += asyncio.run(_measure(name, url, said.entries, said.rounds))
+            rows += asyncio.run(_measure(name, url, given.entries, given.rounds))
     print_table(
-        f"A stream of {said.entries:,} entries, {_A_STEP:,} a commit",
+        f"A stream of {given.entries:,} entries, {_A_STEP:,} a commit",
         ["database", "entries/s", "raw/s", "times raw", "last / first tenth", "by work", "live, ms p50", "load"],
         rows,
     )

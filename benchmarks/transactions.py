@@ -7,12 +7,12 @@ Many at once are measured, not promised: steps share their commits then, and eve
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from yard.databases import databases
+from yard.databases import SQL, databases
+from yard.options import Options
 from yard.table import print_table
 
 from holdfast import AsyncHoldfast, Holdfast
@@ -21,7 +21,6 @@ from holdfast.db import ConnectionManager
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-_ROUNDS = 15
 _STEPS = 60
 _AT_ONCE = 20
 
@@ -86,26 +85,26 @@ async def _at_once(steps: Callable[[str, int], Awaitable[None]], kind: str) -> f
     return (time.perf_counter() - begun) * 1000 / (_STEPS * _AT_ONCE)
 
 
-async def _compared(measure: Callable[[str], Awaitable[float]]) -> tuple[float, float]:
+async def _compared(rounds: int, measure: Callable[[str], Awaitable[float]]) -> tuple[float, float]:
     """Return the best of a plain step and of a transaction, taken in turns: the rest is what else the machine did."""
     await measure("plain")
     await measure("transaction")
-    rounds = [(await measure("plain"), await measure("transaction")) for _ in range(_ROUNDS)]
-    return min(plain for plain, _ in rounds), min(transaction for _, transaction in rounds)
+    taken = [(await measure("plain"), await measure("transaction")) for _ in range(rounds)]
+    return min(plain for plain, _ in taken), min(transaction for _, transaction in taken)
 
 
-async def _measure(url: str) -> dict[str, tuple[float, float]]:
+async def _measure(url: str, rounds: int) -> dict[str, tuple[float, float]]:
     """Return (plain, transaction) by measurement."""
     await _counters(url)
     app, steps = _async_app(url)
     found: dict[str, tuple[float, float]] = {}
     async with app:
-        found["async, one by one"] = await _compared(partial(_one_by_one, steps))
-        found[f"async, {_AT_ONCE} at once"] = await _compared(partial(_at_once, steps))
+        found["async, one by one"] = await _compared(rounds, partial(_one_by_one, steps))
+        found[f"async, {_AT_ONCE} at once"] = await _compared(rounds, partial(_at_once, steps))
     return found
 
 
-async def _measure_threads(url: str) -> dict[str, tuple[float, float]]:
+async def _measure_threads(url: str, rounds: int) -> dict[str, tuple[float, float]]:
     app, blocking = _sync_app(url)
 
     async def steps(kind: str, number: int) -> None:
@@ -113,17 +112,20 @@ async def _measure_threads(url: str) -> dict[str, tuple[float, float]]:
 
     with app:
         return {
-            "sync, one by one": await _compared(partial(_one_by_one, steps)),
-            f"sync, {_AT_ONCE} at once": await _compared(partial(_at_once, steps)),
+            "sync, one by one": await _compared(rounds, partial(_one_by_one, steps)),
+            f"sync, {_AT_ONCE} at once": await _compared(rounds, partial(_at_once, steps)),
         }
 
 
 def main() -> None:
-    """Measure, and print a table; names of databases may be given."""
+    """Measure, and print a table."""
+    options = Options(__doc__, databases=SQL)
+    options.number("rounds", 15, "rounds in turn, of which the best counts")
+    given = options.parse_args()
     rows: list[tuple[object, ...]] = []
-    with databases(*sys.argv[1:]) as urls:
+    with databases(*given.databases) as urls:
         for name, url in urls.items():
-            found = asyncio.run(_measure(url)) | asyncio.run(_measure_threads(url))
+            found = asyncio.run(_measure(url, given.rounds)) | asyncio.run(_measure_threads(url, given.rounds))
             rows += [(name, measure, plain, own, own / plain) for measure, (plain, own) in found.items()]
     print_table(
         "Milliseconds of a step, and of a transaction with one UPDATE",

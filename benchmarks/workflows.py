@@ -9,23 +9,23 @@ from __future__ import annotations
 
 import asyncio
 import statistics
-import sys
 import threading
 import time
 from functools import partial
 from typing import TYPE_CHECKING
 
-from yard.databases import databases
+from yard.databases import SQL, databases
 from yard.ideal import ideal_engine, ideal_workflow
+from yard.options import Options
 from yard.peers import peer
 from yard.table import alternating, print_table
 
 from holdfast import AsyncHoldfast, Holdfast
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Awaitable, Callable
 
-_ROUNDS = 3
 _DBOS = ["dbos==3.3.0"]
 
 
@@ -41,10 +41,10 @@ async def _rate(workflow: Callable[[], Awaitable[object]], at_once: int, runs: i
     return runs / (time.perf_counter() - begun)
 
 
-async def _latency(workflow: Callable[[], Awaitable[object]]) -> float:
+async def _latency(workflow: Callable[[], Awaitable[object]], runs: int) -> float:
     """Milliseconds of one workflow, the median of many run one after the other."""
     spans = []
-    for _ in range(150):
+    for _ in range(runs):
         begun = time.perf_counter()
         await workflow()
         spans.append(time.perf_counter() - begun)
@@ -68,31 +68,27 @@ def _app(url: str) -> tuple[AsyncHoldfast, Callable[[int], Awaitable[int]]]:
     return app, count
 
 
-async def _measure(url: str) -> dict[str, tuple[float, float | None]]:
+async def _measure(url: str, runs: int, rounds: int) -> dict[str, tuple[float, float | None]]:
     """Return (ours, yardstick) by measurement."""
     found: dict[str, tuple[float, float | None]] = {}
     ideal = ideal_engine(url)
     if ideal is not None:
         await ideal.open()
     app, count = _app(url)
+
+    async def both(measure: Callable[..., Awaitable[float]], steps: int, *numbers: int) -> tuple[float, float | None]:
+        ours = partial(measure, partial(count, steps), *numbers)
+        if ideal is None:
+            return (await alternating(rounds, ours))[0], None
+        mine, best = await alternating(rounds, ours, partial(measure, partial(ideal_workflow, ideal, steps), *numbers))
+        return mine, best
+
     async with app:
         await _rate(lambda: count(2), 20, 200)
         for at_once in (100, 500):
-            ours = partial(_rate, lambda: count(5), at_once, 2000)
-            if ideal is None:
-                found[f"async {at_once}"] = ((await alternating(_ROUNDS, ours))[0], None)
-                continue
-            mine, best = await alternating(
-                _ROUNDS, ours, partial(_rate, partial(ideal_workflow, ideal, 5), at_once, 2000)
-            )
-            found[f"async {at_once}"] = (mine, best)
+            found[f"async {at_once}"] = await both(_rate, 5, at_once, runs)
         for steps in (1, 10):
-            ours = partial(_latency, partial(count, steps))
-            if ideal is None:
-                found[f"ms, {steps} steps"] = ((await alternating(_ROUNDS, ours))[0], None)
-                continue
-            mine, best = await alternating(_ROUNDS, ours, partial(_latency, partial(ideal_workflow, ideal, steps)))
-            found[f"ms, {steps} steps"] = (mine, best)
+            found[f"ms, {steps} steps"] = await both(_latency, steps, max(1, runs * 3 // 40))
     if ideal is not None:
         await ideal.close()
     return found
@@ -152,27 +148,28 @@ def _dbos(name: str, url: str) -> dict[str, float]:
     }
 
 
-def main() -> None:
+def _rows(name: str, url: str, given: argparse.Namespace) -> list[tuple[object, ...]]:
+    found = asyncio.run(_measure(url, given.runs, given.rounds))
+    threads = [_threads(url, 100, max(1, given.runs // 2)) for _ in range(given.rounds)]
+    found["100 threads"] = (statistics.median(threads), None)
+    peers = {} if given.no_peers else _dbos(name, f"{url}.dbos" if name == "sqlite" else url)
     rows: list[tuple[object, ...]] = []
-    with databases() as urls:
+    for measure, (ours, best) in found.items():
+        less, other = measure.startswith("ms"), peers.get(measure)
+        beside, times = (_ratio(ours, each, less_is_better=less) for each in (best, other))
+        rows.append((name, measure, ours, best or "-", beside, other or "-", times))
+    return rows
+
+
+def main() -> None:
+    options = Options(__doc__, databases=SQL, peers=True)
+    options.number("runs", 2_000, "workflows of a measurement; half as many with threads, fewer one after the other")
+    options.number("rounds", 3, "rounds in turn with the yardstick, whose median counts")
+    given = options.parse_args()
+    rows: list[tuple[object, ...]] = []
+    with databases(*given.databases) as urls:
         for name, url in urls.items():
-            found = asyncio.run(_measure(url))
-            found["100 threads"] = (statistics.median(_threads(url, 100, 1000) for _ in range(_ROUNDS)), None)
-            peers = {} if "--no-peers" in sys.argv else _dbos(name, f"{url}.dbos" if name == "sqlite" else url)
-            for measure, (ours, best) in found.items():
-                less = measure.startswith("ms")
-                other = peers.get(measure)
-                rows.append(
-                    (
-                        name,
-                        measure,
-                        ours,
-                        best or "-",
-                        _ratio(ours, best, less_is_better=less),
-                        other or "-",
-                        _ratio(ours, other, less_is_better=less),
-                    )
-                )
+            rows += _rows(name, url, given)
     columns = ["database", "measure", "holdfast", "yardstick", "ratio", "DBOS", "ratio"]
     print_table("Workflows of 5 steps a second; latency of one workflow in ms", columns, rows)
 
