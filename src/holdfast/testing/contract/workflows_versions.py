@@ -79,6 +79,16 @@ class VersionsContract:
         with caplog.at_level(logging.WARNING, "holdfast"):
             Stage(venue).play(scene)
 
+    def test_version_that_registers_after_the_clock_was_set_back_is_the_latest(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            for ahead in (600, 0):
+                stage.set_clock(ahead)
+                version = f"ahead-{ahead}-{secrets.token_hex(8)}"
+                async with stage.app(application_version=version) as app:
+                    assert (await app.do("get_latest_application_version")).version_name == version
+
+        Stage(venue).play(scene)
+
     def test_version_is_computed_from_the_sources_unless_given(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:
             found = []

@@ -317,9 +317,13 @@ DELETE FROM @executors WHERE incarnation = :incarnation AND beat_seq = :beat_seq
 -- name: executor_leave
 DELETE FROM @executors WHERE incarnation = :incarnation;
 
+-- fragment: latest_yet
+-- Later than every other, also when two come within one millisecond or a clock went back.
+CASE WHEN max(v.version_timestamp) >= {now_ms} THEN max(v.version_timestamp) + 1 ELSE {now_ms} END
+
 -- name: version_register
 INSERT INTO @application_versions (version_id, version_name, version_timestamp, created_at)
-VALUES (:version_id, :version_name, {now_ms}, {now_ms})
+SELECT :version_id, :version_name, {latest_yet}, {now_ms} FROM @application_versions AS v WHERE TRUE
 ON CONFLICT (version_name) DO NOTHING;
 
 -- name: versions_list
@@ -327,12 +331,7 @@ SELECT version_id, version_name, version_timestamp, created_at FROM @application
 ORDER BY version_timestamp DESC, created_at DESC;
 
 -- name: version_set_latest
--- Later than every other, also when two are set within one millisecond or a clock went back.
-UPDATE @application_versions
-SET version_timestamp = (
-    SELECT CASE WHEN max(v.version_timestamp) >= {now_ms} THEN max(v.version_timestamp) + 1 ELSE {now_ms} END
-    FROM @application_versions AS v
-)
+UPDATE @application_versions SET version_timestamp = (SELECT {latest_yet} FROM @application_versions AS v)
 WHERE version_name = :version_name;
 
 -- name: run_standing

@@ -177,15 +177,15 @@ SET w.status = 'ENQUEUED', w.owner_xid = NULL, w.incarnation = NULL, w.updated_a
 
 -- name: version_register
 INSERT INTO @application_versions (version_id, version_name, version_timestamp, created_at)
-VALUES (:version_id, :version_name, {now_ms}, {now_ms})
+SELECT :version_id, :version_name, {latest_yet}, {now_ms} FROM @application_versions AS v
 ON DUPLICATE KEY UPDATE version_name = @application_versions.version_name;
 
 -- name: version_set_latest
-UPDATE @application_versions AS v JOIN (
-    SELECT max(version_timestamp) AS newest FROM @application_versions
+UPDATE @application_versions AS a JOIN (
+    SELECT {latest_yet} AS latest FROM @application_versions AS v
 ) AS m
-SET v.version_timestamp = CASE WHEN m.newest >= {now_ms} THEN m.newest + 1 ELSE {now_ms} END
-WHERE v.version_name = :version_name;
+SET a.version_timestamp = m.latest
+WHERE a.version_name = :version_name;
 
 -- name: database_here
 SELECT
