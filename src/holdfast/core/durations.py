@@ -46,9 +46,19 @@ def milliseconds(duration: Duration, what: str, *, least: float = 0.0) -> int:
 
 def days(number: float, what: str, *, least: float = 0) -> timedelta:
     """Return a number of days as a duration. ``InvalidDuration`` unless it is from *least* to a hundred years."""
-    if not least <= number <= _MOST_DAYS:
-        raise InvalidDuration(f"{what} is a number of days from {least} to {_MOST_DAYS}, not {number!r}.")
-    return timedelta(days=number)
+    return _span(number, what, least, "days", 86_400)
 
 
-__all__ = ["LONGEST", "SHORTEST_LEASE", "checked_seconds", "days", "milliseconds", "patience"]
+def minutes(number: float, what: str, *, least: float = 0) -> timedelta:
+    """Return a number of minutes as a duration, checked likewise."""
+    return _span(number, what, least, "minutes", 60)
+
+
+def _span(number: object, what: str, least: float, unit: str, length: int) -> timedelta:
+    most = int(LONGEST) // length
+    if not isinstance(number, int | float) or not least <= number <= most:
+        raise InvalidDuration(f"{what} is a number of {unit} from {least} to {most}, not {number!r:.50}.")
+    return timedelta(seconds=number * length)
+
+
+__all__ = ["LONGEST", "SHORTEST_LEASE", "checked_seconds", "days", "milliseconds", "minutes", "patience"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from holdfast.testing.contract.store_dead_letters import DeadLetterRecords
+from holdfast.testing.contract.store_dead_letters_door import DeadLetterDoor, SummaryDoor
 from holdfast.testing.contract.store_dead_letters_looking import DeadLetterCleaning, DeadLetterLists
 from holdfast.testing.contract.store_dead_letters_replays import DeadLetterReplays
 
@@ -22,4 +23,12 @@ class TestLists(DeadLetterLists):
 
 
 class TestCleaning(DeadLetterCleaning):
+    """One suite, every column."""
+
+
+class TestDoor(DeadLetterDoor):
+    """One suite, every column."""
+
+
+class TestSummaryDoor(SummaryDoor):
     """One suite, every column."""

@@ -61,7 +61,7 @@ class BlockingFailedOperations(BlockingStore[AsyncFailedOperationRepository], Fa
         *error* is the whole of the error, for instance its traceback, if *error_message* is not. With *retry_delay* it
         is due for ``acquire_due`` at once, and again after each failure: that many seconds after the first, twice as
         many after the next. ``CannotSerialize`` names the part of a mapping that does not fit JSON, ``TooLong`` a word
-        of more than 255 characters, ``TypeError`` a mapping or word that is none, ``ValueError`` any other value that
+        of more than 255 characters, ``TypeError`` a mapping or text that is none, ``ValueError`` any other value that
         cannot be kept; nothing is stored then.
         """
         return self._change(
@@ -240,9 +240,10 @@ class BlockingFailedOperations(BlockingStore[AsyncFailedOperationRepository], Fa
         *,
         lease: Duration | None = None,
     ) -> list[FailedOperationData]:
-        """Do as ``try_acquire_for_replay`` for several operations in one step; return those that were taken.
+        """Do as ``try_acquire_for_replay`` for several operations in one step.
 
-        *max_retries* is a limit for all of them; if it is None, each has its own.
+        Return those that were taken, in the order of *ids*. *max_retries* is a limit for all of them; if it is None,
+        each has its own.
         """
         return self._call(self._store.acquire_many(ids, max_retries, force, lease=lease))
 

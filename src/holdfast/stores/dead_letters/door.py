@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+from holdfast.core import numbers
+from holdfast.core.texts import is_kept
 from holdfast.errors import CannotSerialize, TooLong
 from holdfast.model.dead_letter import FailedOperationStatus
 from holdfast.serialize import PortableJSON
@@ -12,6 +14,7 @@ from holdfast.serialize import PortableJSON
 LONGEST_WORD = 255  # characters of what is searched for
 _format = PortableJSON()
 _STATUSES = frozenset(FailedOperationStatus)
+_MOST_RETRIES = 1_000_000_000  # so that no retry is ever one too many for its column
 _NUMBERS = range(-(2**63), 2**63)
 
 
@@ -26,8 +29,10 @@ def word(value: str, what: str) -> str:
     return value
 
 
-def text(value: str) -> str:
+def text(value: str, what: str = "error") -> str:
     """Return *value* with the characters replaced that no database keeps: an error must not be lost for their sake."""
+    if not isinstance(value, str):
+        raise TypeError(f"The {what} of a dead letter is text, not {type(value).__name__}: pass str() of it.")
     if value.isascii() and "\0" not in value:
         return value
     return value.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
@@ -42,25 +47,52 @@ def status(value: str) -> str:
 
 def number(value: int | None, what: str) -> int | None:
     """Return *value* if it fits into 64 bits; ``ValueError`` if not."""
-    if value is not None and (type(value) is not int or value not in _NUMBERS):
-        raise ValueError(f"The {what} of a dead letter is a whole number of at most 64 bits, not {value!r:.50}.")
-    return value
+    return None if value is None else numbers.number(value, what)
 
 
 def count(value: int, what: str) -> int:
-    """Return *value* if it is a number that can be counted to."""
-    if type(value) is not int or not 0 <= value < 2**31:
-        raise ValueError(f"The {what} of a dead letter is a whole number from 0 on, not {value!r:.50}.")
-    return value
+    """Return *value* if it is a number that can be counted to; ``ValueError`` if not."""
+    return numbers.count(value, what)
 
 
-def moment(value: datetime | None, what: str) -> datetime | None:
-    """Return *value* in UTC; ``ValueError`` if it has no time zone."""
-    if value is None:
-        return None
+def retries(value: int, what: str) -> int:
+    """Return *value* if an operation may be tried so often; ``ValueError`` if not."""
+    return numbers.count(value, what, most=_MOST_RETRIES)
+
+
+def cap(value: int, what: str) -> int:
+    """Return a number that retries are to stay below; one that none comes near is as good as the greatest of them."""
+    if type(value) is not int:
+        raise ValueError(f"{what} is a whole number, not {value!r:.50}.")
+    return max(0, min(value, numbers.MOST_COUNTED))
+
+
+def can_be(**words: str | None) -> bool:
+    """Whether a record can have these words, as far as they are given; ``TypeError`` for one that is no text.
+
+    What no database keeps is nowhere. And a number is not let through: to MariaDB, 0 is every text.
+    """
+    for what, value in words.items():
+        if value is not None and not isinstance(value, str):
+            raise TypeError(f"The {what} of a dead letter is text, not {type(value).__name__}.")
+    return all(value is None or is_kept(value) for value in words.values())
+
+
+def moment(value: datetime, what: str) -> datetime:
+    """Return *value* in UTC; ``TypeError`` if it is no datetime, ``ValueError`` if it has no time zone."""
+    if not isinstance(value, datetime):
+        raise TypeError(f"The {what} is a datetime, not {type(value).__name__}.")
     if value.utcoffset() is None:
         raise ValueError(f"The {what} needs a time zone: {value.isoformat()} could be any hour of the day.")
-    return value.astimezone(UTC)
+    try:
+        return value.astimezone(UTC)
+    except OverflowError:
+        raise ValueError(f"The {what} is beyond the years 1 to 9999 in UTC: {value.isoformat()}.") from None
+
+
+def moment_or_none(value: datetime | None, what: str) -> datetime | None:
+    """Return *value* in UTC, as ``moment`` does, if it is given."""
+    return None if value is None else moment(value, what)
 
 
 def json(value: Any, what: str) -> Any:
@@ -97,4 +129,17 @@ def mapping(value: dict[str, Any] | None, what: str) -> dict[str, Any]:
     return plain
 
 
-__all__ = ["count", "json", "mapping", "moment", "number", "status", "text", "word"]
+__all__ = [
+    "can_be",
+    "cap",
+    "count",
+    "json",
+    "mapping",
+    "moment",
+    "moment_or_none",
+    "number",
+    "retries",
+    "status",
+    "text",
+    "word",
+]

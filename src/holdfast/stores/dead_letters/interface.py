@@ -238,7 +238,10 @@ class FailedOperationRepository(ABC):
         return self.evict_oldest(count, domain)
 
     def store_compressed_entry(self, entry: DLQCompressedEntry) -> bool:  # noqa: ARG002 -- a default
-        """Store a summary; False, and nothing is changed, if there is one of its id."""
+        """Store a summary; False, and nothing is changed, if there is one of its id.
+
+        ``ValueError``, ``TypeError``, ``InvalidKey`` or ``TooLong`` names the part of it that cannot be kept.
+        """
         return False
 
     def get_compressed_entries(

@@ -15,6 +15,7 @@ from holdfast.model.dead_letter import CompressedStatus, DLQCompressedEntry
 from holdfast.stores.dead_letters import door
 from holdfast.stores.dead_letters.room import AT_ONCE, Room, happening
 from holdfast.stores.dead_letters.shelf import GONE, Gone, Wanted
+from holdfast.stores.keys import LONGEST_KEY, checked_key
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
     from holdfast.model.dead_letter import FailedOperationData
     from holdfast.stores.dead_letters.shelf import Summarise
-
-_LONGEST_ID = 512
 
 
 class Keeping(Room):
@@ -87,6 +86,8 @@ class Keeping(Room):
 
     async def _evict(self, count: int, domain: str | None, summarise: Summarise | None) -> int:
         left = door.count(count, "count")
+        if not door.can_be(domain=domain):
+            return 0
         while left:
             wanted = Wanted(evictable=True, domain=domain, limit=min(left, AT_ONCE), whole=False)
             gone = await self._shelf.sweep(wanted, _gone, summarise)
@@ -96,19 +97,26 @@ class Keeping(Room):
         return count - left
 
     async def store_compressed_entry(self, entry: DLQCompressedEntry) -> bool:
-        """Store a summary; False, and nothing is changed, if there is one of its id."""
+        """Store a summary; False, and nothing is changed, if there is one of its id.
+
+        ``ValueError``, ``TypeError``, ``InvalidKey`` or ``TooLong`` names the part of it that cannot be kept.
+        """
         return await self._shelf.add_summary(
             replace(
                 entry,
+                id=checked_key(entry.id, "id of a summary"),
                 domain=door.word(entry.domain, "domain"),
                 failure_type=door.word(entry.failure_type, "failure type"),
                 error_code=door.word(entry.error_code, "error code"),
-                sample_error_message=door.text(entry.sample_error_message),
+                count=door.count(entry.count, "count"),
+                sample_error_message=door.text(entry.sample_error_message, "sample_error_message"),
                 sample_context=door.mapping(entry.sample_context, "sample_context"),
                 status=CompressedStatus(entry.status).value,
                 first_seen=door.moment(entry.first_seen, "first_seen"),
                 last_seen=door.moment(entry.last_seen, "last_seen"),
-                compressed_at=door.moment(entry.compressed_at, "compressed_at"),
+                compressed_at=door.moment_or_none(entry.compressed_at, "compressed_at"),
+                stale_at=door.moment_or_none(entry.stale_at, "stale_at"),
+                archived_at=door.moment_or_none(entry.archived_at, "archived_at"),
             )
         )
 
@@ -116,7 +124,8 @@ class Keeping(Room):
         self, domain: str | None = None, status: str | None = None, limit: int = 100
     ) -> list[DLQCompressedEntry]:
         """Return summaries, the newest first."""
-        return await self._shelf.summaries(domain, status, limit) if door.count(limit, "limit") else []
+        can_be = door.can_be(domain=domain, status=status)
+        return await self._shelf.summaries(domain, status, limit) if door.count(limit, "limit") and can_be else []
 
     async def get_compressed_summary(self) -> dict[str, Any]:
         """Return ``total_summaries``, ``total_compressed_items`` and ``by_status``, which names every status."""
@@ -183,7 +192,7 @@ def _summary(records: Sequence[FailedOperationData], begun: datetime, now: datet
 
 def _summary_id(record: FailedOperationData, begun: datetime) -> str:
     group = f"{record.domain}:{record.failure_type}:{record.error_code}"
-    if len(group) > _LONGEST_ID - 50:
+    if len(group) > LONGEST_KEY - 50:
         group = sha256(group.encode()).hexdigest()
     return f"compressed:{group}:{begun.isoformat(timespec='microseconds')}"
 

@@ -79,6 +79,8 @@ class Looking(Room):
         if door.count(limit, "limit") < 1:
             raise ValueError("A page has at least one entry: its limit is 1 or more.")
         beyond = None if cursor is None else page.read(cursor, newest=newest_first)
+        if not door.can_be(status=status, domain=domain, failure_type=failure_type):
+            return FailedOperationPage()
         wanted = Wanted(
             status=status, domain=domain, failure_type=failure_type, newest=newest_first, beyond=beyond,
             limit=limit + 1, whole=whole,
@@ -91,9 +93,8 @@ class Looking(Room):
         self, max_retries: int, domain: str | None = None, failure_type: str | None = None, limit: int = 100
     ) -> list[FailedOperationData]:
         """Return pending operations that were tried fewer than *max_retries* times, the oldest first."""
-        wanted = Wanted(
-            status="pending", domain=domain, failure_type=failure_type, retry_below=max_retries, limit=limit
-        )
+        below = door.cap(max_retries, "max_retries")
+        wanted = Wanted(status="pending", domain=domain, failure_type=failure_type, retry_below=below, limit=limit)
         return await self._found(wanted)
 
     async def find_sla_breached(
@@ -104,7 +105,6 @@ class Looking(Room):
         For a domain that is not named the threshold is that of ``default``, or 24 hours.
         """
         now = door.moment(current_time, "current_time")
-        assert now is not None  # noqa: S101 -- it was given
         default = sla_thresholds.get("default", _SLA)
         found: list[FailedOperationData] = []
         for domain in sorted({domain for domain, _, status in await self._shelf.tally() if status == "pending"}):
@@ -115,7 +115,7 @@ class Looking(Room):
 
     async def find_expired(self, current_time: datetime) -> list[FailedOperationData]:
         """Return operations whose ``expires_at`` is past, in any status, the longest expired first."""
-        return await self.get_expired_operations(current_time, ALL)
+        return await self._found(Wanted(expires_before=door.moment(current_time, "current_time"), limit=ALL))
 
     async def get_expired_operations(self, before_date: datetime, limit: int = 100) -> list[FailedOperationData]:
         """Return operations that expired before *before_date*, in any status, the longest expired first."""
@@ -125,6 +125,7 @@ class Looking(Room):
         self, *, status: str | None = None, domain: str | None = None, failure_type: str | None = None
     ) -> int:
         """Return how many operations there are; a filter that is None does not matter."""
+        door.can_be(status=status, domain=domain, failure_type=failure_type)
         return sum(number for *_, number in _matching(await self._shelf.tally(), status, domain, failure_type))
 
     async def count_created_in_window(self, start: datetime, end: datetime) -> int:
@@ -164,6 +165,7 @@ class Looking(Room):
 
         So the choice one has in either does not shrink by what was chosen there. What would be 0 is left out.
         """
+        door.can_be(status=status, domain=domain)
         tally = await self._shelf.tally()
         return {"by_status": _by_status(tally, domain), "by_domain": _by_domain(tally, status)}
 
@@ -173,7 +175,8 @@ class Looking(Room):
         return [record.id for record in await self._found(wanted)]
 
     async def _found(self, wanted: Wanted) -> list[FailedOperationData]:
-        return await self._shelf.find(wanted) if door.count(wanted.limit, "limit") else []
+        can_be = door.can_be(status=wanted.status, domain=wanted.domain, failure_type=wanted.failure_type)
+        return await self._shelf.find(wanted) if door.count(wanted.limit, "limit") and can_be else []
 
 
 def _matching(

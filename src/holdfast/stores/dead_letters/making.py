@@ -63,31 +63,31 @@ class Making:
         *error* is the whole of the error, for instance its traceback, if *error_message* is not. With *retry_delay* it
         is due for ``acquire_due`` at once, and again after each failure: that many seconds after the first, twice as
         many after the next. ``CannotSerialize`` names the part of a mapping that does not fit JSON, ``TooLong`` a word
-        of more than 255 characters, ``TypeError`` a mapping or word that is none, ``ValueError`` any other value that
+        of more than 255 characters, ``TypeError`` a mapping or text that is none, ``ValueError`` any other value that
         cannot be kept; nothing is stored then.
         """
-        message = door.text(error_message)
+        message = door.text(error_message, "error_message")
         fresh = FailedOperationData(
             id=self._world.new_id(),
             domain=door.word(domain, "domain"),
             failure_type=door.word(failure_type, "failure type"),
             status=_PENDING,
-            entity_type=None if entity_type is None else door.text(entity_type),
-            entity_id=None if entity_id is None else door.text(entity_id),
+            entity_type=None if entity_type is None else door.text(entity_type, "entity_type"),
+            entity_id=None if entity_id is None else door.text(entity_id, "entity_id"),
             entity_refs=door.mapping(entity_refs, "entity_refs") if entity_refs else {},
             user_id=None if user_id is None else door.number(user_id, "user_id"),
             snapshot_data=door.mapping(snapshot_data, "snapshot_data") if snapshot_data else {},
             error_code=door.word(error_code, "error code") if error_code else "",
             error_message=message,
-            retry_count=door.count(retry_count, "retry_count"),
-            max_retries=door.count(max_retries, "max_retries"),
+            retry_count=door.retries(retry_count, "retry_count"),
+            max_retries=door.retries(max_retries, "max_retries"),
             request_data=door.mapping(request_data, "request_data") if request_data else {},
             response_data=door.mapping(response_data, "response_data") if response_data else {},
             metadata=door.mapping(metadata, "metadata") if metadata else {},
-            next_action_hint=door.text(next_action_hint) if next_action_hint else "",
-            recommended_action=door.text(recommended_action) if recommended_action else "",
+            next_action_hint=door.text(next_action_hint, "next_action_hint") if next_action_hint else "",
+            recommended_action=door.text(recommended_action, "recommended_action") if recommended_action else "",
             expires_at=None if expires_at is None else door.moment(expires_at, "expires_at"),
-            error=message if error is None else door.text(error),
+            error=message if error is None else door.text(error, "error"),
             workflow_id=None if workflow_id is None else door.word(workflow_id, "workflow_id"),
             payload=None if payload is None else door.json(payload, "payload"),
             retry_delay=None if retry_delay is None else checked_seconds(retry_delay, "retry_delay"),

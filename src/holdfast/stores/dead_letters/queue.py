@@ -142,8 +142,8 @@ class DeadLetterQueue(Opened):
     def _fresh(
         self, workflow_id: str, error: str, payload: Any, max_retries: int, failure_type: str
     ) -> FailedOperationData:
-        retryable = door.count(max_retries, "max_retries") > 0
-        message = door.text(error)
+        retryable = door.retries(max_retries, "max_retries") > 0
+        message = door.text(error, "error")
         return FailedOperationData(
             id=self._world.new_id(),
             domain=self._domain,

@@ -43,14 +43,18 @@ class Records(Room):
 
     @staticmethod
     def _said(
-        status: str, resolution_type: str, resolution_note: str, resolved_by_id: int | None, recommended_action: str
+        status: str,
+        resolution_type: str | None,
+        resolution_note: str | None,
+        resolved_by_id: int | None,
+        recommended_action: str | None,
     ) -> SetStatus:
         return SetStatus(
             status=door.status(status),
-            resolution_type=door.text(resolution_type),
-            resolution_note=door.text(resolution_note),
+            resolution_type=door.text(resolution_type or "", "resolution_type"),
+            resolution_note=door.text(resolution_note or "", "resolution_note"),
             resolved_by_id=door.number(resolved_by_id, "resolved_by_id"),
-            recommended_action=door.text(recommended_action),
+            recommended_action=door.text(recommended_action or "", "recommended_action"),
         )
 
     async def increment_retry_count(self, id: str) -> bool:  # noqa: A002 -- the documented word

@@ -146,7 +146,7 @@ class RedisShelf:
         )  # fmt: skip
 
     async def summaries(self, domain: str | None, status: str | None, limit: int) -> list[DLQCompressedEntry]:
-        index = "c:all" if domain is None else f"c:d:{domain}"
+        index = "sums" if domain is None else f"sums:{domain}"
         found: list[DLQCompressedEntry] = []
         offset = 0
         while len(found) < limit and (some := await self._run("summaries", index, offset, _CHUNK)):
@@ -161,6 +161,8 @@ class RedisShelf:
         return {status: (has.get(status, 0), has.get(f"{status}:items", 0)) for status in CompressedStatus}
 
     async def move_summary(self, id: str, new_status: str) -> bool:  # noqa: A002
+        if not _may_be_there(id):
+            return False
         sources = [status for status in CompressedStatus if summary_may_become(status, new_status)]
         return bool(await self._run("summary_move", self._world.new_id(), id, new_status, *sources))
 

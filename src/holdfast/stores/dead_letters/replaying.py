@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.dead_letters import (
@@ -15,7 +14,7 @@ from holdfast.core.dead_letters import (
     transition,
     was_completed,
 )
-from holdfast.core.durations import SHORTEST_LEASE, checked_seconds
+from holdfast.core.durations import SHORTEST_LEASE, checked_seconds, minutes
 from holdfast.model.dead_letter import ReplayEnd
 from holdfast.stores import tokens
 from holdfast.stores.dead_letters import door
@@ -28,6 +27,8 @@ if TYPE_CHECKING:
 
     from holdfast.model.dead_letter import FailedOperationData
     from holdfast.model.workflow import Duration
+
+_LEAST_MINUTES = -24 * 60  # below 0 is an age of what is yet to come: everything is older
 
 
 class Replaying(Room):
@@ -49,7 +50,7 @@ class Replaying(Room):
         held by the calling task or thread. *lease* is for how many seconds an operation with a ``retry_delay`` is kept
         from ``acquire_due``; another is kept until ``release_stale_replaying``.
         """
-        event = Acquire(self._world.new_id(), max_retries, self._lease_of(lease), force)
+        event = Acquire(self._world.new_id(), door.cap(max_retries, "max_retries"), self._lease_of(lease), force)
         mine: FailedOperationData | None = None
 
         def decide(record: FailedOperationData, now: datetime) -> FailedOperationData | None:
@@ -74,23 +75,25 @@ class Replaying(Room):
         *,
         lease: Duration | None = None,
     ) -> list[FailedOperationData]:
-        """Do as ``try_acquire_for_replay`` for several operations in one step; return those that were taken.
+        """Do as ``try_acquire_for_replay`` for several operations in one step.
 
-        *max_retries* is a limit for all of them; if it is None, each has its own.
+        Return those that were taken, in the order of *ids*. *max_retries* is a limit for all of them; if it is None,
+        each has its own.
         """
         held_for = self._lease_of(lease)
+        limit = None if max_retries is None else door.cap(max_retries, "max_retries")
         given = {id: self._world.new_id() for id in ids}  # noqa: A001 -- the documented word
 
         def decide(record: FailedOperationData, now: datetime) -> FailedOperationData | None:
-            limit = record.max_retries if max_retries is None else max_retries
-            return transition(record, Acquire(given[record.id], limit, held_for, force), now)
+            below = record.max_retries if limit is None else limit
+            return transition(record, Acquire(given[record.id], below, held_for, force), now)
 
         def undo(record: FailedOperationData, now: datetime) -> FailedOperationData | None:
             return transition(record, GiveBack(given[record.id]), now)
 
-        taken = await self._change_all(list(given), decide, undo)
-        tokens.hold_all({self._item(record.id): given[record.id] for record in taken})
-        return taken
+        taken = {record.id: record for record in await self._change_all(list(given), decide, undo)}
+        tokens.hold_all({self._item(id): given[id] for id in taken})  # noqa: A001
+        return [taken[id] for id in given if id in taken]  # noqa: A001
 
     async def return_replay_attempt(
         self,
@@ -117,6 +120,8 @@ class Replaying(Room):
         call that is cancelled meanwhile is given back.
         """
         held_for = self._lease_of(lease)
+        if not door.can_be(domain=domain) or not door.count(limit, "limit"):
+            return []
         given: dict[str, str] = {}
 
         def decide(record: FailedOperationData, now: datetime) -> FailedOperationData | None:
@@ -216,8 +221,8 @@ class Replaying(Room):
         return Complete(
             success=end.success,
             token=tokens.held(self._item(end.id), end.token),
-            resolution_type=door.text(end.resolution_type),
-            note=door.text(end.note),
+            resolution_type=door.text(end.resolution_type or "", "resolution_type"),
+            note=door.text(end.note or "", "note"),
             resolved_by_id=door.number(end.resolved_by_id, "resolved_by_id"),
             error_details=door.mapping(end.error_details, "error_details"),
             draw=self._world.random.random(),
@@ -225,9 +230,8 @@ class Replaying(Room):
 
     async def release_stale_replaying(self, older_than_minutes: int = 30) -> int:
         """Make operations pending again whose holder was last heard of longer ago than that; return how many."""
-        wanted = Wanted(
-            status="replaying", unheard_for=timedelta(minutes=older_than_minutes), limit=AT_ONCE, whole=False
-        )
+        age = minutes(older_than_minutes, "older_than_minutes", least=_LEAST_MINUTES)
+        wanted = Wanted(status="replaying", unheard_for=age, limit=AT_ONCE, whole=False)
         return await self._sweep(wanted, happening(Release()))
 
     def _lease_of(self, lease: Duration | None) -> float:

@@ -129,8 +129,6 @@ class SqlShelf:
         return await _Step(self, found, decide, summarise).done()
 
     async def find(self, wanted: Wanted) -> list[FailedOperationData]:
-        if not _can_match(wanted):
-            return []
         found = await self._manager.fetch(self._queries[_query(wanted)], **_values(wanted))
         return [rows.record(row) for row in found]
 
@@ -335,12 +333,6 @@ def _query(wanted: Wanted) -> str:
         return "dlq_old"
     in_any_status = wanted.status is None and (wanted.domain is not None or wanted.failure_type is not None)
     return _MERGED if in_any_status else _LISTED
-
-
-def _can_match(wanted: Wanted) -> bool:
-    """Whether a database can have what is asked for: a word that none can keep is nowhere."""
-    words = (wanted.status, wanted.domain, wanted.failure_type)
-    return all(word is None or _may_be_there(word) for word in words)
 
 
 def _may_be_there(word: Any) -> bool:

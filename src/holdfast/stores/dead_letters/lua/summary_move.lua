@@ -11,7 +11,7 @@ for i = 4, #ARGV do
         redis.call('HSET', key, 'status', ARGV[3], 'move', ARGV[1],
             ARGV[3], string.format('%.0f', now_ms() * 1000))
         redis.call('HINCRBY', base .. 'totals', status, -1)
-        redis.call('HINCRBY', base .. 'totals', status .. ':items', -count)
+        redis.call('HINCRBY', base .. 'totals', status .. ':items', 0 - count)
         redis.call('HINCRBY', base .. 'totals', ARGV[3], 1)
         redis.call('HINCRBY', base .. 'totals', ARGV[3] .. ':items', count)
         return 1

@@ -8,8 +8,8 @@ end
 local compressed = ARGV[6] == '' and string.format('%.0f', now_ms() * 1000) or ARGV[6]
 redis.call('HSET', key, 'key', ARGV[1], 'domain', ARGV[3], 'status', ARGV[4], 'count', ARGV[5],
     'compressed', compressed, unpack(ARGV, 7))
-redis.call('ZADD', base .. 'c:all', compressed, ARGV[2])
-redis.call('ZADD', base .. 'c:d:' .. ARGV[3], compressed, ARGV[2])
+redis.call('ZADD', base .. 'sums', compressed, ARGV[2])
+redis.call('ZADD', base .. 'sums:' .. ARGV[3], compressed, ARGV[2])
 redis.call('HINCRBY', base .. 'totals', ARGV[4], 1)
 redis.call('HINCRBY', base .. 'totals', ARGV[4] .. ':items', ARGV[5])
 return 1

@@ -6,7 +6,7 @@
 --                     change
 --   all, s:, d:, ...  sorted sets of ids, named by the caller; scores are microseconds
 --   counts            hash: how many records there are by [domain, failure type, status]
---   c:<id>            hash: a summary; c:all and c:d:<domain> are sorted sets of summaries; totals counts them
+--   c:<id>            hash: a summary; sums and sums:<domain> are sorted sets of summaries; totals counts them
 --   done:<key>        what this script has answered under this key, for as long as somebody may ask again
 --
 -- Arguments: the key of the call, "1" if all or nothing is to be written, what the caller takes for the time in
@@ -80,8 +80,8 @@ if fits_all or ARGV[2] == '0' then
             redis.call('HSET', key, 'domain', domain, 'failure_type', failure_type, 'error_code', error_code,
                 'count', 0, 'first', first, 'last', last, 'message', message, 'context', context,
                 'status', 'active', 'compressed', compressed, 'stale', '', 'archived', '')
-            redis.call('ZADD', base .. 'c:all', compressed, id)
-            redis.call('ZADD', base .. 'c:d:' .. domain, compressed, id)
+            redis.call('ZADD', base .. 'sums', compressed, id)
+            redis.call('ZADD', base .. 'sums:' .. domain, compressed, id)
             redis.call('HINCRBY', base .. 'totals', 'active', 1)
         end
         local there = redis.call('HMGET', key, 'first', 'last', 'status')
