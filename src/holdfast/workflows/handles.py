@@ -80,7 +80,7 @@ class AsyncHandle(Generic[R_co]):
         except TimeoutError:
             if limit is None or not scope.expired():
                 raise
-            raise await engine.waiting.not_ended(self._ticket, limit) from None
+            outcome = await engine.waiting.at_last(self._ticket, limit)
         return cast("R_co", _value(outcome))
 
     async def status(self) -> WorkflowState:

@@ -256,10 +256,7 @@ class Remote:
                 future.set_result(outcome)
 
         def told(row: Row | None) -> None:
-            try:
-                tell(outcome_of(row, workflow_id, self.payloads.plain.load, self.payloads.load_error))
-            except SerializationError as error:
-                tell(Outcome(error=error))
+            tell(self._of_row(row, workflow_id))
 
         def closed() -> None:
             tell(Outcome(error=NotInitialized(f"The client was closed before run {workflow_id} had ended.")))
@@ -269,9 +266,15 @@ class Remote:
             async with asyncio.timeout(limit):
                 return await future
         except TimeoutError:
-            raise await self._results.not_ended(workflow_id, limit or 0.0) from None
+            return self._of_row(await self._results.at_last(workflow_id, limit or 0.0), workflow_id)
         finally:
             self._results.unwatch(workflow_id, told)
+
+    def _of_row(self, row: Row | None, workflow_id: str) -> Outcome:
+        try:
+            return outcome_of(row, workflow_id, self.payloads.plain.load, self.payloads.load_error)
+        except SerializationError as error:
+            return Outcome(error=error)
 
 
 def refuse_foreign_file(url: DatabaseURL) -> None:

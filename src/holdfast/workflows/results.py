@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import DatabaseError, DeadlinePassed, RecoveryExhausted, WorkflowCancelled, WorkflowNotFound
@@ -24,6 +25,7 @@ logger = logging.getLogger("holdfast.workflows")
 _FIRST_WAIT = 0.01
 _LONGEST_WAIT = 0.5
 _MOST_AT_ONCE = 500
+_LAST_LOOK = 2.0  # seconds: who has waited long enough is not kept waiting by a database that is away
 
 
 class Results:
@@ -69,9 +71,17 @@ class Results:
         rows = await self._rows([workflow_id])
         return rows.get(workflow_id)
 
-    async def not_ended(self, workflow_id: str, limit: float, **here: Collection[str]) -> TimeoutError:
-        """Return the error of one who has waited *limit* seconds; what is *here* is said as to ``standing``."""
-        return await not_ended(self._manager, self._queries, workflow_id, limit, **here)
+    async def at_last(self, workflow_id: str, limit: float, **here: Collection[str]) -> Row | None:
+        """Return the run's row, if it has ended, for one who has waited *limit* seconds: nobody may have looked yet.
+
+        Otherwise raise their ``TimeoutError``; what is *here* is said as to ``standing``.
+        """
+        with suppress(TimeoutError, DatabaseError):
+            async with asyncio.timeout(_LAST_LOOK):
+                row = await self.look(workflow_id)
+            if row is None or WorkflowStatus(row["status"]).has_ended:
+                return row
+        raise await not_ended(self._manager, self._queries, workflow_id, limit, **here)
 
     async def stop(self) -> None:
         """Stop looking, and say so to whoever still waits."""

@@ -6,7 +6,7 @@ import asyncio
 import threading
 from contextlib import AbstractContextManager, nullcontext
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holdfast.errors import NotInitialized, SerializationError
 from holdfast.workflows.results import outcome_of
@@ -15,6 +15,7 @@ from holdfast.workflows.run import Outcome
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from holdfast.db.session import Row
     from holdfast.workflows.engine import Engine
     from holdfast.workflows.place import WorkflowPlace
     from holdfast.workflows.run import Run
@@ -44,12 +45,13 @@ class Waiting:
         finally:
             leave()
 
-    async def not_ended(self, ticket: Ticket, limit: float) -> TimeoutError:
-        """Return the error of one who has waited *limit* seconds, with where the run stands; on the loop."""
+    async def at_last(self, ticket: Ticket, limit: float) -> Outcome:
+        """Return the outcome for one who has waited *limit* seconds, or raise their ``TimeoutError``; on the loop."""
         engine = self._engine
         versions = engine.identity.application_version, *engine.settings.compatible_versions
         queues = engine.desk.queues.in_memory
-        return await engine.results.not_ended(ticket.workflow_id, limit, versions=versions, queues=queues)
+        row = await engine.results.at_last(ticket.workflow_id, limit, versions=versions, queues=queues)
+        return self._of_row(row, ticket)
 
     async def outcomes(self, tickets: Sequence[Ticket]) -> list[Outcome]:
         """Wait for several outcomes at once, on the loop: one look at the database is for all of them."""
@@ -75,12 +77,13 @@ class Waiting:
                 came = over.wait(timeout)
             if place is not None:
                 place.check()
-            if not came:
-                raise self._engine.ask_blocking(self.not_ended(ticket, timeout or 0.0))
         except BaseException:
             leave()
             raise
-        return told.get()
+        if came:
+            return told.get()
+        leave()
+        return self._engine.ask_blocking(self.at_last(ticket, timeout or 0.0))
 
     async def first_of(self, tickets: Sequence[Ticket]) -> int:
         """Wait until one of several runs has ended; return which."""
@@ -127,12 +130,8 @@ class Waiting:
         """Have *tell* called with the outcome that the run's row shows once it has ended, from any thread."""
         engine, workflow_id = self._engine, ticket.workflow_id
 
-        def told(row: Any) -> None:
-            try:
-                outcome = outcome_of(row, workflow_id, ticket.codec.load, engine.payloads.load_error)
-            except SerializationError as error:
-                outcome = Outcome(error=error)
-            tell(outcome)
+        def told(row: Row | None) -> None:
+            tell(self._of_row(row, ticket))
 
         def closed() -> None:
             text = f"The application was closed before run {workflow_id} had ended; it goes on elsewhere."
@@ -141,6 +140,12 @@ class Waiting:
         if not engine.on_loop(lambda: engine.results.watch(workflow_id, told, closed)):
             closed()
         return lambda: void(engine.on_loop(lambda: engine.results.unwatch(workflow_id, told)))
+
+    def _of_row(self, row: Row | None, ticket: Ticket) -> Outcome:
+        try:
+            return outcome_of(row, ticket.workflow_id, ticket.codec.load, self._engine.payloads.load_error)
+        except SerializationError as error:
+            return Outcome(error=error)
 
 
 class _Watch:

@@ -91,6 +91,20 @@ class CallsContract:
 
         Stage(venue).play(scene)
 
+    def test_who_does_not_wait_is_told_what_has_ended(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            app, other = stage.app(), stage.app()
+            flow = app.workflow(double)
+            async with app, other:
+                handle = await flow.start(2)
+                await handle.result()
+                for patience in (0, -1):
+                    assert await other.retrieve(handle.workflow_id).result(timeout=patience) == 4
+                with pytest.raises(WorkflowNotFound, match="nobody"):
+                    await other.retrieve("nobody").result(timeout=0)
+
+        Stage(venue).play(scene)
+
     def test_many_waiters_of_one_run_are_all_told(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:
             app, gate = stage.app(), stage.gate()

@@ -76,8 +76,30 @@ class StreamsContract:
                 impatient = app.raw.read_stream(handle.workflow_id, "s", offset=1, timeout=0.05)
                 with pytest.raises(TimeoutError, match="offset 1"):
                     await following(app, impatient)
+                at_once = app.raw.read_stream(handle.workflow_id, "s", timeout=0)
+                assert await following(app, at_once) == "first"
+                with pytest.raises(TimeoutError, match="offset 1"):
+                    await following(app, at_once)
                 gate.open()
                 assert await values(app, reader) == ["second"]  # nobody closed it, but the run has ended
+
+        Stage(venue).play(scene)
+
+    @pytest.mark.parametrize("key", ["half \ud800", "nul \0", "", 5], ids=["half", "nul", "empty", "number"])
+    def test_key_that_no_stream_can_have_is_refused_at_once(self, venue: Venue, key: Any) -> None:
+        async def scene(stage: Stage) -> None:
+            async with stage.app() as app:
+                with pytest.raises(ConfigurationError, match="key of a stream"):
+                    app.raw.read_stream("a-run", key)
+
+        Stage(venue).play(scene)
+
+    @pytest.mark.parametrize("offset", [-1, 1.5, None, "0"])
+    def test_offset_that_is_none_is_refused_at_once(self, venue: Venue, offset: Any) -> None:
+        async def scene(stage: Stage) -> None:
+            async with stage.app() as app:
+                with pytest.raises(ConfigurationError, match="offset"):
+                    app.raw.read_stream("a-run", "s", offset=offset)
 
         Stage(venue).play(scene)
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast import faults
+from holdfast.core.texts import check_text
 from holdfast.db.operation import weight
 from holdfast.errors import StreamClosed
 
@@ -28,6 +29,11 @@ RESET = "__HOLDFAST_STREAM_RESET__"
 
 _MOST_AT_ONCE = 1_000
 _BYTES_AT_ONCE = 4 * 1024 * 1024  # well below MariaDB's default max_allowed_packet of 16 MiB
+
+
+def check_key(stream: str) -> None:
+    """Refuse what cannot be the key of a stream."""
+    check_text("The key of a stream", stream)
 
 
 class Entry(NamedTuple):

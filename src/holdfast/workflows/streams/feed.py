@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from holdfast.errors import DatabaseError, NotInitialized, WorkflowNotFound
+from holdfast.errors import DatabaseError, NotInitialized, QueryFailed, WorkflowNotFound
 from holdfast.model.workflow import WorkflowStatus
 from holdfast.workflows.streams.entries import CLOSED
 
@@ -47,12 +48,31 @@ class Chunk(NamedTuple):
     ended: bool
 
 
-class _Wait(NamedTuple):
+@dataclass(eq=False, slots=True)
+class _Wait:
+    """One who waits; *patience* is counted from the first look on, so that what is there is found in no time at all."""
+
     workflow_id: str
     stream: str
     offset: int
     follow: bool
+    patience: float | None
     told: asyncio.Future[Chunk]
+    limit: asyncio.Timeout | None = None
+
+    async def chunk(self) -> Chunk:
+        try:
+            async with asyncio.timeout(None) as self.limit:
+                return await self.told
+        except TimeoutError:
+            raise TimeoutError(
+                f"The stream {self.stream!r} of run {self.workflow_id} had nothing new from offset {self.offset} on in "
+                f"{self.patience:g} s"
+            ) from None
+
+    def looked_at(self) -> None:
+        if self.patience is not None and self.limit is not None and self.limit.when() is None and not self.told.done():
+            self.limit.reschedule(asyncio.get_running_loop().time() + self.patience)
 
 
 class Feed:
@@ -87,19 +107,14 @@ class Feed:
         if self._stopped:
             raise _closed(stream, workflow_id)
         self._manager.backend()  # on another loop nobody could ever be told: refused
-        wait = _Wait(workflow_id, stream, offset, follow, asyncio.get_running_loop().create_future())
+        wait = _Wait(workflow_id, stream, offset, follow, patience, asyncio.get_running_loop().create_future())
         self._waits.append(wait)
         self._pause = _FIRST_WAIT
         self._stir({(workflow_id, stream)})
         if self._poll is None or self._poll.done():
             self._poll = asyncio.get_running_loop().create_task(self._run(), name="holdfast-streams")
         try:
-            async with asyncio.timeout(patience):
-                return await wait.told
-        except TimeoutError:
-            raise TimeoutError(
-                f"The stream {stream!r} of run {workflow_id} had nothing new from offset {offset} on in {patience:g} s"
-            ) from None
+            return await wait.chunk()
         finally:
             if wait in self._waits:
                 self._waits.remove(wait)
@@ -144,8 +159,12 @@ class Feed:
             some = [each for each in self._waits if everybody or (each.workflow_id, each.stream) in news]
             try:
                 await self._look(some)
+            except QueryFailed as error:  # whoever asks for what no database can answer must not blind the others
+                _tell_all(some, error)
             except DatabaseError as error:  # the database is away: whoever waits has a patience of their own
                 logger.warning("Looking for entries of streams failed and is tried again: %s", error)
+            for wait in some:
+                wait.looked_at()
             if self._waits and not self._stopped:
                 await self._rest()
 
@@ -202,6 +221,12 @@ class Feed:
             self._chunk, id=wait.workflow_id, stream=wait.stream, low=wait.offset, high=high
         )
         return [RawEntry(row["place"], row["value"], row["serialization"]) for row in found]
+
+
+def _tell_all(waits: Iterable[_Wait], error: Exception) -> None:
+    for wait in waits:
+        if not wait.told.done():
+            wait.told.set_exception(error)
 
 
 def _in_order(rows: list[Row]) -> list[Row]:

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from holdfast.core.durations import patience
+from holdfast.core.numbers import MOST_BITS, count
 from holdfast.errors import ConfigurationError
 from holdfast.workflows.run_ids import sought_id
-from holdfast.workflows.streams.entries import RESET
+from holdfast.workflows.streams.entries import RESET, check_key
 
 if TYPE_CHECKING:
     from holdfast.model.workflow import Duration
@@ -63,8 +64,11 @@ class Reading(NamedTuple):
         cls, workflow_id: str, stream: str, offset: int, timeout: Duration | None, *, follow: bool, resets: bool
     ) -> Reading:
         """Return what was asked for; refuse what cannot be read."""
-        if offset < 0:
-            raise ConfigurationError(f"Offsets of a stream begin with 0; {offset} is none.")
+        check_key(stream)
+        try:
+            count(offset, "The offset of a stream", most=MOST_BITS)
+        except ValueError as error:
+            raise ConfigurationError(str(error)) from None
         return cls(sought_id(workflow_id), stream, offset, follow, resets, patience(timeout))
 
 

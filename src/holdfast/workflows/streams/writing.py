@@ -8,10 +8,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from holdfast import faults
-from holdfast.core.texts import check_text
 from holdfast.errors import MisuseError, Superseded
 from holdfast.workflows.place import task_place, thread_place
-from holdfast.workflows.streams.entries import CLOSED, AppendEntries, Attempts, Entry, SettleAttempts
+from holdfast.workflows.streams.entries import CLOSED, AppendEntries, Attempts, Entry, SettleAttempts, check_key
 from holdfast.workflows.streams.live import LiveEntry, WriteLive
 from holdfast.workflows.streams.queries import stream_queries
 from holdfast.workflows.voice import SideWrite, voice_of
@@ -205,11 +204,6 @@ class Streams:
     def _written_live(self, entry: LiveEntry) -> None:
         faults.point("stream.written")
         self.told([(entry.workflow_id, entry.stream)])
-
-
-def check_key(stream: str) -> None:
-    """Refuse what cannot be the key of a stream."""
-    check_text("The key of a stream", stream)
 
 
 def _in_workflow(place: WorkflowPlace | None, verb: str) -> WorkflowPlace:
