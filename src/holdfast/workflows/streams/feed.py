@@ -30,6 +30,7 @@ _FIRST_WAIT = 0.01
 _LONGEST_WAIT = 0.5
 _LONGEST_HINTED = 2.0
 _MOST_AT_ONCE = 200
+_FIRST_LOOK = 2.0  # seconds it may take at most: nobody is kept waiting by a database that hangs
 
 
 class RawEntry(NamedTuple):
@@ -58,21 +59,27 @@ class _Wait:
     follow: bool
     patience: float | None
     told: asyncio.Future[Chunk]
-    limit: asyncio.Timeout | None = None
+    _limit: asyncio.Timeout | None = None
+    _seen: bool = False
 
     async def chunk(self) -> Chunk:
         try:
-            async with asyncio.timeout(None) as self.limit:
+            async with asyncio.timeout(None if self.patience is None else self.patience + _FIRST_LOOK) as self._limit:
                 return await self.told
         except TimeoutError:
             raise TimeoutError(
                 f"The stream {self.stream!r} of run {self.workflow_id} had nothing new from offset {self.offset} on in "
                 f"{self.patience:g} s"
             ) from None
+        finally:
+            self._limit = None
 
     def looked_at(self) -> None:
-        if self.patience is not None and self.limit is not None and self.limit.when() is None and not self.told.done():
-            self.limit.reschedule(asyncio.get_running_loop().time() + self.patience)
+        limit = self._limit
+        if self.patience is None or self._seen or limit is None or limit.expired():
+            return
+        self._seen = True
+        limit.reschedule(asyncio.get_running_loop().time() + self.patience)
 
 
 class Feed:
