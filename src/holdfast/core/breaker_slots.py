@@ -3,6 +3,9 @@
 A slot ends with its outcome, when it is released, or when its holder has been silent for longer than the stuck
 timeout. An outcome under a token that is not held any more comes from an earlier window: it changes nothing. An
 outcome without a token counts, and frees no slot.
+
+A token that nobody named is the last one that a task or thread was given. If no trial is under way its trial came to
+nothing, whatever is told now is the outcome of another call, and counts.
 """
 
 from __future__ import annotations
@@ -32,9 +35,10 @@ class RecordFailure(Event):
     """Count a failure; no change of state."""
 
     token: str | None = None
+    named: bool = True
 
     def on(self, record: CircuitBreakerStateData, now: datetime) -> Outcome:
-        if is_late(record, self.token):
+        if is_late(record, self.token, named=self.named):
             return Outcome(record, record)
         after = replace(released(record, self.token), failure_count=record.failure_count + 1, last_failure_at=now)
         return Outcome(after, after)
@@ -45,9 +49,10 @@ class RecordSuccess(Event):
     """Count a success; no change of state."""
 
     token: str | None = None
+    named: bool = True
 
     def on(self, record: CircuitBreakerStateData, now: datetime) -> Outcome:  # noqa: ARG002 -- one shape for all events
-        if is_late(record, self.token):
+        if is_late(record, self.token, named=self.named):
             return Outcome(record, record)
         after = replace(released(record, self.token), success_count=record.success_count + 1)
         return Outcome(after, after)
@@ -59,9 +64,10 @@ class CloseCheck(Event):
 
     success_threshold: int
     token: str | None = None
+    named: bool = True
 
     def on(self, record: CircuitBreakerStateData, now: datetime) -> Outcome:
-        if is_late(record, self.token):
+        if is_late(record, self.token, named=self.named):
             return Outcome(record, CircuitBreakerCloseAttempt(record, did_close=False))
         after = replace(released(record, self.token), success_count=record.success_count + 1)
         closes = record.state == HALF_OPEN and not record.is_pin_active(now)
@@ -175,16 +181,18 @@ class ResetHalfOpenCount(Event):
         return None
 
 
-def is_late(record: CircuitBreakerStateData, token: str | None) -> bool:
-    """Whether *token* is of a trial that does not count any more."""
-    return token is not None and all(slot.token != token for slot in record.slots)
+def is_late(record: CircuitBreakerStateData, token: str | None, *, named: bool = True) -> bool:
+    """Whether *token* is of a trial that does not count any more; where none is under way, only if it was *named*."""
+    if token is None or any(slot.token == token for slot in record.slots):
+        return False
+    return named or record.state == HALF_OPEN
 
 
 def released(record: CircuitBreakerStateData, token: str | None) -> CircuitBreakerStateData:
-    """Return *record* without the slot of *token*, which is held if it is given."""
-    if token is None:
-        return record
+    """Return *record* without the slot of *token*, if it is held."""
     left = tuple(slot for slot in record.slots if slot.token != token)
+    if len(left) == len(record.slots):
+        return record
     return replace(record, slots=left, half_open_request_count=max(0, record.half_open_request_count - 1))
 
 

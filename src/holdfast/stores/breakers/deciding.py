@@ -17,6 +17,7 @@ from holdfast.core.breaker_slots import (
     ResetHalfOpenCount,
 )
 from holdfast.core.numbers import count
+from holdfast.model.breaker import OPEN
 from holdfast.stores import tokens
 from holdfast.stores.breakers import door
 from holdfast.stores.breakers.interface import AsyncCircuitBreakerStateRepository
@@ -75,21 +76,24 @@ class Deciding(Opened, AsyncCircuitBreakerStateRepository):
             door.count(half_open_request_count, "half_open_request_count"),
             reset_half_open_count,
         )
-        return cast("bool", await self._answer(service_name, event))
+        answer: bool = await self._answer(service_name, event)
+        if reset_half_open_count:
+            self._forget(service_name)
+        return answer
 
     async def record_failure(self, service_name: str, *, token: str | None = None) -> CircuitBreakerStateData:
-        event = RecordFailure(self._token(service_name, token))
+        event = RecordFailure(self._token(service_name, token), token is not None)
         return cast("CircuitBreakerStateData", await self._answer(service_name, event))
 
     async def record_success(self, service_name: str, *, token: str | None = None) -> CircuitBreakerStateData:
-        event = RecordSuccess(self._token(service_name, token))
+        event = RecordSuccess(self._token(service_name, token), token is not None)
         return cast("CircuitBreakerStateData", await self._answer(service_name, event))
 
     async def record_success_with_close_check(
         self, service_name: str, success_threshold: int, *, token: str | None = None
     ) -> CircuitBreakerCloseAttempt:
         threshold = count(success_threshold, "success_threshold")
-        event = CloseCheck(threshold, self._token(service_name, token))
+        event = CloseCheck(threshold, self._token(service_name, token), token is not None)
         return cast("CircuitBreakerCloseAttempt", await self._answer(service_name, event))
 
     async def record_failure_with_open_check(
@@ -203,7 +207,7 @@ class Deciding(Opened, AsyncCircuitBreakerStateRepository):
         event = AcquireSlot(count(limit, "limit"), door.stuck(stuck_timeout_seconds), mine, epoch)
         answer: tuple[bool, str, str] = await self._answer(service_name, event)
         if answer[0] and token is None:
-            self._hold(service_name, mine)
+            self._hold(service_name, mine, 1 if answer[1] == OPEN else limit)
         return answer
 
     async def release_half_open_slot(self, service_name: str, *, token: str | None = None) -> bool:
@@ -212,12 +216,17 @@ class Deciding(Opened, AsyncCircuitBreakerStateRepository):
 
     async def reset_half_open_count(self, service_name: str) -> None:
         await self._answer(service_name, ResetHalfOpenCount())
+        self._forget(service_name)
 
-    def _hold(self, service_name: str, token: str) -> None:
-        """Hold one more slot: a task may have several of one breaker, and ends the last one first."""
+    def _hold(self, service_name: str, token: str, most: int) -> None:
+        """Hold one more slot: a task may have several of one breaker, *most* in all, and ends the last one first."""
         item = ("breaker", self._scope, service_name)
-        held = tokens.held(item)
-        tokens.hold(item, token if held is None else f"{held} {token}")
+        held = (tokens.held(item) or "").split()
+        tokens.hold(item, " ".join([*held, token][-most:]))
+
+    def _forget(self, service_name: str) -> None:
+        """Hold no slot any more: all of the breaker's are gone."""
+        tokens.let_go(("breaker", self._scope, service_name))
 
     def _token(self, service_name: str, token: str | None) -> str | None:
         """Return the slot whose outcome this is, which is held no longer."""

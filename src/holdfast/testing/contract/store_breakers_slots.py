@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from holdfast.testing.contract.store_breakers_stage import STUCK, half_open, play, slot
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from holdfast.testing.contract.store_ground import Ground, StoreVenue
 
 
@@ -86,6 +88,63 @@ class BreakerSlots:
             assert (found.state, found.success_count, found.half_open_request_count) == ("half_open", 0, 1)
 
         play(store_venue, scene)
+
+    def test_trial_that_was_never_ended_keeps_no_later_outcome_from_counting(self, store_venue: StoreVenue) -> None:
+        async def scene(breakers: Any, _: Ground) -> None:
+            ways_out: tuple[Callable[[], Any], ...] = (
+                lambda: breakers.reset("api"),
+                lambda: breakers.atomic_reset("api"),
+                lambda: breakers.update_state("api", "open", reset_half_open_count=True),
+                lambda: breakers.update_state("api", "half_open", reset_half_open_count=True),
+                lambda: breakers.reset_half_open_count("api"),
+                lambda: breakers.delete_state("api"),
+            )
+            for way_out in ways_out:
+                await breakers.trip_to_open("api")
+                assert (await slot(breakers))[0]
+                assert (await slot(breakers))[0]
+                await way_out()
+                await breakers.get_or_create("api")
+                before = (await breakers.get_by_service_name("api")).failure_count
+                assert (await breakers.record_failure("api")).failure_count == before + 1
+                assert (await breakers.record_success("api")).success_count == 1
+                closing = await breakers.record_success_with_close_check("api", 9)
+                assert (closing.did_close, closing.state.success_count) == (False, 2)
+                await breakers.delete_state("api")
+
+        contextvars.Context().run(play, store_venue, scene)
+
+    def test_trial_that_others_have_closed_meanwhile_counts_as_any_call(self, store_venue: StoreVenue) -> None:
+        async def scene(breakers: Any, _: Ground) -> None:
+            await half_open(breakers)
+            await slot(breakers)
+            assert (await breakers.record_success_with_close_check("api", 1, token="first")).did_close  # noqa: S106
+            assert (await breakers.record_failure("api")).failure_count == 1
+
+        contextvars.Context().run(play, store_venue, scene)
+
+    def test_unnamed_outcome_of_an_earlier_window_changes_nothing_in_a_later_one(self, store_venue: StoreVenue) -> None:
+        async def scene(breakers: Any, _: Ground) -> None:
+            await half_open(breakers)
+            await slot(breakers)
+            await breakers.record_failure_with_open_check("api", token="first")  # noqa: S106
+            assert await slot(breakers, token="other") == (True, "open", "half_open")  # noqa: S106
+            late = await breakers.record_success_with_close_check("api", 1)
+            assert (late.did_close, late.state.success_count, late.state.half_open_request_count) == (False, 0, 1)
+
+        contextvars.Context().run(play, store_venue, scene)
+
+    def test_task_holds_no_more_trials_than_there_can_be(self, store_venue: StoreVenue) -> None:
+        async def scene(breakers: Any, _: Ground) -> None:
+            for __ in range(5):
+                await breakers.delete_state("api")
+                await breakers.trip_to_open("api")
+                assert (await slot(breakers, limit=2))[0]
+                assert (await slot(breakers, limit=2))[0]
+            released = [await breakers.release_half_open_slot("api") for __ in range(3)]
+            assert released == [True, True, False]
+
+        contextvars.Context().run(play, store_venue, scene)
 
     def test_window_is_stuck_only_after_its_time_and_then_begins_anew(self, store_venue: StoreVenue) -> None:
         async def scene(breakers: Any, ground: Ground) -> None:
