@@ -19,9 +19,10 @@ def on_thread(
 ) -> asyncio.Future[T]:
     """Call *function* on a thread of *pool*, by default the loop's, in a copy of this context; return its future.
 
-    The thread goes on to its end whatever becomes of the future. ``StopIteration``, ``SystemExit`` and
-    ``KeyboardInterrupt`` come back as the cause of a ``RuntimeError``: no future takes the first, so that who waits for
-    it would wait for ever, and the others would end the loop and all that goes on in it.
+    The thread goes on to its end whatever becomes of the future. ``StopIteration``, ``GeneratorExit``,
+    ``SystemExit`` and ``KeyboardInterrupt`` come back as the cause of a ``RuntimeError``: no future takes the first, so
+    that who waits for it would wait for ever; the second would close the coroutines of who waits, which then cannot
+    give back what they hold; the others would end the loop and all that goes on in it.
     """
     call = contextvars.copy_context().run
     return asyncio.get_running_loop().run_in_executor(pool, lambda: call(called, function, *args, **kwargs))
@@ -31,7 +32,7 @@ def called(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
     """Call *function*, and turn what no task may get from a thread into ``RuntimeError``."""
     try:
         return function(*args, **kwargs)
-    except (StopIteration, SystemExit, KeyboardInterrupt) as error:
+    except (StopIteration, GeneratorExit, SystemExit, KeyboardInterrupt) as error:
         name = getattr(function, "__qualname__", repr(function))
         raise RuntimeError(f"{name} raised {type(error).__name__} on a thread: {error}") from error
 

@@ -6,6 +6,7 @@ from holdfast.testing.contract import store_flow_stage
 from holdfast.testing.contract.store_flow import FlowContract
 from holdfast.testing.contract.store_flow_cancels import FlowCancelContract
 from holdfast.testing.contract.store_flow_claims import FlowClaimContract, FlowRetentionContract
+from holdfast.testing.contract.store_flow_door import FlowDoorContract
 from holdfast.testing.contract.store_flow_steps import FlowStepsContract
 from holdfast.testing.contract.store_flow_steps_faults import FlowStepsFaultsContract
 
@@ -14,6 +15,10 @@ BACKENDS = store_flow_stage.BACKENDS
 
 class TestFlowCheckpoints(FlowContract):
     """One suite, every column."""
+
+
+class TestFlowDoor(FlowDoorContract):
+    """What is refused."""
 
 
 class TestFlowClaims(FlowClaimContract):

@@ -14,7 +14,8 @@ from holdfast.model.world import RealWorld, World
 from holdfast.stores.cancels import cancels
 from holdfast.stores.flow.model import CheckpointStatus, FlowCheckpoint
 from holdfast.stores.flow.shelf import Wanted
-from holdfast.stores.flow.verbs import WAITING, CheckpointClaim, Limits, Verbs, iso
+from holdfast.stores.flow.verbs import WAITING, CheckpointClaim, Limits, Verbs, checked_number, iso
+from holdfast.stores.keys import checked_key
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -102,7 +103,7 @@ class CheckpointBackend:
         before: datetime | None = None,
     ) -> list[FlowCheckpoint]:
         """Return the checkpoints of a flow, newest first; only those created before *before*, if given."""
-        wanted = _wanted(flow_id, None, status, before, limit)
+        wanted = _of_flow(flow_id, status, before, limit)
         return self._way.call(lambda shelf: self._verbs.find(shelf, wanted))
 
     def list_by_run(
@@ -114,17 +115,17 @@ class CheckpointBackend:
         before: datetime | None = None,
     ) -> list[FlowCheckpoint]:
         """Return the checkpoints of a run, by the id of the attempt or of the whole run, newest first."""
-        wanted = _wanted(None, run_id, status, before, limit)
+        wanted = _of_run(run_id, status, before, limit)
         return self._way.call(lambda shelf: self._verbs.find(shelf, wanted))
 
     def get_latest(self, flow_id: str, *, status: CheckpointStatus | None = None) -> FlowCheckpoint | None:
         """Return the newest checkpoint of a flow, or None. ``DamagedCheckpoint`` if it cannot be read."""
-        wanted = _wanted(flow_id, None, status, None, 1)
+        wanted = _of_flow(flow_id, status, limit=1)
         return self._way.call(lambda shelf: self._verbs.newest(shelf, wanted))
 
     def newest_of_run(self, run_id: str) -> str | None:
         """Return the id of a run's newest checkpoint, also of one that cannot be read; None if there is none."""
-        wanted = _wanted(None, run_id, None, None, 1)
+        wanted = _of_run(run_id, limit=1)
         return self._way.call(lambda shelf: self._verbs.newest_id(shelf, wanted))
 
     def get_chain(self, checkpoint_id: str) -> list[FlowCheckpoint]:
@@ -133,12 +134,12 @@ class CheckpointBackend:
 
     def pending_inputs(self, flow_id: str | None = None, *, limit: int | None = 100) -> list[FlowCheckpoint]:
         """Return the checkpoints that wait, of one flow or of all, newest first."""
-        wanted = Wanted(flow_id, status=WAITING, limit=limit)
+        wanted = _that_wait(flow_id, limit)
         return self._way.call(lambda shelf: self._verbs.find(shelf, wanted))
 
     def due(self, *, limit: int | None = 100) -> list[FlowCheckpoint]:
         """Return the checkpoints that wait for a moment which has come."""
-        wanted = Wanted(status=WAITING, due_at=iso(self._verbs.now()), limit=limit)
+        wanted = _that_wait(None, limit)._replace(due_at=iso(self._verbs.now()))
         return self._way.call(lambda shelf: self._verbs.find(shelf, wanted))
 
     def cleanup(self, flow_id: str, *, keep_count: int | None = 10, older_than_days: float | None = None) -> int:
@@ -146,12 +147,12 @@ class CheckpointBackend:
 
         Never one that waits, and never the newest of a run that has not ended.
         """
-        wanted = Wanted(flow_id)
+        wanted = _of_flow(flow_id)
         return self._way.call(lambda shelf: self._verbs.cleanup(shelf, wanted, keep_count, older_than_days))
 
     def cleanup_run(self, run_id: str, *, keep_count: int | None = 10, older_than_days: float | None = None) -> int:
         """Do as ``cleanup`` for the checkpoints of one run."""
-        wanted = Wanted(run_id=run_id)
+        wanted = _of_run(run_id)
         return self._way.call(lambda shelf: self._verbs.cleanup(shelf, wanted, keep_count, older_than_days))
 
     def claim(self, checkpoint_id: str, *, lease: Duration = LEASE) -> CheckpointClaim | None:
@@ -205,7 +206,7 @@ class CheckpointBackend:
         before: datetime | None = None,
     ) -> list[FlowCheckpoint]:
         """Do as ``list_by_flow``, for a task."""
-        wanted = _wanted(flow_id, None, status, before, limit)
+        wanted = _of_flow(flow_id, status, before, limit)
         return await self._way.acall(lambda shelf: self._verbs.find(shelf, wanted))
 
     async def alist_by_run(
@@ -217,17 +218,17 @@ class CheckpointBackend:
         before: datetime | None = None,
     ) -> list[FlowCheckpoint]:
         """Do as ``list_by_run``, for a task."""
-        wanted = _wanted(None, run_id, status, before, limit)
+        wanted = _of_run(run_id, status, before, limit)
         return await self._way.acall(lambda shelf: self._verbs.find(shelf, wanted))
 
     async def aget_latest(self, flow_id: str, *, status: CheckpointStatus | None = None) -> FlowCheckpoint | None:
         """Do as ``get_latest``, for a task."""
-        wanted = _wanted(flow_id, None, status, None, 1)
+        wanted = _of_flow(flow_id, status, limit=1)
         return await self._way.acall(lambda shelf: self._verbs.newest(shelf, wanted))
 
     async def anewest_of_run(self, run_id: str) -> str | None:
         """Do as ``newest_of_run``, for a task."""
-        wanted = _wanted(None, run_id, None, None, 1)
+        wanted = _of_run(run_id, limit=1)
         return await self._way.acall(lambda shelf: self._verbs.newest_id(shelf, wanted))
 
     async def aget_chain(self, checkpoint_id: str) -> list[FlowCheckpoint]:
@@ -236,24 +237,24 @@ class CheckpointBackend:
 
     async def apending_inputs(self, flow_id: str | None = None, *, limit: int | None = 100) -> list[FlowCheckpoint]:
         """Do as ``pending_inputs``, for a task."""
-        wanted = Wanted(flow_id, status=WAITING, limit=limit)
+        wanted = _that_wait(flow_id, limit)
         return await self._way.acall(lambda shelf: self._verbs.find(shelf, wanted))
 
     async def adue(self, *, limit: int | None = 100) -> list[FlowCheckpoint]:
         """Do as ``due``, for a task."""
-        wanted = Wanted(status=WAITING, due_at=iso(self._verbs.now()), limit=limit)
+        wanted = _that_wait(None, limit)._replace(due_at=iso(self._verbs.now()))
         return await self._way.acall(lambda shelf: self._verbs.find(shelf, wanted))
 
     async def acleanup(self, flow_id: str, *, keep_count: int | None = 10, older_than_days: float | None = None) -> int:
         """Do as ``cleanup``, for a task."""
-        wanted = Wanted(flow_id)
+        wanted = _of_flow(flow_id)
         return await self._way.acall(lambda shelf: self._verbs.cleanup(shelf, wanted, keep_count, older_than_days))
 
     async def acleanup_run(
         self, run_id: str, *, keep_count: int | None = 10, older_than_days: float | None = None
     ) -> int:
         """Do as ``cleanup_run``, for a task."""
-        wanted = Wanted(run_id=run_id)
+        wanted = _of_run(run_id)
         return await self._way.acall(lambda shelf: self._verbs.cleanup(shelf, wanted, keep_count, older_than_days))
 
     async def aclaim(self, checkpoint_id: str, *, lease: Duration = LEASE) -> CheckpointClaim | None:
@@ -309,15 +310,38 @@ class CheckpointBackend:
         await self.aclose()
 
 
-def _wanted(
-    flow_id: str | None,
-    run_id: str | None,
-    status: CheckpointStatus | None,
-    before: datetime | None,
-    limit: int | None,
+def _of_flow(
+    flow_id: str,
+    status: CheckpointStatus | None = None,
+    before: datetime | None = None,
+    limit: int | None = None,
 ) -> Wanted:
-    statuses = None if status is None else (CheckpointStatus(status).value,)
-    return Wanted(flow_id, run_id, statuses, None if before is None else iso(before), None, limit)
+    """Return what is wanted of one flow. An id that is None or no text is refused: it would stand for all, or many."""
+    return _narrowed(Wanted(flow_id=checked_key(flow_id, "flow_id")), status, before, limit)
+
+
+def _of_run(
+    run_id: str,
+    status: CheckpointStatus | None = None,
+    before: datetime | None = None,
+    limit: int | None = None,
+) -> Wanted:
+    """Return what is wanted of one run, likewise."""
+    return _narrowed(Wanted(run_id=checked_key(run_id, "run_id")), status, before, limit)
+
+
+def _that_wait(flow_id: str | None, limit: int | None) -> Wanted:
+    """Return those that wait, of all flows if none is named."""
+    flow = None if flow_id is None else checked_key(flow_id, "flow_id")
+    return Wanted(flow, status=WAITING, limit=checked_number(limit, "limit"))
+
+
+def _narrowed(wanted: Wanted, status: CheckpointStatus | None, before: datetime | None, limit: int | None) -> Wanted:
+    return wanted._replace(
+        status=None if status is None else (CheckpointStatus(status).value,),
+        before=None if before is None else iso(before),
+        limit=checked_number(limit, "limit"),
+    )
 
 
 __all__ = ["LEASE", "MAX_BYTES", "CheckpointBackend", "CheckpointClaim", "Way"]

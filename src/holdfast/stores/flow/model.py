@@ -56,6 +56,11 @@ def _new_id() -> str:
     return str(uuid.uuid4())
 
 
+def is_read(version: Any) -> bool:
+    """Say whether this release reads checkpoints of *version*."""
+    return str(version).partition(".")[0] == "1"
+
+
 def in_utc(moment: datetime) -> datetime:
     """Return *moment* in UTC; one without a zone is taken for UTC."""
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
@@ -214,7 +219,7 @@ class FlowCheckpoint:
         document = load(text)
         if not isinstance(document, dict) or not {"id", "flow_id", "run_id"} <= document.keys():
             raise CannotDeserialize("The text is no flow checkpoint: it has no id, flow_id and run_id.")
-        if str(document.get("version", "1.0")).partition(".")[0] != "1":
+        if not is_read(document.get("version", "1.0")):
             raise CannotDeserialize(
                 f"The flow checkpoint {document['id']} has version {document['version']}; this release reads 1.x."
             )

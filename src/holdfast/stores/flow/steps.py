@@ -46,7 +46,7 @@ async def arun_steps(
     error is raised; so is what goes wrong with storing. Steps are named by their functions, or given as pairs of a name
     and a function. When this process dies another one may ``resume`` after *lease* seconds.
     """
-    named, held = _named(steps), lease_seconds(lease)
+    named, held, kind = _named(steps), lease_seconds(lease), CheckpointBehavior(behavior)
     first = FlowCheckpoint(
         flow_id=flow_id,
         run_id=run_id or RealWorld().new_id(),
@@ -58,7 +58,7 @@ async def arun_steps(
     begin_next(first, named)
     await backend.asave(first)
     claim = await _claimed(first.id, backend, held)
-    return await Walk(backend, named, behavior, claim, held).go_on(claim.checkpoint)
+    return await Walk(backend, named, kind, claim, held).go_on(claim.checkpoint)
 
 
 async def aresume(
@@ -78,7 +78,7 @@ async def aresume(
     unless they ask for a *fork*. Answers are stored before anything is done with them, and with them that the next step
     begins. A step that has succeeded is not called again. Of a flow that is completed its checkpoint is returned.
     """
-    named, held = _named(steps), lease_seconds(lease)
+    named, held, kind = _named(steps), lease_seconds(lease), CheckpointBehavior(behavior)
     found = await backend.aload(checkpoint_id)
     if found is None:
         raise NotFoundError(f"There is no checkpoint {checkpoint_id} to go on from.")
@@ -96,7 +96,7 @@ async def aresume(
         await backend.arelease_claim(claim)
         raise
     attempt = replace(checkpoint, run_id=RealWorld().new_id(), wf_run_id=checkpoint.wf_run_id or checkpoint.run_id)
-    return await Walk(backend, named, behavior, claim, held).go_on(attempt)
+    return await Walk(backend, named, kind, claim, held).go_on(attempt)
 
 
 def run_steps(

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from holdfast.core.durations import SHORTEST_LEASE, checked_seconds, days
+from holdfast.core.numbers import MOST_COUNTED
 from holdfast.errors import (
     CannotDeserialize,
     ConfigurationError,
@@ -18,7 +19,7 @@ from holdfast.errors import (
     StaleCheckpoint,
     StorageError,
 )
-from holdfast.stores.flow.model import CheckpointStatus, FlowCheckpoint, in_utc
+from holdfast.stores.flow.model import CheckpointStatus, FlowCheckpoint, in_utc, is_read
 from holdfast.stores.flow.retention import deletable
 from holdfast.stores.flow.shelf import Card, Put, Wanted
 from holdfast.stores.keys import checked_key
@@ -52,8 +53,7 @@ class Limits:
     ttl: float | None
 
     def __post_init__(self) -> None:
-        if self.max_checkpoints is not None and self.max_checkpoints < 1:
-            raise ConfigurationError(f"max_checkpoints is 1 or more, not {self.max_checkpoints}.")
+        checked_number(self.max_checkpoints, "max_checkpoints", least=1)
 
 
 class Verbs:
@@ -113,8 +113,6 @@ class Verbs:
 
     async def find(self, shelf: Shelf, wanted: Wanted) -> list[FlowCheckpoint]:
         """Return the wanted checkpoints; one that is damaged is left out, and said so."""
-        if wanted.limit is not None and wanted.limit < 0:
-            raise ConfigurationError(f"A limit is 0 or more, not {wanted.limit}.")
         if wanted.limit == 0:
             return []
         found = []
@@ -158,8 +156,7 @@ class Verbs:
 
     async def cleanup(self, shelf: Shelf, wanted: Wanted, keep_count: int | None, older_than_days: float | None) -> int:
         """Delete those of the wanted checkpoints that may go."""
-        if keep_count is not None and keep_count < 0:
-            raise ConfigurationError(f"keep_count is 0 or more, not {keep_count}.")
+        checked_number(keep_count, "keep_count")
         oldest = None if older_than_days is None else iso(self.now() - days(older_than_days, "older_than_days"))
         with as_storage_error("The checkpoints could not be cleaned up"):
             going = deletable(await shelf.skeleton(wanted), keep_count=keep_count, older_than=oldest)
@@ -224,6 +221,10 @@ class Verbs:
         checked_key(whole_run, "wf_run_id")
         if stored.parent_checkpoint_id is not None:
             checked_key(stored.parent_checkpoint_id, "parent_checkpoint_id")
+        if not is_read(stored.version):
+            raise ConfigurationError(
+                f"The checkpoint {stored.id} has version {stored.version!r}; this release stores and reads 1.x."
+            )
         data = stored.to_bytes()
         if len(data) > self._limits.max_bytes:
             raise StorageError(
@@ -249,6 +250,15 @@ class Verbs:
 def lease_seconds(lease: Duration) -> float:
     """Return how long a claim holds, checked."""
     return checked_seconds(lease, "lease", least=SHORTEST_LEASE)
+
+
+def checked_number(number: int | None, what: str, *, least: int = 0) -> int | None:
+    """Return *number*, which may be None for no limit; ``ConfigurationError`` if it is none that can be counted to."""
+    if number is not None and (type(number) is not int or not least <= number <= MOST_COUNTED):
+        raise ConfigurationError(
+            f"{what} is None or a whole number from {least} to {MOST_COUNTED}, not {number!r:.50}."
+        )
+    return number
 
 
 def iso(moment: datetime) -> str:
@@ -295,4 +305,4 @@ def _stale(checkpoint: FlowCheckpoint) -> StaleCheckpoint:
     )
 
 
-__all__ = ["WAITING", "CheckpointClaim", "Limits", "Verbs", "as_storage_error", "iso"]
+__all__ = ["WAITING", "CheckpointClaim", "Limits", "Verbs", "as_storage_error", "checked_number", "iso"]

@@ -50,7 +50,7 @@ class Walk:
     ) -> None:
         self._backend = backend
         self._steps = steps
-        self._behavior = CheckpointBehavior(behavior)
+        self._behavior = behavior
         self._claim = claim
         self._lease = lease
 

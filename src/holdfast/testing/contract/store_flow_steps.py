@@ -290,6 +290,13 @@ class FlowStepsContract:
                 await player.run("f", [("a", str), ("a", len)])
             with pytest.raises(NotFoundError):
                 await player.resume("nobody", [("a", str)])
+            with pytest.raises(ValueError, match="nope"):
+                await player.run("f", [("a", str)], behavior="nope")
+            assert await player.backend.aget_latest("f") is None
+            waits = await player.run("f", [("a", lambda _: ask("Sure?"))])
+            with pytest.raises(ValueError, match="nope"):
+                await player.resume(waits.id, [("a", str)], answers={"a": 1}, behavior="nope")
+            assert await player.backend.aclaim(waits.id) is not None
             with pytest.raises(MisuseError, match="arun_steps"):
                 run_steps("f", [("a", str)], player.backend)
             with pytest.raises(MisuseError, match="run_steps"):

@@ -109,6 +109,22 @@ class FlowStepsFaultsContract:
 
         store_venue.play(scene)
 
+    def test_a_step_that_raises_what_no_task_may_get_fails(self, store_venue: StoreVenue) -> None:
+        def leave(error: type[BaseException]) -> None:
+            raise error
+
+        async def scene(ground: Ground) -> None:
+            player = Player(ground)
+            for error in (GeneratorExit, SystemExit, KeyboardInterrupt):
+                with pytest.raises(RuntimeError, match=error.__name__):
+                    await player.run("flow", [("leave", lambda _, error=error: leave(error))])
+                failed = await player.backend.aget_latest("flow")
+                assert failed is not None
+                assert failed.status is CheckpointStatus.FAILED
+                assert await player.backend.aclaim(failed.id) is not None
+
+        store_venue.play(scene)
+
     def test_nobody_goes_on_while_the_thread_of_a_cancelled_flow_works(self, store_venue: StoreVenue) -> None:
         begun, may_end = threading.Event(), threading.Event()
 
