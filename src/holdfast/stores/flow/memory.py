@@ -22,7 +22,10 @@ DONE = frozenset({CheckpointStatus.COMPLETED.value, CheckpointStatus.CANCELED.va
 
 
 class MemoryShelf:
-    """Cards in a dictionary; threads and loops take turns under a lock that nobody waits in."""
+    """Cards in a dictionary; threads and loops take turns under a lock that nobody waits in.
+
+    Claims end by the monotonic clock: a wall clock that is set hands none on.
+    """
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -50,7 +53,7 @@ class MemoryShelf:
             outcome = self._put(card, 0)
             if outcome is Put.STORED:
                 del self._held[before]
-                self._held[card.id] = (token, self._world.now() + seconds)
+                self._held[card.id] = (token, self._world.monotonic() + seconds)
             return outcome
 
     async def get(self, checkpoint_id: str) -> Card | None:
@@ -85,7 +88,7 @@ class MemoryShelf:
             if there is None or there.status in DONE or self._holder(checkpoint_id) is not None:
                 return False
             self._cards[checkpoint_id] = there._replace(revision=there.revision + 1)
-            self._held[checkpoint_id] = (token, self._world.now() + seconds)
+            self._held[checkpoint_id] = (token, self._world.monotonic() + seconds)
             return True
 
     async def extend(self, checkpoint_id: str, token: str, seconds: float) -> bool:
@@ -93,7 +96,7 @@ class MemoryShelf:
         with self._turn:
             if self._holder(checkpoint_id) != token:
                 return False
-            self._held[checkpoint_id] = (token, self._world.now() + seconds)
+            self._held[checkpoint_id] = (token, self._world.monotonic() + seconds)
             return True
 
     async def release(self, checkpoint_id: str, token: str) -> bool:
@@ -120,7 +123,7 @@ class MemoryShelf:
 
     def _holder(self, checkpoint_id: str) -> str | None:
         token, until = self._held.get(checkpoint_id, (None, 0.0))
-        return token if until > self._world.now() else None
+        return token if until > self._world.monotonic() else None
 
 
 def fits(card: Card, wanted: Wanted) -> bool:

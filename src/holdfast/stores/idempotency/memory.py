@@ -18,8 +18,6 @@ from holdfast.stores.idempotency.store import ABANDONED_MS, DEFAULT_LEASE, DEFAU
 from holdfast.stores.moments import utc_text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from holdfast.model.workflow import Duration
     from holdfast.model.world import World
     from holdfast.stores.idempotency.entry import Result
@@ -28,7 +26,11 @@ _numbers = count(1)
 
 
 class Remembered(msgspec.Struct, frozen=True, gc=False):
-    """A key and what is known of it; times are seconds since the epoch, and become text when somebody reads them."""
+    """A key and what is known of it.
+
+    *created* and *expires* are seconds since the epoch, and become text when somebody reads them. Whether it is over is
+    decided by *over*, on the monotonic clock: a wall clock that is set hands no claim on.
+    """
 
     key: str
     fingerprint: str
@@ -37,6 +39,7 @@ class Remembered(msgspec.Struct, frozen=True, gc=False):
     headers: str
     created: float
     expires: float
+    over: float
     token: str
 
     @property
@@ -53,9 +56,10 @@ class Remembered(msgspec.Struct, frozen=True, gc=False):
 class Memory:
     """The seven verbs of a backend on dictionaries, for any number of threads; see ``IdempotencyStore``."""
 
-    def __init__(self, most: int, now: Callable[[], float]) -> None:
+    def __init__(self, most: int, world: World) -> None:
         self._most = most
-        self._now = now
+        self._now = world.monotonic
+        self._wall = world.now
         self._turn = threading.Lock()  # nobody waits while holding it
         self._claims: dict[str, Remembered] = {}
         self._results: OrderedDict[str, Remembered] = OrderedDict()  # the one that was asked for last stands last
@@ -90,7 +94,8 @@ class Memory:
                 if before.status_code == IN_PROGRESS and before.fingerprint == fingerprint:
                     note = before.response_data
                 self._results.pop(key, None)
-            claim = Remembered(key, fingerprint, note, IN_PROGRESS, "{}", now, now + lease_ms / 1000, token)
+            wall, lease = self._wall(), lease_ms / 1000
+            claim = Remembered(key, fingerprint, note, IN_PROGRESS, "{}", wall, wall + lease, now + lease, token)
             self._claims[key] = claim
             return claim
 
@@ -117,7 +122,8 @@ class Memory:
         with self._turn:
             claim = self._held(key, token, now)
             if claim is not None:
-                self._claims[key] = msgspec.structs.replace(claim, expires=now + lease_ms / 1000)
+                lease = lease_ms / 1000
+                self._claims[key] = msgspec.structs.replace(claim, expires=self._wall() + lease, over=now + lease)
             return claim is not None
 
     def put(self, key: str, fingerprint: str, mark: str, result: Result) -> bool:
@@ -127,17 +133,18 @@ class Memory:
             if self._live(key, now) is not None:
                 return False
             self._forget(key)
-            self._keep(key, fingerprint, now, now, mark, result)
+            self._keep(key, fingerprint, self._wall(), now, mark, result)
             return True
 
     def sweep(self, before: str | None, most: int) -> int:
         """Remove up to *most* entries that have expired; return how many."""
         now = self._now()
-        until = now if before is None else min(datetime.fromisoformat(before).timestamp(), now)
+        ago = 0.0 if before is None else self._wall() - datetime.fromisoformat(before).timestamp()
+        until = now - max(0.0, ago)
         abandoned = min(until, now - ABANDONED_MS / 1000)
         with self._turn:
-            over = [kept.key for kept in self._claims.values() if kept.expires <= abandoned]
-            over += [kept.key for kept in self._results.values() if kept.expires <= until]
+            over = [kept.key for kept in self._claims.values() if kept.over <= abandoned]
+            over += [kept.key for kept in self._results.values() if kept.over <= until]
             over = over[:most]
             for key in over:
                 self._forget(key)
@@ -147,23 +154,24 @@ class Memory:
         found = self._claims.get(key)
         if found is None:
             found = self._results.get(key)
-            if found is not None and found.expires > now:
+            if found is not None and found.over > now:
                 self._results.move_to_end(key)
-        return found if found is not None and found.expires > now else None
+        return found if found is not None and found.over > now else None
 
     def _held(self, key: str, token: str | None, now: float) -> Remembered | None:
         claim = self._claims.get(key)
         if claim is None:
             return None
-        is_mine = claim.expires <= now if token is None else claim.token == token
+        is_mine = claim.over <= now if token is None else claim.token == token
         return claim if is_mine else None
 
     def _keep(self, key: str, fingerprint: str, created: float, now: float, mark: str, result: Result) -> None:
         data, status_code, headers, ttl_ms = result
         while len(self._results) >= self._most:
             self._results.popitem(last=False)
-        expires = now + ttl_ms / 1000
-        self._results[key] = Remembered(key, fingerprint, data, status_code, headers, created, expires, mark)
+        ttl = ttl_ms / 1000
+        expires, over = self._wall() + ttl, now + ttl
+        self._results[key] = Remembered(key, fingerprint, data, status_code, headers, created, expires, over, mark)
 
     def _forget(self, key: str) -> None:
         self._claims.pop(key, None)
@@ -190,7 +198,7 @@ class InMemoryIdempotencyStore(IdempotencyStore):
             raise ValueError(f"max_entries is at least 1, not {max_entries}.")
         place = f"memory {next(_numbers)}"
         super().__init__(place, ttl_seconds=ttl_seconds, lease_seconds=lease_seconds, world=world)
-        self._memory = Memory(max_entries, self._world.now)
+        self._memory = Memory(max_entries, self._world)
 
     def __len__(self) -> int:
         return len(self._memory)

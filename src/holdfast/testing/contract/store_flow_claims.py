@@ -57,6 +57,19 @@ class FlowClaimContract:
 
         store_venue.play(scene)
 
+    def test_a_wall_clock_that_is_set_hands_no_claim_on(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            one, two = await open_two(ground)
+            made = checkpoint()
+            await one.save(made)
+            claim = await one.claim(made.id, lease=600)
+            ground.world.set_clock(ground.world.now() + 3600)
+            goes_by_it = ground.venue.name == "file"  # the machine's clock is all that processes of a folder share
+            assert (await two.claim(made.id) is None) is not goes_by_it
+            assert await one.extend_claim(claim, lease=600) is not goes_by_it
+
+        store_venue.play(scene)
+
     def test_a_claim_passes_on_to_what_follows_and_a_late_one_stores_nothing(self, store_venue: StoreVenue) -> None:
         async def scene(ground: Ground) -> None:
             one, two = await open_two(ground)

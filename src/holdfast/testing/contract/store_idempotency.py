@@ -59,6 +59,22 @@ class IdempotencyContract:
 
         store_venue.play(scene, empty=tables_of(store_venue))
 
+    def test_wall_clock_that_is_set_hands_no_claim_on_and_ends_no_result(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            store = await open_store(ground)
+            await store.try_claim("claimed", "f", lease_seconds=600)
+            await store.set("done", "f", 1, ttl_seconds=600)
+            for step in (3600, -7200):
+                ground.world.set_clock(ground.world.now() + step)
+                assert await elsewhere(store.try_claim("claimed", "f")) is False
+                assert await store.cleanup() == 0
+            assert (await store.get("done"))["response_data"] == 1
+            await ground.advance(700)
+            assert await elsewhere(store.try_claim("claimed", "f")) is True
+            assert await store.get("done") is None
+
+        store_venue.play(scene, empty=tables_of(store_venue))
+
     def test_hundred_claimers_have_one_winner(self, store_venue: StoreVenue) -> None:
         async def scene(ground: Ground) -> None:
             store = await open_store(ground)
