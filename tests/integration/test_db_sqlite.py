@@ -15,6 +15,7 @@ import pytest
 
 from holdfast.db import ConnectionManager, Pipeline
 from holdfast.db.checkpoint import KEPT_BYTES, Checkpointer
+from holdfast.db.glances import until
 from holdfast.errors import Retryable
 from holdfast.testing.ledger import Ledger
 
@@ -225,3 +226,40 @@ def test_full_disk_is_told_and_harms_nothing(path: Path) -> None:
             await manager.execute("INSERT INTO t (v) VALUES (?)", b"x" * 100_000)
 
     asyncio.run(look())
+
+
+@pytest.mark.parametrize("how", ["deleted", "moved", "replaced"])
+def test_file_that_is_gone_is_not_written_to_and_one_that_is_put_back_is(
+    path: Path, how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    kept = path.with_name("kept")
+
+    def take_away() -> None:
+        kept.hardlink_to(path)
+        path.rename(path.with_name("elsewhere")) if how == "moved" else path.unlink()
+        if how == "replaced":
+            path.touch()
+
+    async def scene() -> None:
+        async with ConnectionManager(path) as manager, Pipeline(manager) as pipeline:
+            ledger = Ledger(manager.dialect)
+            await ledger.create(manager)
+            async with manager.transaction() as transaction:
+                await transaction.execute("INSERT INTO holdfast_ledger VALUES ('before', '', 0)")
+            take_away()
+            with pytest.raises(Retryable, match="was deleted, moved or replaced"):
+                await manager.execute("INSERT INTO holdfast_ledger VALUES ('alone', '', 0)")
+            with pytest.raises(Retryable, match="Put it back, or end this process"):
+                async with manager.transaction() as transaction:
+                    await transaction.execute("INSERT INTO holdfast_ledger VALUES ('together', '', 0)")
+            write = asyncio.create_task(pipeline.write(ledger, ("during", "", 0)))
+            await until(lambda: "durable writes is tried again: The SQLite file" in caplog.text)
+            assert not write.done()
+            kept.replace(path)
+            await write
+            await manager.execute("INSERT INTO holdfast_ledger VALUES ('after', '', 0)")
+
+    asyncio.run(scene())
+    with closing(sqlite3.connect(path)) as looked:
+        found = looked.execute("SELECT entry_key FROM holdfast_ledger").fetchall()
+    assert sorted(found) == [("after",), ("before",), ("during",)]

@@ -19,6 +19,7 @@ from uuid import UUID
 
 from holdfast.db.checkpoint import KEPT_BYTES, Checkpointer
 from holdfast.db.placeholders import is_read
+from holdfast.db.sqlite_file import OpenFile
 from holdfast.errors import Conflict, DatabaseError, QueryFailed, Retryable, TooLong, Unavailable, UnknownCommit
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class _DiskTrouble(Retryable):
 
 
 class SqliteConnection:
-    """One connection, used by the thread that opened it; a writer's has a *checkpointer*."""
+    """One connection, used by the thread that opened it; a writer's has a *checkpointer*, and its *file* in view."""
 
     def __init__(
         self,
@@ -55,8 +56,10 @@ class SqliteConnection:
         busy_timeout: float,
         checkpointer: Checkpointer | None = None,
         synchronous: str = "FULL",
+        file: OpenFile | None = None,
     ) -> None:
         self._raw = raw
+        self._file = file
         self._busy_timeout = busy_timeout
         self._checkpointer = checkpointer
         self._synchronous = synchronous
@@ -79,6 +82,8 @@ class SqliteConnection:
 
         Whoever calls this calls ``keep_log_short`` now and then.
         """
+        if self._file is not None and not self._file.is_there:
+            return False
         try:
             self._raw.execute(sql, args)
         except (sqlite3.Error, OverflowError, ValueError):
@@ -98,6 +103,8 @@ class SqliteConnection:
         self._run(_BEGIN, ())
 
     def commit(self) -> None:
+        if self._file is not None:
+            self._file.refuse_if_gone()
         try:
             self._run("COMMIT", ())
         except (QueryFailed, _DiskTrouble) as error:
@@ -138,6 +145,8 @@ class SqliteConnection:
         values = args if _NATIVE.issuperset(map(type, args)) else [_outgoing(value) for value in args]
         deadline = 0.0
         alone = not self._raw.in_transaction
+        if alone and self._file is not None and sql is not _BEGIN:
+            self._file.refuse_if_gone()
         while True:
             try:
                 if alone and self.waits_for_disk is not self._waits_now:
@@ -248,7 +257,8 @@ def opener(
             folder = Path(path).parent
             remedy = "check its permissions" if folder.is_dir() else f"the folder {folder} does not exist, create it"
             raise Unavailable(f"SQLite cannot open {path}: {remedy}.") from error
-        connection = SqliteConnection(raw, settings.busy_timeout, checkpointer, settings.synchronous)
+        file = None if checkpointer is None else OpenFile(path)
+        connection = SqliteConnection(raw, settings.busy_timeout, checkpointer, settings.synchronous, file)
         try:
             _prepare(connection, settings)
         except BaseException:
