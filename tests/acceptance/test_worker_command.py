@@ -218,6 +218,20 @@ def test_hang_up_starts_the_same_process_anew(url: str, client: Client) -> None:
         assert worker.end() == 0
 
 
+def test_hang_ups_while_it_starts_anew_end_nothing(url: str, client: Client) -> None:
+    with Served(url, "served:app") as worker:
+        worker.hear("Ready")
+        worker.signal(signal.SIGHUP)
+        worker.hear("Stopped")
+        while worker.log().count("Ready") < 2:  # without a pause, so that some come between the two programs
+            assert worker.process.poll() is None, worker.log()
+            worker.signal(signal.SIGHUP)
+        worker.hear("Ready", times=3)
+        assert client.enqueue("double", [21], queue_name="mails").result(PATIENCE) == 42
+        worker.signal(signal.SIGTERM)
+        assert worker.end() == 0
+
+
 def test_changed_files_are_loaded_once_they_can_be(url: str, client: Client, tmp_path: Path) -> None:
     module = tmp_path / "mine.py"
     text = (

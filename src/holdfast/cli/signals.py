@@ -28,11 +28,20 @@ def heard(events: SimpleQueue[Any]) -> Iterator[None]:
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         said[signal.SIGHUP] = Restart.HANGUP
     before = {each: signal.signal(each, lambda number, _: events.put(said[signal.Signals(number)])) for each in said}
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
     try:
         yield
     finally:
         for each, handler in before.items():
             signal.signal(each, handler)
+
+
+def keep_hang_ups() -> None:
+    """Have a SIGHUP wait until somebody hears it, also in the program that this process is replaced by.
+
+    Between two programs it would end the process.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
 
 
 def because(event: signal.Signals | Restart) -> str:
@@ -42,4 +51,4 @@ def because(event: signal.Signals | Restart) -> str:
     return "SIGHUP, to start anew" if event is Restart.HANGUP else "files have changed, to start anew"
 
 
-__all__ = ["BY_SIGNAL", "Restart", "because", "heard"]
+__all__ = ["BY_SIGNAL", "Restart", "because", "heard", "keep_hang_ups"]

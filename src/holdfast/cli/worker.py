@@ -20,7 +20,7 @@ from holdfast.cli.failure import Failure, failures
 from holdfast.cli.output import complain
 from holdfast.cli.processes import is_child, supervise, tell_parent
 from holdfast.cli.reload import Watch, start_anew
-from holdfast.cli.signals import BY_SIGNAL, Restart, because, heard
+from holdfast.cli.signals import BY_SIGNAL, Restart, because, heard, keep_hang_ups
 from holdfast.cli.words import duration
 from holdfast.errors import HoldfastError
 from holdfast.workflows.worker import Worker
@@ -120,8 +120,11 @@ def _serve(worker: Worker, drain: float, watch: Watch | None, *, child: bool) ->
         stopped = _begin(events, hands, partial(worker.stop, drain))
         reason, code = _patient(worker, events, stopped, reason)
         farewell = stopped.result()
+        begins_again = isinstance(reason, Restart) and not child  # a child is started anew by its parent
+        if begins_again:
+            keep_hang_ups()
     _tell_stopped(farewell)
-    if isinstance(reason, Restart) and not child:  # a child is started anew by its parent
+    if begins_again:
         start_anew()
     if farewell.stuck:
         logger.warning("A step that cannot be interrupted still runs. Its run was handed over; leaving without it.")

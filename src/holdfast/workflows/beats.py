@@ -105,6 +105,7 @@ class Beats:
         self._permit = permit
         self._world = world
         self._patience = patience
+        self._told_stuck = 0.0
         self._watch = Watch()
         self._releases = Releases(manager, queries)
         self._sequence = 0
@@ -261,15 +262,20 @@ class Beats:
         if age > self.identity.lease:
             # Stuck is not alive: whoever cannot write for a whole lease must be taken over. Writes that wait for a
             # loop that user code blocks are another matter.
-            logger.warning(
-                "Executor %s does not beat: a write has been under way for %.1f s.",
-                self.identity.executor_id,
-                age,
-            )
+            self._tell_stuck(age)
             self._watch.forget()
             return
+        self._told_stuck = 0.0
         if await self._beat():
             await self._look()
+
+    def _tell_stuck(self, age: float) -> None:
+        """Say so at once, and then ever more rarely."""
+        if age >= 2 * self._told_stuck:
+            self._told_stuck = age
+            logger.warning(
+                "Executor %s does not beat: a write has been under way for %.1f s.", self.identity.executor_id, age
+            )
 
     async def _beat(self) -> bool:
         sent = self._world.monotonic()
