@@ -19,6 +19,7 @@
     │   ├── UnknownCommit           the connection broke while the commit was under way
     │   ├── WentBack                the database has lost what it had acknowledged
     │   └── QueryFailed             the statement is wrong; trying again will not help
+    │       └── NotPermitted        the user may not do this to this table
     ├── SchemaError                 the tables do not fit this code
     │   ├── SchemaTooNew            a newer release has migrated the database
     │   ├── SchemaTooOld            migrations are waiting to be applied
@@ -170,6 +171,10 @@ class WentBack(DatabaseError):
 
 class QueryFailed(DatabaseError):
     """The statement is wrong for this database; trying again will not help."""
+
+
+class NotPermitted(QueryFailed):
+    """The user may not do this to this table, until somebody who may grant it does."""
 
 
 class SchemaError(HoldfastError):

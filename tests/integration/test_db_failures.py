@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import socket
 import subprocess
 import sys
@@ -12,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from holdfast.db import ConnectionManager, DatabaseURL, SyncConnectionManager
+from holdfast.db import ConnectionManager, DatabaseURL, Pipeline, SyncConnectionManager
+from holdfast.db.glances import until
 from holdfast.errors import InvalidURL, QueryFailed, Retryable, TooLong, Unavailable
+from holdfast.testing.ledger import Ledger
 from holdfast.testing.servers.ports import free_port
 
 if TYPE_CHECKING:
@@ -196,6 +199,45 @@ def test_backslash_in_a_literal_is_one_whatever_a_postgres_database_is_set_to(fr
 
     play(url, set_up)
     play(url, scene)
+
+
+_GRANTS = {
+    "postgres": ("CREATE ROLE {user} LOGIN PASSWORD 'w'", "DROP OWNED BY {user}", "DROP ROLE {user}"),
+    "mariadb": ("CREATE USER {user} IDENTIFIED BY 'w'", "DO 0", "DROP USER {user}"),
+}
+
+
+@SERVERS
+def test_durable_write_waits_for_a_right_that_was_taken_away(
+    kind: str, fresh_database: FreshDatabase, caplog: pytest.LogCaptureFixture
+) -> None:
+    url = DatabaseURL.parse(fresh_database(kind))
+    user = f"u_{secrets.token_hex(6)}"
+    create, disown, drop = (statement.format(user=user) for statement in _GRANTS[kind])
+
+    async def writing() -> None:
+        scheme = url.safe.partition(":")[0]
+        async with ConnectionManager(f"{scheme}://{user}:w@{url.host}:{url.port}/{url.database}") as manager:
+            ledger = Ledger(manager.dialect)
+            async with Pipeline(manager) as pipeline:
+                write = asyncio.create_task(pipeline.write(ledger, ("a", "", 0)))
+                await until(lambda: "durable writes is tried again" in caplog.text)
+                await asyncio.to_thread(owner.execute, f"GRANT ALL ON holdfast_ledger TO {user}")
+                await write
+
+    async def making(manager: ConnectionManager) -> None:
+        await Ledger(manager.dialect).create(manager)
+
+    play(url.secret_text(), making)
+    with SyncConnectionManager(url.secret_text()) as owner:
+        owner.execute(create)
+        try:
+            owner.execute(f"GRANT SELECT ON holdfast_ledger TO {user}")
+            asyncio.run(writing())
+            assert owner.fetch("SELECT entry_key FROM holdfast_ledger") == [{"entry_key": "a"}]
+        finally:
+            owner.execute(disown)
+            owner.execute(drop)
 
 
 @SERVERS

@@ -17,7 +17,16 @@ from holdfast.db.operation import Counted, Fleeting, ThreadWaiter
 from holdfast.db.query_text import together
 from holdfast.db.session import Transaction, commit, run_sync
 from holdfast.db.url import DialectName
-from holdfast.errors import BrokenOff, Conflict, PipelineClosed, PipelineError, Retryable, UnknownCommit, WentBack
+from holdfast.errors import (
+    BrokenOff,
+    Conflict,
+    NotPermitted,
+    PipelineClosed,
+    PipelineError,
+    Retryable,
+    UnknownCommit,
+    WentBack,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -177,7 +186,7 @@ class Committer:
         except UnknownCommit as error:
             part.asks = True
             await self._pause(part, error)
-        except Retryable as error:
+        except (Retryable, NotPermitted) as error:  # no row is to blame for a right that was taken away
             await self._pause(part, error)
             if isinstance(error, BrokenOff) and len(part.operations) > 1:
                 self._split(part, error)  # it may have been too much for the time that the server gives a statement

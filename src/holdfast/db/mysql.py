@@ -23,6 +23,7 @@ from holdfast.errors import (
     ConnectionLost,
     DatabaseError,
     DriverMissing,
+    NotPermitted,
     QueryFailed,
     Retryable,
     TooLong,
@@ -50,6 +51,7 @@ _RETRIES = {1205, 1213, 1020, 3572, 1021, 1114}  # 1021, 1114: the disk is full,
 _BROKEN_OFF = {1317, 1969, 3024, 1037, 1041, 1206}  # KILL QUERY, max_statement_time; no memory for it now
 _TOO_LONG = {1406, 1071, 1153, 1301}
 _GONE = {1053, 1077, 1079, 1080, 1152, 1927, 2006, 2013, 2014, 2055, 4031}
+_NOT_PERMITTED = {1142, 1143, 1370}
 _REFUSED = {1044, 1045, 1698, 3159}
 _NO_DATABASE = 1049
 _TOO_MANY = {1040, 1203, 1226}
@@ -226,7 +228,8 @@ def meaning(error: Exception, sql: str) -> DatabaseError:
         return Retryable(f"MariaDB/MySQL asks to try again ({number}): {text}")
     if number in _BROKEN_OFF:
         return BrokenOff(f"MariaDB/MySQL broke the statement off ({number}); nothing of it was written: {text}")
-    return QueryFailed(f"MariaDB/MySQL refused the statement{f' ({number})' if number else ''}: {text}")
+    refused = NotPermitted if number in _NOT_PERMITTED else QueryFailed
+    return refused(f"MariaDB/MySQL refused the statement{f' ({number})' if number else ''}: {text}")
 
 
 def _number(error: Exception) -> int:

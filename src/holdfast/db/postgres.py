@@ -14,6 +14,7 @@ from holdfast.errors import (
     ConnectionLost,
     DatabaseError,
     DriverMissing,
+    NotPermitted,
     QueryFailed,
     Retryable,
     TooLong,
@@ -41,6 +42,7 @@ _CONFLICTS = {"23505", "23P01"}
 _RETRIES = {"40001", "40P01", "55P03", "53100", "58030"}  # 53100: the disk is full, until somebody makes room
 _BROKEN_OFF = {"57014", "53200"}  # statement_timeout or pg_cancel_backend; no memory for it now
 _UNKNOWN = "40003"
+_NOT_PERMITTED = "42501"
 _READ_ONLY = "25006"
 _TOO_LONG = {"22001", "54000"}
 _GONE = {"57P01", "57P02", "57P03", "57P05", "25P03"}
@@ -208,7 +210,8 @@ def meaning(error: Exception, sql: str) -> DatabaseError:
     again = _asks_again(error, state, text)
     if again is not None:
         return again
-    return QueryFailed(f"PostgreSQL refused the statement{f' ({state})' if state else ''}: {text}")
+    refused = NotPermitted if state == _NOT_PERMITTED else QueryFailed
+    return refused(f"PostgreSQL refused the statement{f' ({state})' if state else ''}: {text}")
 
 
 def _asks_again(error: Exception, state: str, text: str) -> Retryable | None:
