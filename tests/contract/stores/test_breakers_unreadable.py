@@ -59,6 +59,28 @@ def test_error_names_the_breaker_and_deleting_it_puts_things_right(store_venue: 
     play(store_venue, scene)
 
 
+def test_entry_of_a_history_that_cannot_be_read_goes_with_its_breaker(store_venue: StoreVenue) -> None:
+    async def scene(breakers: Any, ground: Ground) -> None:
+        await breakers.trip_to_open("api")
+        if ground.venue.is_sql:
+            await ground.execute("UPDATE {holdfast_circuit_breaker_history} SET entry = ?", DAMAGED)
+        else:
+            link = await ground.link()
+            await ground.on_loop(_put_entry(link, ground.prefix))
+        with pytest.raises(CannotDeserialize, match=r"breaker 'api'.*delete_state\('api'\)"):
+            await breakers.get_history("api")
+        assert (await breakers.get_by_service_name("api")).state == "open"
+        assert await breakers.delete_state("api") is True
+        await breakers.trip_to_open("api")
+        assert len(await breakers.get_history("api")) == 1
+
+    play(store_venue, scene)
+
+
+async def _put_entry(link: Any, prefix: str) -> None:
+    await link.client.lset(f"{{{prefix}}}:breakers:history:api", 0, DAMAGED)
+
+
 def test_text_that_is_no_record_at_all_can_be_deleted(store_venue: StoreVenue) -> None:
     async def scene(breakers: Any, ground: Ground) -> None:
         await breakers.get_or_create("api")

@@ -70,22 +70,23 @@ def read_for(event: Event, service_name: str, text: str | bytes | None) -> Circu
         raise
 
 
+def read_change(text: str | bytes) -> CircuitBreakerChange:
+    """Return the entry of a history in *text*. ``CannotDeserialize`` if somebody wrote it past us, and wrong."""
+    try:
+        return _change.decode(text)
+    except msgspec.MsgspecError as error:
+        raise _unreadable(text, error) from None
+
+
 def _unreadable(text: str | bytes, error: msgspec.MsgspecError) -> CannotDeserialize:
     try:
-        name = msgspec.json.decode(text, type=dict[str, Any]).get("service_name")
-    except msgspec.MsgspecError:
-        name = None
-    which, removed = (
-        ("A breaker", "delete_state()") if name is None else (f"The breaker {name!r}", f"delete_state({name!r})")
-    )
+        name = repr(msgspec.json.decode(text, type=dict[str, Any])["service_name"])
+    except (msgspec.MsgspecError, KeyError):
+        name = ""
     return CannotDeserialize(
-        f"{which} cannot be read: {error}. It was not written by a repository of this release; {removed} removes it."
+        f"The breaker {name or 'that is stored here'} cannot be read, or its history: {error}. It was not written by a "
+        f"repository of this release; delete_state({name}) removes it with its history."
     )
-
-
-def read_change(text: str | bytes) -> CircuitBreakerChange:
-    """Return the entry of a history in *text*."""
-    return _change.decode(text)
 
 
 def written_receipt(applied: Applied) -> str:
