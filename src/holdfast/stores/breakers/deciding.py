@@ -18,8 +18,8 @@ from holdfast.core.breaker_slots import (
 )
 from holdfast.core.numbers import count
 from holdfast.model.breaker import OPEN
-from holdfast.stores import tokens
 from holdfast.stores.breakers import door
+from holdfast.stores.breakers.held import HeldSlots
 from holdfast.stores.breakers.interface import AsyncCircuitBreakerStateRepository
 from holdfast.stores.opened import Opened
 
@@ -41,7 +41,7 @@ class Deciding(Opened, AsyncCircuitBreakerStateRepository):
 
     def __init__(self, world: World, scope: str) -> None:
         self._world = world
-        self._scope = scope
+        self._held = HeldSlots(scope)
 
     @abstractmethod
     async def apply(self, service_name: str, event: Event) -> Applied:
@@ -78,7 +78,7 @@ class Deciding(Opened, AsyncCircuitBreakerStateRepository):
         )
         answer: bool = await self._answer(service_name, event)
         if reset_half_open_count:
-            self._forget(service_name)
+            self._held.forget(service_name)
         return answer
 
     async def record_failure(self, service_name: str, *, token: str | None = None) -> CircuitBreakerStateData:
@@ -207,7 +207,7 @@ class Deciding(Opened, AsyncCircuitBreakerStateRepository):
         event = AcquireSlot(count(limit, "limit"), door.stuck(stuck_timeout_seconds), mine, epoch)
         answer: tuple[bool, str, str] = await self._answer(service_name, event)
         if answer[0] and token is None:
-            self._hold(service_name, mine, 1 if answer[1] == OPEN else limit)
+            self._held.hold(service_name, mine, 1 if answer[1] == OPEN else limit)
         return answer
 
     async def release_half_open_slot(self, service_name: str, *, token: str | None = None) -> bool:
@@ -216,30 +216,11 @@ class Deciding(Opened, AsyncCircuitBreakerStateRepository):
 
     async def reset_half_open_count(self, service_name: str) -> None:
         await self._answer(service_name, ResetHalfOpenCount())
-        self._forget(service_name)
-
-    def _hold(self, service_name: str, token: str, most: int) -> None:
-        """Hold one more slot: a task may have several of one breaker, *most* in all, and ends the last one first."""
-        item = ("breaker", self._scope, service_name)
-        held = (tokens.held(item) or "").split()
-        tokens.hold(item, " ".join([*held, token][-most:]))
-
-    def _forget(self, service_name: str) -> None:
-        """Hold no slot any more: all of the breaker's are gone."""
-        tokens.let_go(("breaker", self._scope, service_name))
+        self._held.forget(service_name)
 
     def _token(self, service_name: str, token: str | None) -> str | None:
-        """Return the slot whose outcome this is, which is held no longer."""
-        item = ("breaker", self._scope, service_name)
-        held = tokens.held(item)
-        if token is not None or held is None:
-            return door.token(token)
-        others, _, last = held.rpartition(" ")
-        if others:
-            tokens.hold(item, others)
-        else:
-            tokens.let_go(item)
-        return last
+        """Return the slot whose outcome this is, if it is a trial's."""
+        return self._held.take(service_name) if token is None else door.token(token)
 
 
 __all__ = ["Deciding"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
 from typing import TYPE_CHECKING, Any
 
@@ -120,6 +121,20 @@ class BreakerSlots:
             await slot(breakers)
             assert (await breakers.record_success_with_close_check("api", 1, token="first")).did_close  # noqa: S106
             assert (await breakers.record_failure("api")).failure_count == 1
+
+        contextvars.Context().run(play, store_venue, scene)
+
+    def test_slot_that_several_tasks_inherit_is_ended_by_one_and_the_others_count(
+        self, store_venue: StoreVenue
+    ) -> None:
+        async def scene(breakers: Any, _: Ground) -> None:
+            await half_open(breakers)
+            await slot(breakers)
+            before = (await breakers.get_by_service_name("api")).failure_count
+            await asyncio.gather(*(asyncio.create_task(breakers.record_failure("api")) for __ in range(5)))
+            after = await breakers.record_failure("api")
+            assert after.failure_count == before + 6
+            assert [each.token for each in after.slots] == ["first"]
 
         contextvars.Context().run(play, store_venue, scene)
 
