@@ -164,7 +164,10 @@ def trigger(client: Client, out: Output, *, name: str, wait: bool, wait_for: tim
 @click.option("--to", "end", type=time, required=True, help="The moment before which the last slot lies; likewise.")
 @on_runs
 def backfill(client: Client, out: Output, *, name: str, start: datetime, end: datetime) -> None:
-    """Fire the slots of a past span of time. A slot that has fired keeps its run."""
+    """Fire the slots of a past span of time. A slot that has fired keeps its run.
+
+    All of them fire; where slots must not overlap (queue, skip), one after the other.
+    """
     _there(client, name)
     ids = [handle.workflow_id for handle in client.backfill_schedule(name, start, end)]
     out.document({"workflow_ids": ids})

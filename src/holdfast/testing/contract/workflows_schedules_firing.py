@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 from holdfast.core.slots import shift
@@ -168,6 +169,39 @@ class ScheduleFiringContract:
 
         Stage(venue).play(scene)
 
+    def test_overlap_queue_lets_nobody_pass_when_a_run_that_waits_is_cancelled_or_deleted(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            gate = stage.gate()
+            calendar = Calendar(stage, gate)
+            async with calendar.open():
+                await calendar.create(overlap="queue", automatic_backfill=True)
+                first = await calendar.due()
+                calendar.jump(first)
+                await gate.reached()
+                calendar.jump(first + 5 * HOUR)
+                await calendar.moved_past(first + 5 * HOUR)
+                ids = [row["workflow_uuid"] for row in calendar.runs()]
+                for each in (ids[1], ids[2], ids[5]):
+                    await calendar.app.do("cancel_workflow", each)
+                await calendar.app.do("delete_workflow", ids[2])
+                for number in (6, 7):  # each look of the dispatcher is one at those that wait, too
+                    calendar.jump(first + number * HOUR)
+                    await calendar.moved_past(first + number * HOUR)
+                waiting = ["PENDING", "CANCELLED", "DELAYED", "DELAYED", "CANCELLED", "DELAYED", "DELAYED"]
+                assert [row["status"] for row in calendar.runs()] == waiting
+                gate.open()
+                await calendar.ended(5)
+                assert calendar.calls == [(first + number * HOUR, None) for number in (0, 3, 4, 6, 7)]
+                ended = [row for row in calendar.runs() if row["status"] == "SUCCESS"]
+                assert all(
+                    after["started_at_epoch_ms"] >= before["completed_at"]
+                    for before, after in itertools.pairwise(ended)
+                )
+                waits = f"SELECT * FROM {stage.table('workflow_waits')} WHERE workflow_uuid LIKE ?"
+                await stage.until(lambda: not stage.rows(waits, f"sched-{calendar.name}-%"))
+
+        Stage(venue).play(scene)
+
     def test_overlap_cancel_other_ends_the_last_one(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:
             gate = stage.gate()
@@ -185,6 +219,38 @@ class ScheduleFiringContract:
                 assert [row["status"] for row in calendar.runs()] == ["CANCELLED", "SUCCESS"]
 
         Stage(venue).play(scene)
+
+    def test_slots_fired_by_hand_wait_for_each_other_and_later_ones_for_them(self, venue: Venue) -> None:
+        Stage(venue).play(partial(self._backfill, "queue", 5))
+
+    def test_slots_fired_by_hand_wait_for_each_other_and_later_ones_are_skipped(self, venue: Venue) -> None:
+        Stage(venue).play(partial(self._backfill, "skip", 4))
+
+    async def _backfill(self, overlap: str, slots: int, stage: Stage) -> None:
+        """Fire four slots by hand, of which one has fired, then one more by the calendar, while the first runs."""
+        gate = stage.gate()
+        calendar = Calendar(stage, gate)
+        async with calendar.open():
+            await calendar.create(overlap=overlap)
+            first = await calendar.due()
+            end = first - HOUR + SECOND
+            await calendar.app.do("backfill_schedule", calendar.name, first - 3 * HOUR, first - 2 * HOUR)
+            await gate.reached()
+            for _ in range(2):
+                await calendar.app.do("backfill_schedule", calendar.name, first - 4 * HOUR, end)
+            calendar.jump(first)
+            await calendar.moved_past(first)
+            waiting = ["DELAYED", "PENDING", "DELAYED", "DELAYED", "DELAYED"][:slots]
+            assert [row["status"] for row in calendar.runs()] == waiting
+            gate.open()
+            await calendar.ended(slots)
+            in_turn = [first + number * HOUR for number in (-3, -4, -2, -1, 0)[:slots]]
+            assert [slot for slot, _ in calendar.calls] == in_turn
+            runs = {row["workflow_uuid"][-25:]: row for row in calendar.runs()}
+            assert all(
+                runs[written(after)]["started_at_epoch_ms"] >= runs[written(before)]["completed_at"]
+                for before, after in itertools.pairwise(in_turn)
+            )
 
     def test_slot_that_was_fired_by_hand_does_not_fire_again(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:

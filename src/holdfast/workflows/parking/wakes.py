@@ -20,6 +20,7 @@ logger = logging.getLogger("holdfast.dispatch")
 
 _AT_ONCE = 1000
 _FROM_THE_START = ("", "", "")
+_CHAIN = "chain"  # the kind of those who wait until all before them have ended
 
 
 class Wakes:
@@ -51,8 +52,8 @@ class Wakes:
             self._begin()
 
     def ended(self, workflow_id: str) -> None:
-        """Say that a run has ended; whoever was put away for its result is woken soon."""
-        self._tell_soon([("result", workflow_id)])
+        """Say that a run has ended; whoever was put away for its result, or is next in a chain, is woken soon."""
+        self._tell_soon([("result", workflow_id), (_CHAIN, workflow_id)])
 
     def happened(self, things: Iterable[Awaited]) -> None:
         """Say that messages have arrived, or events were set; whoever was put away for them is woken soon."""
@@ -121,4 +122,5 @@ class Wakes:
         woken = await self._manager.run(work)
         if woken:
             self._woken()
+        self._tell_soon((_CHAIN, row["workflow_uuid"]) for row in waits if row["wait_kind"] == _CHAIN)  # may have ended
         return woken

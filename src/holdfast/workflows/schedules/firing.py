@@ -16,9 +16,10 @@ from holdfast.core.cron import cron
 from holdfast.core.slots import milliseconds_of, moment_of, plan, written
 from holdfast.db.url import DialectName
 from holdfast.errors import InvalidSchedule, Retryable, SerializationError
-from holdfast.workflows.enqueue_rows import KEY, Entry, waits_in
+from holdfast.workflows.enqueue_rows import Entry, waits_in
 from holdfast.workflows.facts import STARTED
-from holdfast.workflows.schedules.rows import Rows, behind
+from holdfast.workflows.schedules.chain import Chain, link, runs_left
+from holdfast.workflows.schedules.rows import Rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,7 +56,7 @@ class _Batch:
     """What one transaction is about to write."""
 
     entries: list[Entry] = field(default_factory=list)
-    behind: dict[str, str] = field(default_factory=dict)  # runs that wait for others to end
+    chains: list[Chain] = field(default_factory=list)
     cancel: list[str] = field(default_factory=list)
     moves: list[tuple[str, int, int | None, str | None, str | None]] = field(default_factory=list)
     unread: bool = False  # a schedule could not be read here, and is left to others
@@ -112,20 +113,17 @@ class Firing:
     async def _plan(self, transaction: Transaction, rows: Sequence[Row], batch: _Batch) -> None:
         latest = await transaction.fetchone(self._queries["version_latest"])
         version = None if latest is None else latest["version_name"]
-        last = [(row["last_run_id"],) for row in rows if row["overlap"] != "allow" and row["last_run_id"] is not None]
-        unended: set[str] = set()
-        if last:
-            found = await transaction.fetch_batch(self._queries["runs_unended"], last)
-            unended = {row["workflow_uuid"] for row in found}
+        last = [row["last_run_id"] for row in rows if row["overlap"] != "allow" and row["last_run_id"] is not None]
+        left = await runs_left(transaction, self._queries, last) if last else set()
         most = max(1, _RUNS_AT_ONCE // len(rows))
         for row in rows:
             try:
-                self._plan_one(row, version, unended, most, batch)
+                self._plan_one(row, version, left, most, batch)
             except (SerializationError, InvalidSchedule) as error:
                 batch.unread = True
                 self._complain(row, error)
 
-    def _plan_one(self, row: Row, version: str | None, unended: set[str], most: int, batch: _Batch) -> None:
+    def _plan_one(self, row: Row, version: str | None, left: set[str], most: int, batch: _Batch) -> None:
         now_ms, was = row["now_ms"], row["next_due_epoch_ms"]
         made = plan(
             cron(row["schedule"], row["cron_timezone"]),
@@ -143,7 +141,7 @@ class Firing:
             )
         entries = {self._rows.slot(row, slot, version, now_ms=now_ms): slot for slot in made.slots}
         slots = {each.row[0]: written(slot) for each, slot in entries.items()}
-        fired = _overlapping(row, list(entries), unended, batch)
+        fired = _overlapping(row, list(entries), left, batch)
         last: str | None = fired[-1].row[0] if fired else None
         due = None if made.following is None else milliseconds_of(made.following)
         batch.entries += fired
@@ -158,15 +156,8 @@ class Firing:
                 raise Retryable("A schedule that was held has moved on all the same; nothing was written.")
         if batch.entries:
             outcomes = await self._enqueue.apply(transaction, [each.row for each in batch.entries])
-            new = {
-                each.row[0]: each.row[KEY]
-                for each, made in zip(batch.entries, outcomes, strict=True)
-                if made is STARTED
-            }
-            waits = [(run_id, new[run_id], awaited) for run_id, awaited in batch.behind.items() if run_id in new]
-            if waits:
-                await transaction.execute_batch(self._queries["runs_queue_behind"], waits)
-                await transaction.execute_batch(self._queries["runs_note_waits"], waits)
+            made = {each.row[0] for each, outcome in zip(batch.entries, outcomes, strict=True) if outcome is STARTED}
+            await link(transaction, self._queries, [each for chain in batch.chains for each in chain.links(made)])
 
     def _complain(self, row: Row, error: Exception) -> None:
         key = row["schedule_id"], row["version"]
@@ -179,9 +170,9 @@ class Firing:
             )
 
 
-def _overlapping(row: Row, entries: list[Entry], unended: set[str], batch: _Batch) -> list[Entry]:
+def _overlapping(row: Row, entries: list[Entry], left: set[str], batch: _Batch) -> list[Entry]:
     """Return the runs that are made, by the schedule's policy; note in *batch* what else it asks for."""
-    last: str | None = row["last_run_id"] if row["last_run_id"] in unended else None
+    last: str | None = row["last_run_id"] if row["last_run_id"] in left else None
     match row["overlap"]:
         case "skip":
             return [] if last is not None else entries[:1]
@@ -190,13 +181,8 @@ def _overlapping(row: Row, entries: list[Entry], unended: set[str], batch: _Batc
                 batch.cancel.append(last)
             return entries[-1:]
         case "queue":
-            made: list[Entry] = []
-            for each in entries:
-                made.append(each if last is None else behind(each))
-                if last is not None:
-                    batch.behind[each.row[0]] = last
-                last = each.row[0]
-            return made
+            batch.chains.append(Chain(entries, last))
+            return batch.chains[-1].entries
         case _:
             return entries
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.core.slots import milliseconds_of, moment_of, run_id_of, shift
 from holdfast.errors import SerializationError
 from holdfast.model.schedule import Schedule, ScheduleStatus
-from holdfast.model.workflow import INTERNAL_QUEUE, StartOptions, WorkflowStatus
+from holdfast.model.workflow import INTERNAL_QUEUE, StartOptions
 from holdfast.workflows.enqueue_rows import Entry, Work, entry
 
 if TYPE_CHECKING:
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from holdfast.workflows.payloads import Payloads
 
 ATTRIBUTE = "schedule_name"  # under which the runs of a schedule are found
-
-_STATUS = 1  # in a row of run_enqueue
 
 
 class Rows:
@@ -97,11 +95,4 @@ class Rows:
         return entry(self._payloads, self._new_id, work)
 
 
-def behind(wanted: Entry) -> Entry:
-    """Return a run that waits for another one to end, and for no moment."""
-    row = list(wanted.row)
-    row[_STATUS], row[-1] = WorkflowStatus.DELAYED.value, None
-    return wanted._replace(row=tuple(row))
-
-
-__all__ = ["Rows", "behind"]
+__all__ = ["Rows"]

@@ -21,6 +21,8 @@ from holdfast.errors import (
 )
 from holdfast.model.schedule import Schedule, ScheduleStatus
 from holdfast.workflows.enqueue_facts import PutAll
+from holdfast.workflows.enqueue_rows import KEY
+from holdfast.workflows.schedules.chain import Chain, link, runs_left
 from holdfast.workflows.schedules.rows import Rows
 from holdfast.workflows.schedules.settings import BOTH, POLICIES, passes_of
 
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from holdfast.db.queries import Queries
     from holdfast.db.session import Row, Transaction
     from holdfast.model.world import World
+    from holdfast.workflows.enqueue_rows import Entry
     from holdfast.workflows.facts import EnqueueRuns
     from holdfast.workflows.payloads import Payloads
     from holdfast.workflows.queues import QueueStore
@@ -41,6 +44,7 @@ T = TypeVar("T")
 _ATTEMPTS = 8
 _AT_ONCE = 500
 _MOST_SLOTS = 100_000
+_ONE_AT_A_TIME = ("queue", "skip")  # policies under which slots that are fired by hand are a chain
 _FIRST_YEAR, _LAST_YEAR = 1970, 9998  # any time zone can tell what moment it is
 
 
@@ -168,6 +172,7 @@ class Schedules:
     async def backfill(self, name: str, start: datetime, end: datetime) -> list[str]:
         """Fire the slots from *start* on and before *end*, in order; return the ids of their runs.
 
+        All that are asked for fire: where slots must not overlap they run one after the other.
         A slot that has fired keeps its run, so this may be repeated. So many slots a transaction, each all or none.
         ``ConfigurationError`` if the span reaches into the future, or has too many slots.
         """
@@ -185,9 +190,27 @@ class Schedules:
         async def work(transaction: Transaction) -> list[str]:
             row = await self._held(transaction, name)
             version, _ = await self._latest(transaction)
-            return await self._put.put(transaction, [self._rows.slot(row, slot, version) for slot in slots])
+            entries = [self._rows.slot(row, slot, version) for slot in slots]
+            if row["overlap"] in _ONE_AT_A_TIME:
+                return await self._put_chain(transaction, row, entries)
+            return await self._put.put(transaction, entries)
 
         return work
+
+    async def _put_chain(self, transaction: Transaction, row: Row, entries: Sequence[Entry]) -> list[str]:
+        """Put runs of a schedule that is held behind each other and what is left of it, and later slots behind them."""
+        last = row["last_run_id"]
+        left = last is not None and await runs_left(transaction, self._queries, [last])
+        chain = Chain(entries, last if left else None)
+        ids = await self._put.put(transaction, chain.entries)
+        keys = [(each.row[0], each.row[KEY]) for each in chain.entries]
+        found = await transaction.fetch_batch(self._queries["runs_made"], keys)
+        made = {each["workflow_uuid"] for each in found}
+        await link(transaction, self._queries, chain.links(made))
+        if made:
+            end = [each for each in ids if each in made][-1]
+            await transaction.execute(self._queries["schedule_last_run"], schedule_id=row["schedule_id"], run_id=end)
+        return ids
 
     async def _latest(self, transaction: Transaction) -> tuple[str | None, int]:
         """Return the latest application version, and the time."""

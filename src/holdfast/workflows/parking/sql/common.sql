@@ -14,7 +14,7 @@ WHERE w.workflow_uuid = r.id AND w.owner_xid = r.token AND w.status || '' = 'PEN
 -- rows: id text, token text, until_ms bigint, kind text
 -- What the run waited for when it was put away before, where run_put_away of the same transaction has taken place.
 DELETE FROM @workflow_waits
-WHERE workflow_uuid IN (
+WHERE wait_kind <> 'chain' AND workflow_uuid IN (
     SELECT r.id FROM {rows} AS r JOIN @workflow_status AS w ON w.workflow_uuid = r.id AND w.change_key = r.token
 );
 
@@ -29,13 +29,15 @@ ON CONFLICT DO NOTHING;
 
 -- fragment: over
 -- Of a wait s: whether its run w is still put away, and whether what it waits for has happened; t is the run whose result
--- it waits for.
-CASE WHEN w.status = 'DELAYED' AND w.wait_kind IS NOT NULL THEN 1 ELSE 0 END AS waits,
+-- it waits for, or that is before it in its chain. A link of a chain is kept until all before it have ended, whatever has
+-- become of its run.
+CASE WHEN (w.status = 'DELAYED' AND w.wait_kind IS NOT NULL) OR s.wait_kind = 'chain' THEN 1 ELSE 0 END AS waits,
 CASE s.wait_kind
     WHEN 'result' THEN
         CASE WHEN t.status IS NULL
                OR t.status IN ('SUCCESS', 'ERROR', 'CANCELLED', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED')
              THEN 1 ELSE 0 END
+    WHEN 'chain' THEN CASE WHEN {all_before_ended} THEN 1 ELSE 0 END
     WHEN 'message' THEN
         CASE WHEN EXISTS (
             SELECT 1 FROM @notifications AS m
@@ -49,6 +51,12 @@ CASE s.wait_kind
     ELSE 0
 END AS happened
 
+-- fragment: all_before_ended
+-- Of a link s: the run before it, t, has ended and has no link any more, so that all before that one have ended, too. A
+-- run that was cancelled while it waited has its link still, and so has one that was deleted since.
+(t.status IS NULL OR t.status IN ('SUCCESS', 'ERROR', 'CANCELLED', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED'))
+AND NOT EXISTS (SELECT 1 FROM @workflow_waits AS p WHERE p.workflow_uuid = s.wait_key AND p.wait_kind = 'chain')
+
 -- name: waits_look
 -- The next waits in the order of their keys, and whether they are over: the waiter is not put away any more, or what
 -- it waits for has happened.
@@ -60,7 +68,7 @@ FROM (
     LIMIT :most
 ) AS s
 LEFT JOIN @workflow_status AS w ON w.workflow_uuid = s.workflow_uuid
-LEFT JOIN @workflow_status AS t ON t.workflow_uuid = s.wait_key AND s.wait_kind = 'result'
+LEFT JOIN @workflow_status AS t ON t.workflow_uuid = s.wait_key AND s.wait_kind IN ('result', 'chain')
 ORDER BY s.wait_kind, s.wait_key, s.workflow_uuid;
 
 -- name: waits_look_of
@@ -70,7 +78,7 @@ SELECT s.workflow_uuid, s.wait_kind, s.wait_key, {over}
 FROM {rows} AS r
 JOIN @workflow_waits AS s ON s.workflow_uuid = r.id
 LEFT JOIN @workflow_status AS w ON w.workflow_uuid = s.workflow_uuid
-LEFT JOIN @workflow_status AS t ON t.workflow_uuid = s.wait_key AND s.wait_kind = 'result';
+LEFT JOIN @workflow_status AS t ON t.workflow_uuid = s.wait_key AND s.wait_kind IN ('result', 'chain');
 
 -- name: things_look
 -- rows: kind text, id text, thing text
@@ -86,9 +94,11 @@ WHERE EXISTS (
 
 -- name: waits_of
 -- rows: kind text, awaited text
--- Who is put away and waits for what has just happened.
+-- Who is put away and waits for what has just happened; of those in a chain, who is next.
 SELECT s.workflow_uuid, s.wait_kind, s.wait_key FROM {rows} AS r
-JOIN @workflow_waits AS s ON s.wait_kind = r.kind AND s.wait_key = r.awaited;
+JOIN @workflow_waits AS s ON s.wait_kind = r.kind AND s.wait_key = r.awaited
+LEFT JOIN @workflow_status AS t ON t.workflow_uuid = s.wait_key AND s.wait_kind = 'chain'
+WHERE s.wait_kind <> 'chain' OR ({all_before_ended});
 
 -- name: waits_wake
 -- rows: id text

@@ -12,7 +12,7 @@ JOIN @workflow_status AS w ON w.workflow_uuid = r.id AND w.change_key = r.token 
 -- rows: id text, token text, until_ms bigint, kind text
 DELETE o FROM {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY)
     ON w.workflow_uuid = r.id AND w.change_key = r.token
-STRAIGHT_JOIN @workflow_waits AS o FORCE INDEX (PRIMARY) ON o.workflow_uuid = r.id;
+STRAIGHT_JOIN @workflow_waits AS o FORCE INDEX (PRIMARY) ON o.workflow_uuid = r.id AND o.wait_kind <> 'chain';
 
 -- name: waits_note
 -- rows: id text, token text, kind text, awaited text, awaited_uuid text, awaited_key text

@@ -36,6 +36,10 @@ UPDATE @workflow_schedules
 SET status = :status, next_due_epoch_ms = :next_due, version = version + 1, updated_at = {now_ms}
 WHERE schedule_id = :schedule_id;
 
+-- name: schedule_last_run
+-- The end of the chain, after slots were fired by hand.
+UPDATE @workflow_schedules SET last_run_id = :run_id WHERE schedule_id = :schedule_id;
+
 -- name: schedule_hold
 -- The schedule's row, held until commit.
 SELECT {columns} FROM @workflow_schedules AS s WHERE s.schedule_name = :name {hold};
@@ -91,23 +95,31 @@ SET next_due_epoch_ms = r.due, last_fired_at = COALESCE(r.fired, s.last_fired_at
 FROM {rows} AS r
 WHERE s.schedule_id = r.id AND s.next_due_epoch_ms = r.was AND s.status = 'ACTIVE';
 
--- name: runs_unended
+-- name: runs_left
 -- rows: id text
--- Those of these runs that have not ended.
-SELECT w.workflow_uuid FROM {rows} AS r JOIN @workflow_status AS w ON w.workflow_uuid = r.id
-WHERE w.status || '' IN ('PENDING', 'ENQUEUED', 'DELAYED');
+-- Those of these runs that have not ended, or ended before all that are before them in their chain.
+SELECT r.id AS workflow_uuid FROM {rows} AS r
+LEFT JOIN @workflow_status AS w ON w.workflow_uuid = r.id
+WHERE w.status IN ('PENDING', 'ENQUEUED', 'DELAYED')
+   OR EXISTS (SELECT 1 FROM @workflow_waits AS p WHERE p.workflow_uuid = r.id AND p.wait_kind = 'chain');
 
--- name: runs_queue_behind
+-- name: runs_made
+-- rows: id text, creation_key text
+-- Those of these runs that this transaction has made: the others were there.
+SELECT w.workflow_uuid FROM {rows} AS r
+JOIN @workflow_status AS w ON w.workflow_uuid = r.id AND w.creation_key = r.creation_key;
+
+-- name: runs_link
 -- rows: id text, creation_key text, awaited text
--- A run that this transaction has made waits until another one has ended, as if it were put away for its result.
-UPDATE @workflow_status AS w SET wait_kind = 'result'
+-- A run that this transaction has made waits until another one, and all before that, have ended: as if it were put away.
+UPDATE @workflow_status AS w SET wait_kind = 'chain'
 FROM {rows} AS r
 WHERE w.workflow_uuid = r.id AND w.creation_key = r.creation_key AND w.status || '' = 'DELAYED';
 
--- name: runs_note_waits
+-- name: runs_note_links
 -- rows: id text, creation_key text, awaited text
 INSERT INTO @workflow_waits (workflow_uuid, wait_kind, wait_key)
-SELECT r.id, 'result', r.awaited
+SELECT r.id, 'chain', r.awaited
 FROM {rows} AS r JOIN @workflow_status AS w ON w.workflow_uuid = r.id AND w.creation_key = r.creation_key
 WHERE w.status || '' = 'DELAYED'
 ON CONFLICT DO NOTHING;

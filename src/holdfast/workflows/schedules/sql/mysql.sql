@@ -34,21 +34,16 @@ SET s.next_due_epoch_ms = r.due, s.last_fired_at = COALESCE(r.fired, s.last_fire
     s.last_run_id = COALESCE(r.run_id, s.last_run_id)
 WHERE s.next_due_epoch_ms = r.was AND s.status = 'ACTIVE';
 
--- name: runs_unended
--- rows: id text
-SELECT w.workflow_uuid FROM {rows} AS r JOIN @workflow_status AS w ON w.workflow_uuid = r.id
-WHERE w.status IN ('PENDING', 'ENQUEUED', 'DELAYED');
-
--- name: runs_queue_behind
+-- name: runs_link
 -- rows: id text, creation_key text, awaited text
 UPDATE {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY) ON w.workflow_uuid = r.id
-SET w.wait_kind = 'result'
+SET w.wait_kind = 'chain'
 WHERE w.creation_key = r.creation_key AND w.status = 'DELAYED';
 
--- name: runs_note_waits
+-- name: runs_note_links
 -- rows: id text, creation_key text, awaited text
 INSERT INTO @workflow_waits (workflow_uuid, wait_kind, wait_key)
-SELECT r.id, 'result', r.awaited
+SELECT r.id, 'chain', r.awaited
 FROM {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY) ON w.workflow_uuid = r.id
 WHERE w.creation_key = r.creation_key AND w.status = 'DELAYED'
 ON DUPLICATE KEY UPDATE wait_key = @workflow_waits.wait_key;
