@@ -82,3 +82,91 @@ def test_forked_child_is_refused_and_leaves_its_parent_alone(kind: str, fresh_da
     assert third.startswith("MisuseError | ")
     assert "fork" in third
     assert last == "the parent is well"
+
+
+BESIDE = """
+import os, sqlite3, sys, threading
+from holdfast.db import SyncConnectionManager
+from holdfast.errors import MisuseError
+
+path = sys.argv[1]
+
+def write(manager, key):
+    with manager.transaction() as transaction:
+        transaction.execute("INSERT INTO t VALUES (?)", key)
+    manager.execute("INSERT INTO t VALUES (?)", key + " alone")
+
+def in_child(call):
+    child = os.fork()
+    if child == 0:
+        threading.Timer(20, os._exit, [9]).start()
+        code = 1
+        try:
+            call()
+            code = 0
+        finally:
+            os._exit(code)
+    return child
+
+def beside_a_busy_parent(number):
+    with SyncConnectionManager(path) as own:
+        write(own, f"child {number}")
+
+def after_its_parent():
+    with SyncConnectionManager(path) as own:
+        write(own, "before")
+        os.write(ready[1], b"x")
+        os.read(closed[0], 1)
+        write(own, "after")
+        os.write(ready[1], b"x")
+        os.read(closed[0], 1)
+
+def refused():
+    try:
+        SyncConnectionManager(path).initialize()
+    except MisuseError as error:
+        assert "forked while a transaction was open" in str(error), error
+    else:
+        raise AssertionError("nothing was raised")
+
+manager = SyncConnectionManager(path)
+manager.initialize()
+manager.execute("CREATE TABLE t (k TEXT)")
+
+stop = threading.Event()
+def busy():
+    while not stop.is_set():
+        write(manager, "parent")
+threads = [threading.Thread(target=busy) for _ in range(3)]
+for thread in threads:
+    thread.start()
+for number in range(8):
+    assert os.waitpid(in_child(lambda: beside_a_busy_parent(number)), 0)[1] == 0, number
+stop.set()
+for thread in threads:
+    thread.join()
+
+with manager.transaction() as transaction:
+    transaction.execute("INSERT INTO t VALUES ('in the middle')")
+    assert os.waitpid(in_child(refused), 0)[1] == 0
+
+ready, closed = os.pipe(), os.pipe()
+child = in_child(after_its_parent)
+os.read(ready[0], 1)
+manager.close()
+os.write(closed[1], b"x")
+os.read(ready[0], 1)
+keys = {key for key, in sqlite3.connect(path).execute("SELECT k FROM t")}
+print(sorted(keys - {"parent", "parent alone"}))
+os.write(closed[1], b"x")
+assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+def test_forked_child_has_a_sqlite_file_beside_its_parent_and_after_it(fresh_database: FreshDatabase) -> None:
+    path = fresh_database("sqlite").removeprefix("sqlite:///")
+    done = subprocess.run([sys.executable, "-c", BESIDE, path], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    children = [f"child {number}{rest}" for number in range(8) for rest in ("", " alone")]
+    kept = ["after", "after alone", "before", "before alone", *children, "in the middle"]
+    assert done.stdout.splitlines() == [str(kept)]

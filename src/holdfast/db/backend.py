@@ -182,7 +182,9 @@ class SqliteBackend:
         self.writer = SqliteThreads("holdfast-sqlite-writer", sqlite.opener(settings, checkpointer, shared=True))
         self._readers = self.writer
         if self._path is not None:
-            self._readers = SqliteThreads("holdfast-sqlite-reader", sqlite.opener(settings), threads=_READERS)
+            self._readers = SqliteThreads(
+                "holdfast-sqlite-reader", sqlite.opener(settings, shared=True), threads=_READERS
+            )
 
     async def open(self) -> None:
         await self.writer.start()

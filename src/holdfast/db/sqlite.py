@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+import threading
 import time
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -20,6 +21,7 @@ from uuid import UUID
 from holdfast.db.checkpoint import KEPT_BYTES, Checkpointer
 from holdfast.db.placeholders import is_read
 from holdfast.db.sqlite_file import OpenFile
+from holdfast.db.sqlite_forks import forks
 from holdfast.errors import Conflict, DatabaseError, QueryFailed, Retryable, TooLong, Unavailable, UnknownCommit
 
 if TYPE_CHECKING:
@@ -48,7 +50,10 @@ class _DiskTrouble(Retryable):
 
 
 class SqliteConnection:
-    """One connection, used by the thread that opened it; a writer's has a *checkpointer*, and its *file* in view."""
+    """One connection, to *file* if it is to one; a writer's has a *checkpointer*, and writes to no file that is gone.
+
+    It is used by one thread at a time; *in_use* says so to ``sqlite_forks``.
+    """
 
     def __init__(
         self,
@@ -59,7 +64,9 @@ class SqliteConnection:
         file: OpenFile | None = None,
     ) -> None:
         self._raw = raw
-        self._file = file
+        self.file = file
+        self.in_use = threading.Lock()
+        self._written = None if checkpointer is None else file
         self._busy_timeout = busy_timeout
         self._checkpointer = checkpointer
         self._synchronous = synchronous
@@ -71,10 +78,11 @@ class SqliteConnection:
         return self._raw.in_transaction
 
     def execute(self, sql: str, args: Sequence[Any]) -> int:
-        cursor = self._run(sql, args)
-        # A statement that returns rows is not over, and has not committed, before the last of them is read.
-        rows = 0 if cursor.description is None else len(self._all(cursor, sql))
-        self.keep_log_short()
+        with self.in_use:
+            cursor = self._run(sql, args)
+            # A statement that returns rows is not over, and has not committed, before the last of them is read.
+            rows = 0 if cursor.description is None else len(self._all(cursor, sql))
+            self._keep_log_short()
         return max(cursor.rowcount, rows)
 
     def write_alone(self, sql: str, args: Sequence[Any]) -> bool:
@@ -82,31 +90,35 @@ class SqliteConnection:
 
         Whoever calls this calls ``keep_log_short`` now and then.
         """
-        if self._file is not None and not self._file.is_there:
+        if self._written is not None and not self._written.is_there:
             return False
         try:
-            self._raw.execute(sql, args)
+            with self.in_use:
+                self._raw.execute(sql, args)
         except (sqlite3.Error, OverflowError, ValueError):
             return False
         return True
 
     def fetch(self, sql: str, args: Sequence[Any]) -> list[Row]:
-        cursor = self._run(sql, args)
-        if cursor.description is None:
-            return []
-        names = [column[0] for column in cursor.description]
-        rows = [dict(zip(names, row, strict=True)) for row in self._all(cursor, sql)]
-        self.keep_log_short()
+        with self.in_use:
+            cursor = self._run(sql, args)
+            if cursor.description is None:
+                return []
+            names = [column[0] for column in cursor.description]
+            rows = [dict(zip(names, row, strict=True)) for row in self._all(cursor, sql)]
+            self._keep_log_short()
         return rows
 
     def begin(self) -> None:
-        self._run(_BEGIN, ())
+        with self.in_use:
+            self._run(_BEGIN, ())
 
     def commit(self) -> None:
-        if self._file is not None:
-            self._file.refuse_if_gone()
+        if self._written is not None:
+            self._written.refuse_if_gone()
         try:
-            self._run("COMMIT", ())
+            with self.in_use:
+                self._run("COMMIT", ())
         except (QueryFailed, _DiskTrouble) as error:
             # An I/O error or a full disk at COMMIT: whether the last frame reached the file is for the file to say.
             raise UnknownCommit(f"SQLite could not finish the commit; it may or may not be there: {error}") from error
@@ -122,15 +134,24 @@ class SqliteConnection:
 
     def rollback(self) -> None:
         if self._raw.in_transaction:
-            self._run("ROLLBACK", ())
+            with self.in_use:
+                self._run("ROLLBACK", ())
 
     def close(self) -> None:
+        with self.in_use:
+            self.close_inherited()
+
+    def close_inherited(self) -> None:
         self._raw.close()
         if self._checkpointer is not None:
             self._checkpointer.close()
 
     def keep_log_short(self) -> None:
         """Move the log into the file if it has grown."""
+        with self.in_use:
+            self._keep_log_short()
+
+    def _keep_log_short(self) -> None:
         if self._checkpointer is not None and not self._raw.in_transaction:
             self._checkpointer.after_commit(self._raw)
 
@@ -145,8 +166,8 @@ class SqliteConnection:
         values = args if _NATIVE.issuperset(map(type, args)) else [_outgoing(value) for value in args]
         deadline = 0.0
         alone = not self._raw.in_transaction
-        if alone and self._file is not None and sql is not _BEGIN:
-            self._file.refuse_if_gone()
+        if alone and self._written is not None and sql is not _BEGIN:
+            self._written.refuse_if_gone()
         while True:
             try:
                 if alone and self.waits_for_disk is not self._waits_now:
@@ -257,9 +278,12 @@ def opener(
             folder = Path(path).parent
             remedy = "check its permissions" if folder.is_dir() else f"the folder {folder} does not exist, create it"
             raise Unavailable(f"SQLite cannot open {path}: {remedy}.") from error
-        file = None if checkpointer is None else OpenFile(path)
+        file = None if settings.url.path is None else OpenFile(path)
         connection = SqliteConnection(raw, settings.busy_timeout, checkpointer, settings.synchronous, file)
         try:
+            if file is not None:
+                forks.refuse_left_open(file)
+                forks.tell(connection)
             _prepare(connection, settings)
         except BaseException:
             connection.close()

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.db.query_calls import taker
 from holdfast.db.sqlite import meaning
+from holdfast.db.sqlite_file import OpenFile
+from holdfast.db.sqlite_forks import forks
 from holdfast.errors import NotInitialized, WrongLoop
 from holdfast.stores.threads.reading import large_of, page_values
 from holdfast.stores.threads.records import Found, LargeValue, Place, Saved, Span, Write, in_order
@@ -45,11 +47,14 @@ class SqliteReader:
             queries[name].statements[0].text for name in ("thread_value", "thread_written", "thread_data")
         )
         self._texts: dict[tuple[str, ...], tuple[str, Take]] = {}
-        self._turn = threading.RLock()
+        self._turn = self.in_use = threading.RLock()
         self._pid = os.getpid()
         self._raw: sqlite3.Connection | None = sqlite3.connect(
             str(settings.url.path), timeout=settings.busy_timeout, isolation_level=None, check_same_thread=False
         )
+        self.file = OpenFile(str(settings.url.path))
+        forks.refuse_left_open(self.file)
+        forks.tell(self)
         for text, arguments in queries["reader_settings"].bind({}):
             self._raw.execute(text, arguments)
 
@@ -59,6 +64,15 @@ class SqliteReader:
             raw, self._raw = self._raw, None
             if raw is not None and os.getpid() == self._pid:
                 raw.close()
+
+    @property
+    def in_transaction(self) -> bool:
+        return self._raw is not None and self._raw.in_transaction
+
+    def close_inherited(self) -> None:
+        raw, self._raw = self._raw, None
+        if raw is not None:
+            raw.close()
 
     def find(self, thread_id: str, checkpoint_ns: str, checkpoint_id: str | None) -> Found | None:
         """Return a checkpoint, by default the newest, or None."""
