@@ -8,6 +8,7 @@ import pytest
 
 from holdfast.testing.contract.workflows_schedules import ScheduleCallsContract
 from holdfast.testing.contract.workflows_schedules_firing import ScheduleFiringContract
+from holdfast.testing.contract.workflows_schedules_versions import ScheduleVersionsContract
 
 if TYPE_CHECKING:
     from holdfast.testing.contract import Venue
@@ -19,5 +20,5 @@ def venue(shared_venue: Venue) -> Venue:
     return shared_venue
 
 
-class TestSchedules(ScheduleCallsContract, ScheduleFiringContract):
+class TestSchedules(ScheduleCallsContract, ScheduleFiringContract, ScheduleVersionsContract):
     """One suite, every shared column of the table in ``conftest``."""

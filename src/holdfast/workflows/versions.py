@@ -10,6 +10,8 @@ from holdfast.errors import WorkflowNotFound
 from holdfast.model.workflow import ApplicationVersion
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from holdfast.db.joined import Verbs
     from holdfast.db.queries import Queries
     from holdfast.model.world import World
@@ -45,9 +47,12 @@ class Versions:
         """Return the same, with all that is read and written through *verbs*."""
         return Versions(verbs, self._queries, self._world)
 
-    async def register(self, name: str) -> None:
-        """Register *name* if it is new, and warn if it is not the latest."""
+    async def register(self, name: str, workflows: Iterable[str]) -> None:
+        """Register *name* if it is new, with the *workflows* it has, and warn if it is not the latest."""
         await self._verbs.execute(self._queries["version_register"], version_id=self._world.new_id(), version_name=name)
+        has = [(each, name) for each in sorted(workflows)]
+        if has:
+            await self._verbs.run(lambda transaction: transaction.execute_batch(self._queries["version_has"], has))
         latest = await self.latest()
         if latest.version_name != name:
             logger.warning("This process runs application version %s; the latest is %s.", name, latest.version_name)
@@ -60,8 +65,18 @@ class Versions:
         """Return the version that was set as latest last."""
         found = await self.all()
         if not found:
-            raise WorkflowNotFound("No application version has registered: no application was ever launched here.")
+            raise WorkflowNotFound(
+                "No application version has registered: no application with workflows was ever launched here."
+            )
         return found[0]
+
+    async def later(self, name: str, workflows: Iterable[str]) -> str | None:
+        """Return the latest version that is later than *name* and has one of the *workflows*; None if there is none."""
+        asked = [(each,) for each in sorted(set(workflows))]
+        found = await self._verbs.run(
+            lambda transaction: transaction.fetch_batch(self._queries["versions_later"], asked, version=name)
+        )
+        return found[0]["version_name"] if found else None
 
     async def set_latest(self, name: str) -> None:
         """Make *name* the latest; it must have registered."""

@@ -79,6 +79,14 @@ class VersionsContract:
         with caplog.at_level(logging.WARNING, "holdfast"):
             Stage(venue).play(scene)
 
+    def test_application_without_workflows_registers_no_version(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            async with stage.app(application_version=None) as app:
+                names = [each.version_name for each in await app.do("list_application_versions")]
+                assert app.raw.application_version not in names
+
+        Stage(venue).play(scene)
+
     def test_version_that_registers_after_the_clock_was_set_back_is_the_latest(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:
             for ahead in (600, 0):

@@ -43,19 +43,21 @@ class Declared:
         self._said.append(_Said(spec, function))
 
     async def declare(self, desk: Desk, version: str) -> None:
-        """Make the schedules, all or none; a process that is not of the latest version changes none that is there."""
+        """Make the schedules, all or none; change none that is there if a later version has workflows of theirs."""
         if not self._said:
             return
         asked = [self._wanted(said) for said in self._said]
-        latest = (await desk.versions.latest()).version_name
-        if latest != version:
+        names = {each.schedule_name for each in asked}
+        there = [each for each in await desk.schedules.find() if each.schedule_name in names]
+        later = await desk.versions.later(version, {each.workflow_name for each in (*asked, *there)})
+        if later is not None:
             logger.warning(
                 "This process runs application version %s and the latest is %s: schedules that are there stay as they "
                 "are.",
                 version,
-                latest,
+                later,
             )
-        await desk.schedules.create(asked, "update" if latest == version else "keep")
+        await desk.schedules.create(asked, "update" if later is None else "keep")
 
     def _wanted(self, said: _Said) -> Wanted:
         workflow = said.function

@@ -20,6 +20,7 @@ from holdfast.workflows.enqueue_rows import Entry, waits_in
 from holdfast.workflows.facts import STARTED
 from holdfast.workflows.schedules.chain import Chain, link, runs_left
 from holdfast.workflows.schedules.rows import Rows
+from holdfast.workflows.schedules.versions import versions_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -111,14 +112,13 @@ class Firing:
         return Fired(queues, len(batch.entries), tuple(batch.cancel), due_in)
 
     async def _plan(self, transaction: Transaction, rows: Sequence[Row], batch: _Batch) -> None:
-        latest = await transaction.fetchone(self._queries["version_latest"])
-        version = None if latest is None else latest["version_name"]
+        versions = await versions_of(transaction, self._queries, rows)
         last = [row["last_run_id"] for row in rows if row["overlap"] != "allow" and row["last_run_id"] is not None]
         left = await runs_left(transaction, self._queries, last) if last else set()
         most = max(1, _RUNS_AT_ONCE // len(rows))
         for row in rows:
             try:
-                self._plan_one(row, version, left, most, batch)
+                self._plan_one(row, versions.get(row["workflow_name"]), left, most, batch)
             except (SerializationError, InvalidSchedule) as error:
                 batch.unread = True
                 self._complain(row, error)

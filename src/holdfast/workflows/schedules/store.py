@@ -25,6 +25,7 @@ from holdfast.workflows.enqueue_rows import KEY
 from holdfast.workflows.schedules.chain import Chain, link, runs_left
 from holdfast.workflows.schedules.rows import Rows
 from holdfast.workflows.schedules.settings import BOTH, POLICIES, passes_of
+from holdfast.workflows.schedules.versions import version_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
@@ -163,8 +164,9 @@ class Schedules:
 
         async def work(transaction: Transaction) -> str:
             row = await self._held(transaction, name)
-            version, now_ms = await self._latest(transaction)
-            [made] = await self._put.put(transaction, [self._rows.run(row, moment_of(now_ms), version, run_id)])
+            version = await version_of(transaction, self._queries, row)
+            [now] = await transaction.fetch(self._queries["schedules_now"])
+            [made] = await self._put.put(transaction, [self._rows.run(row, moment_of(now["now_ms"]), version, run_id)])
             return made
 
         return await self._carry_out(work)
@@ -189,7 +191,7 @@ class Schedules:
     def _fire(self, name: str, slots: Sequence[datetime]) -> Callable[[Transaction], Coroutine[Any, Any, list[str]]]:
         async def work(transaction: Transaction) -> list[str]:
             row = await self._held(transaction, name)
-            version, _ = await self._latest(transaction)
+            version = await version_of(transaction, self._queries, row)
             entries = [self._rows.slot(row, slot, version) for slot in slots]
             if row["overlap"] in _ONE_AT_A_TIME:
                 return await self._put_chain(transaction, row, entries)
@@ -211,14 +213,6 @@ class Schedules:
             end = [each for each in ids if each in made][-1]
             await transaction.execute(self._queries["schedule_last_run"], schedule_id=row["schedule_id"], run_id=end)
         return ids
-
-    async def _latest(self, transaction: Transaction) -> tuple[str | None, int]:
-        """Return the latest application version, and the time."""
-        row = await transaction.fetchone(self._queries["version_latest"])
-        if row is not None:
-            return row["version_name"], row["now_ms"]
-        [row] = await transaction.fetch(self._queries["schedules_now"])
-        return None, row["now_ms"]
 
     async def _put_one(
         self, transaction: Transaction, schedule_id: str, values: Mapping[str, Any], on_conflict: OnConflict

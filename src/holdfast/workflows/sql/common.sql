@@ -326,6 +326,22 @@ INSERT INTO @application_versions (version_id, version_name, version_timestamp, 
 SELECT :version_id, :version_name, {latest_yet}, {now_ms} FROM @application_versions AS v WHERE TRUE
 ON CONFLICT (version_name) DO NOTHING;
 
+-- name: version_has
+-- rows: workflow text, version text
+INSERT INTO @application_workflows (workflow_name, version_name)
+SELECT r.workflow, r.version FROM {rows} AS r WHERE TRUE ORDER BY r.workflow
+ON CONFLICT DO NOTHING;
+
+-- name: versions_later
+-- rows: workflow text
+-- The versions that were set as latest after this one and have one of these workflows, the latest first.
+SELECT v.version_name
+FROM {rows} AS r
+JOIN @application_workflows AS h ON h.workflow_name = r.workflow
+JOIN @application_versions AS v ON v.version_name = h.version_name
+WHERE v.version_timestamp > (SELECT o.version_timestamp FROM @application_versions AS o WHERE o.version_name = :version)
+ORDER BY v.version_timestamp DESC;
+
 -- name: versions_list
 SELECT version_id, version_name, version_timestamp, created_at FROM @application_versions
 ORDER BY version_timestamp DESC, created_at DESC;

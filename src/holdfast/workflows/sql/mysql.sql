@@ -180,6 +180,12 @@ INSERT INTO @application_versions (version_id, version_name, version_timestamp, 
 SELECT :version_id, :version_name, {latest_yet}, {now_ms} FROM @application_versions AS v
 ON DUPLICATE KEY UPDATE version_name = @application_versions.version_name;
 
+-- name: version_has
+-- rows: workflow text, version text
+INSERT INTO @application_workflows (workflow_name, version_name)
+SELECT r.workflow, r.version FROM {rows} AS r ORDER BY r.workflow
+ON DUPLICATE KEY UPDATE version_name = @application_workflows.version_name;
+
 -- name: version_set_latest
 UPDATE @application_versions AS a JOIN (
     SELECT {latest_yet} AS latest FROM @application_versions AS v

@@ -25,3 +25,10 @@ CREATE TABLE IF NOT EXISTS @workflow_schedules (
     CONSTRAINT uq_workflow_schedules_name UNIQUE (schedule_name),
     INDEX idx_workflow_schedules_due (next_due_epoch_ms)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE {key_collation};
+-- Which workflows an application version has: a slot is for the latest version that has its workflow, so that another
+-- application in the same database is none of its business.
+CREATE TABLE IF NOT EXISTS @application_workflows (
+    workflow_name VARCHAR(255) NOT NULL,
+    version_name VARCHAR(255) NOT NULL,
+    PRIMARY KEY (workflow_name, version_name)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE {key_collation};

@@ -26,3 +26,10 @@ CREATE TABLE @workflow_schedules (
 );
 CREATE INDEX idx_workflow_schedules_due ON @workflow_schedules (next_due_epoch_ms)
     WHERE next_due_epoch_ms IS NOT NULL;
+-- Which workflows an application version has: a slot is for the latest version that has its workflow, so that another
+-- application in the same database is none of its business.
+CREATE TABLE @application_workflows (
+    workflow_name TEXT NOT NULL,
+    version_name TEXT NOT NULL,
+    PRIMARY KEY (workflow_name, version_name)
+);

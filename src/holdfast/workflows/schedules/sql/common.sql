@@ -81,10 +81,15 @@ ORDER BY s.next_due_epoch_ms
 LIMIT :most
 {hold_free};
 
--- name: version_latest
--- The version that scheduled runs are for.
-SELECT v.version_name, {now_ms} AS now_ms FROM @application_versions AS v
-ORDER BY v.version_timestamp DESC, v.created_at DESC LIMIT 1;
+-- name: versions_of
+-- rows: workflow text
+-- The versions that have these workflows and that some executor runs, the latest last.
+SELECT r.workflow, v.version_name
+FROM {rows} AS r
+JOIN @application_workflows AS h ON h.workflow_name = r.workflow
+JOIN @application_versions AS v ON v.version_name = h.version_name
+WHERE EXISTS (SELECT 1 FROM @executors AS e WHERE e.application_version = v.version_name)
+ORDER BY v.version_timestamp, v.created_at;
 
 -- name: schedules_advance
 -- rows: id text, was bigint, due bigint, fired text, run_id text
