@@ -32,7 +32,7 @@ def word(value: str, what: str) -> str:
 def text(value: str, what: str = "error") -> str:
     """Return *value* with the characters replaced that no database keeps: an error must not be lost for their sake."""
     if not isinstance(value, str):
-        raise TypeError(f"The {what} of a dead letter is text, not {type(value).__name__}: pass str() of it.")
+        raise TypeError(f"The {what} of a dead letter is text, not {type(value).__name__}.")
     if value.isascii() and "\0" not in value:
         return value
     return value.encode("utf-8", "replace").decode().replace("\0", "\ufffd")

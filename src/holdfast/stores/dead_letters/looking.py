@@ -6,6 +6,7 @@ from collections import Counter
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from holdfast.core.durations import checked_seconds
 from holdfast.model.dead_letter import TERMINAL
 from holdfast.stores.dead_letters import door, page
 from holdfast.stores.dead_letters.page import FailedOperationPage
@@ -105,10 +106,11 @@ class Looking(Room):
         For a domain that is not named the threshold is that of ``default``, or 24 hours.
         """
         now = door.moment(current_time, "current_time")
-        default = sla_thresholds.get("default", _SLA)
+        ages = {domain: _threshold(domain, age) for domain, age in sla_thresholds.items()}
+        default = ages.get("default", _SLA)
         found: list[FailedOperationData] = []
         for domain in sorted({domain for domain, _, status in await self._shelf.tally() if status == "pending"}):
-            before = now - sla_thresholds.get(domain, default)
+            before = now - ages.get(domain, default)
             wanted = Wanted(status="pending", domain=domain, created_before=before, limit=ALL)
             found += await self._shelf.find(wanted)
         return sorted(found, key=lambda record: (str(record.created_at), record.id))
@@ -177,6 +179,10 @@ class Looking(Room):
     async def _found(self, wanted: Wanted) -> list[FailedOperationData]:
         can_be = door.can_be(status=wanted.status, domain=wanted.domain, failure_type=wanted.failure_type)
         return await self._shelf.find(wanted) if door.count(wanted.limit, "limit") and can_be else []
+
+
+def _threshold(domain: str, age: timedelta) -> timedelta:
+    return timedelta(seconds=checked_seconds(age, f"The threshold of {domain!r}"))
 
 
 def _matching(

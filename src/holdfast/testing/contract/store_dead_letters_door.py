@@ -102,6 +102,9 @@ class DeadLetterDoor:
                 for call in calls:
                     with pytest.raises(error, match=r"current_time|before_date|start|end"):
                         await call(value)
+            for age in (timedelta.max, timedelta.min, None, "soon"):
+                with pytest.raises(InvalidDuration, match="threshold of 'shop'"):
+                    await letters.find_sla_breached(_SEEN, {"shop": age})
 
         play(store_venue, scene)
 
