@@ -19,7 +19,16 @@ from redis import Redis
 from holdfast.db import ConnectionManager
 from holdfast.db.migrations import SCHEMA
 from holdfast.db.url import DialectName
-from holdfast.errors import ConfigurationError, DamagedCheckpoint, InvalidURL, Retryable, StorageError, TooLong
+from holdfast.errors import (
+    ConfigurationError,
+    DamagedCheckpoint,
+    InvalidKey,
+    InvalidURL,
+    MisuseError,
+    Retryable,
+    StorageError,
+    TooLong,
+)
 from holdfast.integrations.langgraph import HoldfastSaver
 from holdfast.stores.threads import LargeValue, Place, Saved, SQLThreads, thread_queries
 from holdfast.testing.servers import databases_of
@@ -225,6 +234,74 @@ def test_sync_delete_copy_and_prune(saver: HoldfastSaver, thread: str) -> None:
     assert steps(saver, {"configurable": {"thread_id": thread}}) == []
     with pytest.raises(ConfigurationError, match="keep_latest"):
         saver.prune([thread], strategy="some")
+
+
+def test_number_is_the_thread_that_is_written_so_and_no_other(saver: HoldfastSaver) -> None:
+    mine = uuid4().int >> 64
+    others = [f"ada-{mine}", f"{mine} dwarfs", f"0{mine}", f"{mine}.0"]
+    for each in (*others, mine, 0):
+        put(saver, at(cast("str", each)), 1, run_id=str(each))
+
+    def left() -> list[str]:
+        return [each for each in (*others, str(mine), "0") if steps(saver, at(each))]
+
+    numbers = cast("list[str]", [mine, 0])
+    saver.copy_thread(numbers[0], f"{mine}-copy")
+    assert steps(saver, at(f"{mine}-copy")) == [1]
+    saver.prune(numbers)
+    assert left() == [*others, str(mine), "0"]
+    saver.delete_for_runs(numbers[1:])
+    assert left() == [*others, str(mine)]
+    saver.delete_thread(numbers[0])
+    assert left() == others
+    put(saver, at(numbers[0]), 2)
+    saver.prune(numbers, strategy="delete")
+    assert left() == others
+    [found] = saver.list(at(others[0]))
+    wrong = {"configurable": {"thread_id": others[0], "checkpoint_ns": "", "checkpoint_id": 0}}
+    assert saver.get_tuple(cast("RunnableConfig", wrong)) is None
+    assert saver.get_tuple(found.config) is not None
+
+
+def test_tasks_delete_threads_by_numbers_too(saver: HoldfastSaver, thread: str) -> None:
+    numbers = cast("list[str]", [uuid4().int >> 64, uuid4().int >> 64])
+
+    async def main() -> list[list[int]]:
+        for each in numbers:
+            put(saver, at(each), 1, run_id=f"{each}")
+        put(saver, at(thread), 1)
+        await saver.acopy_thread(numbers[0], numbers[1])
+        await saver.aprune(numbers)
+        await saver.adelete_thread(numbers[0])
+        await saver.adelete_for_runs(numbers)
+        left = [steps(saver, at(each)) for each in (*numbers, thread)]
+        await saver.aclose()
+        return left
+
+    assert asyncio.run(main()) == [[], [], [1]]
+
+
+def test_name_that_no_database_keeps_is_refused_alike(saver: HoldfastSaver, thread: str) -> None:
+    put(saver, at(thread), 1)
+    for bad in ("a\0b", "\ud800"):
+        for call in (
+            lambda: put(saver, at(bad), 1),  # noqa: B023 -- called at once
+            lambda: put(saver, at(thread, ns=bad), 1),  # noqa: B023
+            lambda: saver.get_tuple(at(bad)),  # noqa: B023
+            lambda: list(saver.list(at(bad))),  # noqa: B023
+            lambda: saver.delete_thread(bad),  # noqa: B023
+            lambda: saver.copy_thread(thread, bad),  # noqa: B023
+            lambda: saver.prune([bad]),  # noqa: B023
+            lambda: saver.delete_for_runs([bad]),  # noqa: B023
+        ):
+            with pytest.raises(InvalidKey, match=r"thread_id|checkpoint_ns|run_id"):
+                call()
+    for take in (saver.prune, saver.delete_for_runs):
+        with pytest.raises(MisuseError, match=r"pass \['"):
+            take(thread)
+    with pytest.raises(TypeError, match="limit"):
+        list(saver.list(at(thread), limit=cast("int", 1.5)))
+    assert steps(saver, at(thread)) == [1]
 
 
 def test_names_with_any_characters_are_kept_apart(saver: HoldfastSaver, thread: str) -> None:

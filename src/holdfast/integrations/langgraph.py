@@ -23,7 +23,6 @@ try:
         CheckpointMetadata,
         CheckpointTuple,
         DeltaChannelHistory,
-        get_checkpoint_id,
         get_checkpoint_metadata,
     )
     from langgraph.checkpoint.serde.types import _DeltaSnapshot
@@ -33,6 +32,7 @@ except ImportError as error:
     raise DriverMissing("The LangGraph saver needs LangGraph: pip install 'holdfast[langgraph]'.") from error
 
 from holdfast.errors import ConfigurationError
+from holdfast.integrations.langgraph_configs import config_of, name, named_place, names, span_of, where
 from holdfast.integrations.langgraph_sides import SaverSides
 from holdfast.integrations.langgraph_stored import Stored
 from holdfast.stores.threads import Found, LargeValue, Place, Saved, Span, Walk, Write, incomplete
@@ -98,12 +98,12 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Return the checkpoint that *config* names, by default the newest of its thread, or None."""
-        found = self._sides.find(*_where(config))
+        found = self._sides.find(*where(config))
         return None if found is None else self._tuple(found)
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Return the checkpoint that *config* names, by default the newest of its thread, or None."""
-        found = await self._sides.acall(lambda threads: threads.find(*_where(config)))
+        found = await self._sides.acall(lambda threads: threads.find(*where(config)))
         return None if found is None else self._tuple(found)
 
     def list(
@@ -146,7 +146,7 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
             saved, values = self._saved(config, checkpoint, metadata, None)
             self._sides.put(saved, values)
         self._stored.add(saved.place, values)
-        return _config(saved.place)
+        return config_of(saved.place)
 
     async def aput(
         self,
@@ -161,53 +161,55 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
             saved, values = self._saved(config, checkpoint, metadata, None)
             await self._sides.acall(lambda threads: threads.put(saved, values))
         self._stored.add(saved.place, values)
-        return _config(saved.place)
+        return config_of(saved.place)
 
     def put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         """Store what a task has written on top of a checkpoint; the same again changes nothing."""
         if rows := self._writes(writes, task_id, task_path):
-            self._sides.put_writes(_named_place(config), rows)
+            self._sides.put_writes(named_place(config), rows)
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         """Store what a task has written on top of a checkpoint; the same again changes nothing."""
         if rows := self._writes(writes, task_id, task_path):
-            await self._sides.acall(lambda threads: threads.put_writes(_named_place(config), rows))
+            await self._sides.acall(lambda threads: threads.put_writes(named_place(config), rows))
 
     def delete_thread(self, thread_id: str) -> None:
         """Delete everything of a thread."""
-        self._sides.call(lambda threads: threads.delete_thread(thread_id))
+        self._sides.call(lambda threads: threads.delete_thread(name(thread_id, "thread_id")))
 
     async def adelete_thread(self, thread_id: str) -> None:
         """Delete everything of a thread."""
-        await self._sides.acall(lambda threads: threads.delete_thread(thread_id))
+        await self._sides.acall(lambda threads: threads.delete_thread(name(thread_id, "thread_id")))
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Delete the checkpoints of runs with their writes, and the values nobody has any more."""
-        self._sides.call(lambda threads: threads.delete_runs(run_ids))
+        self._sides.call(lambda threads: threads.delete_runs(names(run_ids, "run_id")))
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Delete the checkpoints of runs with their writes, and the values nobody has any more."""
-        await self._sides.acall(lambda threads: threads.delete_runs(run_ids))
+        await self._sides.acall(lambda threads: threads.delete_runs(names(run_ids, "run_id")))
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy everything of a thread; what the target has already stays as it is."""
-        self._sides.call(lambda threads: threads.copy_thread(source_thread_id, target_thread_id))
+        source, target = names((source_thread_id, target_thread_id), "thread_id")
+        self._sides.call(lambda threads: threads.copy_thread(source, target))
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy everything of a thread; what the target has already stays as it is."""
-        await self._sides.acall(lambda threads: threads.copy_thread(source_thread_id, target_thread_id))
+        source, target = names((source_thread_id, target_thread_id), "thread_id")
+        await self._sides.acall(lambda threads: threads.copy_thread(source, target))
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Keep of each namespace the newest checkpoint and what it cannot be read without; or ``"delete"`` all."""
-        self._sides.call(lambda threads: _prune(threads, thread_ids, strategy))
+        self._sides.call(lambda threads: _prune(threads, names(thread_ids, "thread_id"), strategy))
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Keep of each namespace the newest checkpoint and what it cannot be read without; or ``"delete"`` all."""
-        await self._sides.acall(lambda threads: _prune(threads, thread_ids, strategy))
+        await self._sides.acall(lambda threads: _prune(threads, names(thread_ids, "thread_id"), strategy))
 
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
@@ -232,7 +234,7 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
         self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, new: ChannelVersions | None
     ) -> tuple[Saved, Sequence[LargeValue]]:
         """Return a checkpoint and those of its large values that may not be stored yet; all of them without *new*."""
-        thread_id, checkpoint_ns, parent_id = _where(config)
+        thread_id, checkpoint_ns, parent_id = where(config)
         place = Place(thread_id, checkpoint_ns, checkpoint["id"])
         small: dict[str, Any] = {}
         large: dict[str, str] = {}
@@ -240,7 +242,7 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
         format_, data = self.serde.dumps_typed({**checkpoint, "channel_values": small})
         about = get_checkpoint_metadata(config, metadata)
         run_id = about.get("run_id")
-        named = None if run_id is None else str(run_id)  # LangGraph takes a number as well
+        named = None if run_id is None else name(run_id, "run_id")
         return Saved(place, parent_id, named, format_, data, json.dumps(about), large), fresh
 
     def _parted(
@@ -285,10 +287,10 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
         saved, load = found.saved, self.serde.loads_typed
         place = saved.place
         return CheckpointTuple(
-            _config(place),
+            config_of(place),
             self._whole(found),
             _decode(saved.metadata),
-            None if saved.parent_id is None else _config((place.thread_id, place.checkpoint_ns, saved.parent_id)),
+            None if saved.parent_id is None else config_of((place.thread_id, place.checkpoint_ns, saved.parent_id)),
             [(write.task_id, write.channel, load((write.format, write.data))) for write in found.writes],
         )
 
@@ -326,40 +328,12 @@ def _is_plain(value: Any) -> bool:
     return isinstance(value, _PLAIN) or (isinstance(value, str) and len(value) <= _SHORT)
 
 
-def _where(config: RunnableConfig) -> tuple[str, str, str | None]:
-    """Return thread, namespace and checkpoint that *config* names."""
-    try:
-        named = config["configurable"]
-        thread_id = named["thread_id"]
-    except KeyError:
-        raise ConfigurationError('The config has no thread_id: pass {"configurable": {"thread_id": ...}}.') from None
-    return str(thread_id), named.get("checkpoint_ns", ""), get_checkpoint_id(config)
-
-
-def _named_place(config: RunnableConfig) -> Place:
-    thread_id, checkpoint_ns, checkpoint_id = _where(config)
-    if checkpoint_id is None:
-        raise ConfigurationError("Writes belong to a checkpoint: the config has no checkpoint_id.")
-    return Place(thread_id, checkpoint_ns, checkpoint_id)
-
-
-def _config(place: tuple[str, str, str]) -> RunnableConfig:
-    thread_id, checkpoint_ns, checkpoint_id = place
-    return {"configurable": {"thread_id": thread_id, "checkpoint_ns": checkpoint_ns, "checkpoint_id": checkpoint_id}}
-
-
 def _walk(
     config: RunnableConfig | None, metadata: dict[str, Any] | None, before: RunnableConfig | None, limit: int | None
 ) -> Walk:
-    span = Span(before=None if before is None else get_checkpoint_id(before))
-    if config is not None:
-        thread_id, _, checkpoint_id = _where(config)
-        span = span._replace(
-            thread_id=thread_id,
-            checkpoint_ns=config["configurable"].get("checkpoint_ns"),
-            checkpoint_id=checkpoint_id,
-        )
-    return Walk(span, _has(metadata) if metadata else None, limit)
+    if limit is not None and type(limit) is not int:
+        raise TypeError(f"The limit of a list is a whole number, not {limit!r:.50}.")
+    return Walk(span_of(config, before), _has(metadata) if metadata else None, limit)
 
 
 def _has(wanted: dict[str, Any]) -> Callable[[Saved], bool]:
@@ -383,7 +357,7 @@ async def _prune(threads: Threads, thread_ids: Sequence[str], strategy: str) -> 
 
 async def _ancestors(threads: Threads, config: RunnableConfig, channels: frozenset[str]) -> list[Found]:
     """Return the ancestors of a checkpoint, nearest first, up to where all *channels* are there whole."""
-    target = await threads.find(*_where(config))
+    target = await threads.find(*where(config))
     chain: list[Found] = []
     if target is None or not channels:
         return chain
