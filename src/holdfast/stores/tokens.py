@@ -10,6 +10,8 @@ from contextvars import ContextVar
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
+from holdfast.stores.keys import checked_key
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -43,8 +45,11 @@ def hold_all(claimed: Mapping[Item, str]) -> None:
 
 
 def held(item: Item, token: str | None = None) -> str | None:
-    """Return *token* if it is given, else the one this task or thread holds *item* under, else None."""
-    return token if token is not None else _held.get().get(item)
+    """Return *token* if it is given, else the one this task or thread holds *item* under, else None.
+
+    One that cannot be a token is refused: to MariaDB the number 0 is every text, and to Redis the empty text is none.
+    """
+    return _held.get().get(item) if token is None else checked_key(token, "token")
 
 
 def let_go(item: Item) -> None:

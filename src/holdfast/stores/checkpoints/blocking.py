@@ -12,7 +12,7 @@ class SyncCheckpointStore(BlockingStore[CheckpointStore]):
     def save(self, key: str, data: bytes) -> None:
         """Keep *data* under *key*, in place of what was there: whole and durable when this returns, or not at all.
 
-        ``TooLong`` if it alone is larger than the store's ``max_bytes``.
+        ``TypeError`` if it is not bytes, ``TooLong`` if it alone is larger than the store's ``max_bytes``.
         """
         self._call(self._store.save(key, data))
 

@@ -56,9 +56,11 @@ class CheckpointStore(Opened, ABC):
     async def save(self, key: str, data: bytes) -> None:
         """Keep *data* under *key*, in place of what was there: whole and durable when this returns, or not at all.
 
-        ``TooLong`` if it alone is larger than the store's ``max_bytes``.
+        ``TypeError`` if it is not bytes, ``TooLong`` if it alone is larger than the store's ``max_bytes``.
         """
         checked_key(key, "checkpoint's key")
+        if not isinstance(data, bytes | bytearray | memoryview):
+            raise TypeError(f"The data of the checkpoint {key!r} is bytes, not {type(data).__name__}: encode it first.")
         content = bytes(data)
         if self._limits.max_bytes is not None and len(content) > self._limits.max_bytes:
             raise TooLong(
@@ -78,7 +80,7 @@ class CheckpointStore(Opened, ABC):
 
     async def list_keys(self, prefix: str = "") -> list[str]:
         """Return the keys that begin with *prefix*, sorted; no character in it has a second meaning."""
-        return await self._keys(checked_key(prefix, "prefix") if prefix else "")
+        return await self._keys("" if prefix == "" else checked_key(prefix, "prefix"))
 
     async def prune(self) -> int:
         """Remove what the limits do not allow, and return how many checkpoints that were."""

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from holdfast.core.durations import checked_seconds
+from holdfast.core.numbers import MOST_BITS, count, number
 from holdfast.db.manager import ConnectionManager
 from holdfast.db.migrations import SCHEMA, Migrator
-from holdfast.errors import CannotSerialize, DatabaseError, FailureKind, MisuseError, UnknownCommit
+from holdfast.errors import CannotSerialize, Conflict, DatabaseError, FailureKind, MisuseError, UnknownCommit
 from holdfast.model.world import RealWorld, World
 from holdfast.serialize import PortableJSON
 from holdfast.stores.commits import Commits
@@ -93,12 +94,17 @@ class DBEventStoreBackend(Opened):
         lost connection the database is asked whether the append is there: it happens once.
         """
         checked_key(stream_key, "stream key")
+        if expected_sequence is not None:
+            number(expected_sequence, "expected_sequence")
         written = [each for event in self._written(events) for each in event]
         if not written and expected_sequence is None:
             return []
         row = (stream_key, self._world.new_id(), expected_sequence, *written)
         kind = self._append if expected_sequence is None else self._append_expected
-        where: Appended = await self._commits.write(kind, row)
+        try:
+            where: Appended = await self._commits.write(kind, row)
+        except Conflict as error:
+            raise _overtaken(stream_key) from error
         stored = self._events([(where.sequence + at, data, where.timestamp) for at, data in enumerate(written[1::2])])
         self._followers.tell(stream_key, where.sequence + len(stored) - 1)
         return stored
@@ -115,7 +121,7 @@ class DBEventStoreBackend(Opened):
         rows = await self._manager.fetch(
             self._queries["events_after"],
             stream_key=checked_key(stream_key, "stream key"),
-            after_sequence=after_sequence,
+            after_sequence=number(after_sequence, "after_sequence"),
             most=_checked_limit(limit),
         )
         return self._events([(row["sequence"], row["data"], row["timestamp"]) for row in rows])
@@ -159,7 +165,8 @@ class DBEventStoreBackend(Opened):
 
     async def stream_keys(self, *, after: str | None = None, limit: int | None = None) -> list[str]:
         """Return the keys of the streams that have events, sorted; those behind *after*, at most *limit*, if given."""
-        rows = await self._manager.fetch(self._queries["stream_keys"], after_key=after, most=_checked_limit(limit))
+        behind = None if after is None or after == "" else checked_key(after, "stream key")
+        rows = await self._manager.fetch(self._queries["stream_keys"], after_key=behind, most=_checked_limit(limit))
         return [row["stream_key"] for row in rows]
 
     async def delete_before(self, timestamp: datetime | str) -> int:
@@ -276,9 +283,16 @@ def _type(event: Mapping[str, Any], at: int) -> str:
 
 
 def _checked_limit(limit: int | None) -> int | None:
-    if limit is not None and limit < 0:
-        raise ValueError(f"limit is how many to return, at least 0, not {limit}.")
-    return limit
+    return None if limit is None else count(limit, "limit", most=MOST_BITS)
+
+
+def _overtaken(stream_key: str) -> Conflict:
+    """Say that a number which an append took is the number of an event already: it was not taken as appends do."""
+    return Conflict(
+        f"The stream {stream_key!r} has an event with a number that is still to come: a row was written into "
+        "holdfast_events past this store. Set its last_sequence in holdfast_event_streams to the greatest sequence "
+        "it has, or add that row, and append again."
+    )
 
 
 __all__ = ["DBEventStoreBackend", "SqliteEventStoreBackend", "StoredEvent"]

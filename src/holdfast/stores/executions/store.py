@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
+from holdfast.core.numbers import MOST_BITS, count
 from holdfast.errors import ExecutionConflict, ExecutionNotFound
 from holdfast.serialize import PortableJSON
 from holdfast.stores.keys import checked_key
@@ -122,9 +123,9 @@ class ExecutionStore(Opened, ABC):
         there is no such run.
         """
         wanted = None if status is None else _checked_status(status)
-        if limit < 0:
-            raise ValueError(f"limit is how many to return, at least 0, not {limit}.")
-        rows = await self._list(wanted, workflow_id, limit, after)
+        of = None if workflow_id is None else checked_key(workflow_id, "workflow id")
+        behind = None if after is None else checked_key(after, "run id")
+        rows = await self._list(wanted, of, count(limit, "limit", most=MOST_BITS), behind)
         if not rows and after is not None and await self._find(after) is None:
             raise ExecutionNotFound(
                 f"There is no execution of run {after!r} to go on behind: begin with the first page."

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from holdfast.core.durations import SHORTEST_LEASE, checked_seconds, days
-from holdfast.core.numbers import MOST_COUNTED
+from holdfast.core.numbers import MOST_BITS
 from holdfast.errors import (
     CannotDeserialize,
     ConfigurationError,
@@ -253,11 +253,9 @@ def lease_seconds(lease: Duration) -> float:
 
 
 def checked_number(number: int | None, what: str, *, least: int = 0) -> int | None:
-    """Return *number*, which may be None for no limit; ``ConfigurationError`` if it is none that can be counted to."""
-    if number is not None and (type(number) is not int or not least <= number <= MOST_COUNTED):
-        raise ConfigurationError(
-            f"{what} is None or a whole number from {least} to {MOST_COUNTED}, not {number!r:.50}."
-        )
+    """Return *number*, which may be None for no limit; ``ConfigurationError`` if no database takes it."""
+    if number is not None and (type(number) is not int or not least <= number <= MOST_BITS):
+        raise ConfigurationError(f"{what} is None or a whole number from {least} on, of 64 bits, not {number!r:.50}.")
     return number
 
 

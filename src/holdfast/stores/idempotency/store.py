@@ -273,7 +273,7 @@ def _lost_to(kept: Kept, fingerprint: str) -> ClaimState:
 
 
 def _checked_fingerprint(fingerprint: str) -> str:
-    return checked_key(fingerprint, "fingerprint") if fingerprint else ""
+    return "" if fingerprint == "" else checked_key(fingerprint, "fingerprint")
 
 
 def _checked_token(token: str) -> str:

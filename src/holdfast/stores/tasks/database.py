@@ -91,7 +91,7 @@ class SQLTaskQueue(TaskQueue):
     async def close(self) -> None:
         await self._commits.close()
 
-    async def requeue_stale(self, queue_name: str | None = None) -> int:
+    async def _requeue(self, queue_name: str | None) -> int:
         count = 0
         while True:
             due = await self._idempotently(lambda transaction: self._give_up(transaction, queue_name))

@@ -75,7 +75,7 @@ class RedisTaskQueue(TaskQueue):
     async def close(self) -> None:
         """Nothing is under way here; the link stays open."""
 
-    async def requeue_stale(self, queue_name: str | None = None) -> int:
+    async def _requeue(self, queue_name: str | None) -> int:
         count = 0
         for name in await self._queues(queue_name):
             looked = MOST_DUE

@@ -124,7 +124,7 @@ class TaskQueue(Opened, ABC):
 
     async def complete(self, task_id: str, *, token: str | None = None) -> bool:
         """End a task well; it stays in the table, completed, until it is purged. See the class about the token."""
-        held = tokens.held(self._item(task_id), token)
+        held = tokens.held(self._item(checked_id(task_id)), token)
         done = await self._complete(task_id, held, held or self._world.new_id())
         return self._let_go(task_id, token, done=done)
 
@@ -153,38 +153,38 @@ class TaskQueue(Opened, ABC):
 
         A lease that is over goes on if nobody has taken the task since.
         """
-        held = tokens.held(self._item(task_id), token)
+        held = tokens.held(self._item(checked_id(task_id)), token)
         for_ms = self._visibility_timeout * 1000 if seconds is None else milliseconds(seconds, "seconds", least=0.001)
         return held is not None and await self._extend(task_id, held, for_ms)
 
-    @abstractmethod
     async def requeue_stale(self, queue_name: str | None = None) -> int:
         """Make tasks whose lease is over ready again, or dead_lettered after the last attempt; return how many.
 
         ``dequeue`` does so for its queue by itself.
         """
+        return await self._requeue(_of_queue(queue_name))
 
     async def get_stats(self, queue_name: str | None = None) -> dict[str, int]:
         """Return how many tasks there are in each status, and the ``total``; of all queues if none is named."""
-        counts = await self._counts(queue_name)
+        counts = await self._counts(_of_queue(queue_name))
         stats = {status.value: counts.get(status, 0) for status in TaskStatus}
         return {**stats, "total": sum(stats.values())}
 
     async def purge_completed(self, older_than: Duration = 0, queue_name: str | None = None) -> int:
         """Delete tasks that were completed at least *older_than* seconds ago; return how many."""
-        return await self._purge(TaskStatus.COMPLETED, milliseconds(older_than, "older_than"), queue_name)
+        return await self._purge(TaskStatus.COMPLETED, milliseconds(older_than, "older_than"), _of_queue(queue_name))
 
     async def purge(self, older_than: Duration = 0, queue_name: str | None = None) -> int:
         """Delete tasks that ended, well or not, at least *older_than* seconds ago; return how many.
 
         Never a task whose dead letter is still to be made.
         """
-        older_ms = milliseconds(older_than, "older_than")
-        return sum([await self._purge(status, older_ms, queue_name) for status in _ENDED])
+        older_ms, of = milliseconds(older_than, "older_than"), _of_queue(queue_name)
+        return sum([await self._purge(status, older_ms, of) for status in _ENDED])
 
     async def get(self, task_id: str) -> Task | None:
         """Return a task as it is now, without its token; None if there is none."""
-        row = await self._get(task_id)
+        row = await self._get(checked_id(task_id))
         return None if row is None else task_of(row)
 
     async def list_tasks(
@@ -195,9 +195,10 @@ class TaskQueue(Opened, ABC):
         Ids that were made by the queue are in the order of their making.
         """
         wanted = None if status is None else TaskStatus(status)
-        if not 0 <= limit <= _LONGEST_LIST:
+        if checked_count(limit, "limit", least=0) > _LONGEST_LIST:
             raise ValueError(f"The limit of a list of tasks is from 0 to {_LONGEST_LIST}, not {limit}.")
-        return [task_of(row) for row in await self._list(queue_name, wanted, limit, after)]
+        behind = None if after is None else checked_id(after)
+        return [task_of(row) for row in await self._list(_of_queue(queue_name), wanted, limit, behind)]
 
     def _tell(self, queue_name: str) -> None:
         for heard in self.listeners:
@@ -209,7 +210,7 @@ class TaskQueue(Opened, ABC):
     async def _failed(
         self, task_id: str, token: str | None, said: str | None, retry_ms: int | None, *, uncount: int
     ) -> bool:
-        held = tokens.held(self._item(task_id), token)
+        held = tokens.held(self._item(checked_id(task_id)), token)
         draw = self._world.random.randrange(1000)
         row = (task_id, held, self._world.new_id(), said, retry_ms, draw, uncount)
         return self._let_go(task_id, token, done=await self._fail(row))
@@ -283,6 +284,10 @@ class TaskQueue(Opened, ABC):
         """Have a lease end *for_ms* from now, if it is *held*."""
 
     @abstractmethod
+    async def _requeue(self, queue_name: str | None) -> int:
+        """Do as ``requeue_stale``."""
+
+    @abstractmethod
     async def _counts(self, queue_name: str | None) -> dict[str, int]:
         """Count tasks by their status."""
 
@@ -299,6 +304,11 @@ class TaskQueue(Opened, ABC):
         self, queue_name: str | None, status: TaskStatus | None, limit: int, after: str | None
     ) -> Sequence[Row]:
         """Return rows in the order of their ids."""
+
+
+def _of_queue(queue_name: str | None) -> str | None:
+    """Return the name of a queue, or None for all of them."""
+    return None if queue_name is None else checked_name(queue_name, "queue name")
 
 
 __all__ = ["TaskQueue"]

@@ -134,7 +134,9 @@ def payload_of(text: str) -> Any:
 
 
 def checked_id(task_id: str) -> str:
-    """Return *task_id* if a task may have it."""
+    """Return *task_id* if a task may have it; ``TypeError`` or ``ValueError`` if not."""
+    if not isinstance(task_id, str):
+        raise TypeError(f"A task id is text, not {type(task_id).__name__}.")
     if _ID.fullmatch(task_id) is None:
         raise ValueError(
             f"A task id has 1 to 128 of the characters A-Z a-z 0-9 _ . : -, but {task_id[:140]!r} does not fit."

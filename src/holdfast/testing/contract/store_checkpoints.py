@@ -10,6 +10,7 @@ import pytest
 
 from holdfast.errors import TooLong
 from holdfast.stores import DBCheckpointStore, DiskStorage, SyncCheckpointStore
+from holdfast.testing.contract.store_wrong_values import NO_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -101,11 +102,28 @@ class CheckpointContract:
     def test_keys_that_no_backend_keeps_are_refused(self, store_venue: StoreVenue) -> None:
         async def scene(ground: Ground) -> None:
             store = await open_store(ground)
-            for key in ("", "a\0b", "\ud800"):
-                with pytest.raises(ValueError, match="key"):
-                    await store.save(key, b"")
-            with pytest.raises(TooLong):
-                await store.load("x" * 513)
+            for wrong, refused in NO_KEYS:
+                for call in (store.load, store.delete):
+                    with pytest.raises(refused, match="key"):
+                        await call(wrong)
+                with pytest.raises(refused, match="key"):
+                    await store.save(wrong, b"")
+                if wrong != "":
+                    with pytest.raises(refused, match="prefix"):
+                        await store.list_keys(wrong)
+
+        store_venue.play(scene, empty=_empty(store_venue))
+
+    def test_only_bytes_are_saved(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            store = await open_store(ground)
+            for wrong in (5, True, [1, 2], "text", None):
+                with pytest.raises(TypeError, match=f"'k' is bytes, not {type(wrong).__name__}"):
+                    await store.save("k", wrong)
+            assert await store.load("k") is None
+            for data in (b"\0\xff", bytearray(b"\0\xff"), memoryview(b"\0\xff")):
+                await store.save("k", data)
+                assert await store.load("k") == b"\0\xff"
 
         store_venue.play(scene, empty=_empty(store_venue))
 

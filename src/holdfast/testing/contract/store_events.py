@@ -13,6 +13,7 @@ from holdfast import faults
 from holdfast.errors import CannotSerialize, MisuseError, SequenceConflict, TooLong, UnknownCommit
 from holdfast.stores import DBEventStoreBackend, SqliteEventStoreBackend, SyncEventStore
 from holdfast.testing.colours import Colour
+from holdfast.testing.contract.store_wrong_values import NO_KEYS, NO_NUMBERS
 from holdfast.testing.contract.venue import until
 
 if TYPE_CHECKING:
@@ -287,6 +288,29 @@ class EventContract:
             with pytest.raises(ValueError, match="empty"):
                 await store.append("", [{"type": "e"}])
             assert await store.stream_keys() == []
+
+        store_venue.play(scene, empty=empty(store_venue))
+
+    def test_what_is_no_key_and_no_number_is_refused_at_the_door(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            store = await open_store(ground)
+            await store.append("s", [{"type": "e"}])
+            for wrong, refused in NO_KEYS:
+                for call in (store.get, store.count, store.last_sequence):
+                    with pytest.raises(refused, match="stream key"):
+                        await call(wrong)
+                if wrong:
+                    with pytest.raises(refused, match="stream key"):
+                        await store.stream_keys(after=wrong)
+            for wrong in (None, *NO_NUMBERS):
+                with pytest.raises(ValueError, match="after_sequence"):
+                    await store.get_after("s", wrong)
+            for wrong in NO_NUMBERS:
+                with pytest.raises(ValueError, match="limit"):
+                    await store.get("s", limit=wrong)
+                with pytest.raises(ValueError, match="expected_sequence"):
+                    await store.append("s", [{"type": "e"}], expected_sequence=wrong)
+            assert await store.count("s") == 1
 
         store_venue.play(scene, empty=empty(store_venue))
 

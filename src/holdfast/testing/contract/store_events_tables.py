@@ -54,6 +54,22 @@ class EventTableContract:
 
         store_venue.play(scene, empty=TABLES)
 
+    def test_rows_written_past_the_store_are_named_by_the_append_they_stop(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            store = await open_store(ground)
+            await store.append("s", [{"type": "e"}])
+            await ground.execute(
+                "INSERT INTO {holdfast_events} (stream_key, sequence, event_type, data, timestamp) "
+                "SELECT stream_key, 2, event_type, data, timestamp FROM {holdfast_events}"
+            )
+            for expected in (None, 1):
+                with pytest.raises(Conflict, match=r"'s' has an event.*last_sequence in holdfast_event_streams"):
+                    await store.append("s", [{"type": "e"}], expected_sequence=expected)
+            await ground.execute("UPDATE {holdfast_event_streams} SET last_sequence = 2")
+            assert numbers(await store.append("s", [{"type": "e"}])) == [3]
+
+        store_venue.play(scene, empty=TABLES)
+
     def test_append_that_reaches_the_database_twice_is_refused_there(self, store_venue: StoreVenue) -> None:
         async def scene(ground: Ground) -> None:
             store, manager = await open_store(ground), await ground.manager()

@@ -12,6 +12,7 @@ from holdfast import faults
 from holdfast.errors import CannotSerialize, ExecutionConflict, ExecutionNotFound, TooLong, UnknownCommit
 from holdfast.stores import DBExecutionStore, InMemoryExecutionStore, SyncExecutionStore
 from holdfast.testing.contract.store_events import raised
+from holdfast.testing.contract.store_wrong_values import NO_KEYS, NO_NUMBERS
 
 if TYPE_CHECKING:
     from holdfast.stores import ExecutionStore
@@ -169,6 +170,14 @@ class ExecutionContract:
                 await store.list_executions(status="running")
             with pytest.raises(ValueError, match="limit"):
                 await store.list_executions(limit=-1)
+            for wrong in NO_NUMBERS:
+                with pytest.raises(ValueError, match="limit"):
+                    await store.list_executions(limit=wrong)
+            for wrong, refused in NO_KEYS[1:]:
+                with pytest.raises(refused, match="workflow id"):
+                    await store.list_executions(workflow_id=wrong)
+                with pytest.raises(refused, match="run id"):
+                    await store.list_executions(after=wrong)
 
         store_venue.play(scene, empty=empty(store_venue))
 

@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast.errors import ConfigurationError, InvalidKey, TooLong
+from holdfast.errors import ConfigurationError
 from holdfast.testing.contract.store_flow_stage import checkpoint, ended, open_backend, saved
+from holdfast.testing.contract.store_wrong_values import NO_KEYS, NO_NUMBERS
 
 if TYPE_CHECKING:
     from holdfast.testing.contract.store_ground import Ground, StoreVenue
-
-NO_IDS: tuple[tuple[Any, type[Exception]], ...] = (
-    (None, TypeError),
-    (0, TypeError),
-    (True, TypeError),
-    (b"flow", TypeError),
-    ("", InvalidKey),
-    ("a\0b", InvalidKey),
-    ("\ud800", InvalidKey),
-    ("x" * 513, TooLong),
-)
-NO_NUMBERS = (-1, 1.5, True, "3", 10**30)
 
 
 class FlowDoorContract:
@@ -32,7 +21,7 @@ class FlowDoorContract:
         async def scene(ground: Ground) -> None:
             backend = await open_backend(ground)
             await saved(backend, *(ended(minute, id=str(minute)) for minute in range(2)))
-            for bad, refused in NO_IDS:
+            for bad, refused in NO_KEYS:
                 for call in ("list_by_flow", "list_by_run", "get_latest", "newest_of_run", "cleanup", "cleanup_run"):
                     with pytest.raises(refused, match=r"flow_id|run_id"):
                         await getattr(backend, call)(bad)
@@ -50,7 +39,7 @@ class FlowDoorContract:
         async def scene(ground: Ground) -> None:
             backend = await open_backend(ground)
             await saved(backend, *(ended(minute, id=str(minute)) for minute in range(2)))
-            for bad in NO_NUMBERS:
+            for bad in (-1, *NO_NUMBERS):
                 for call in (backend.list_by_flow, backend.list_by_run, backend.pending_inputs):
                     with pytest.raises(ConfigurationError, match="limit is None or a whole number"):
                         await call("flow", limit=bad)

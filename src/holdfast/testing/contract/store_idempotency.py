@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from holdfast.errors import CannotSerialize, ClaimLost, TooLong
+from holdfast.errors import CannotSerialize, ClaimLost
 from holdfast.stores import (
     ClaimState,
     DBIdempotencyStore,
@@ -19,6 +19,7 @@ from holdfast.stores import (
     SyncIdempotencyStore,
 )
 from holdfast.testing.contract.store_ground import elsewhere
+from holdfast.testing.contract.store_wrong_values import NO_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -353,16 +354,17 @@ class IdempotencyContract:
     def test_what_does_not_fit_is_refused_at_the_door(self, store_venue: StoreVenue) -> None:
         async def scene(ground: Ground) -> None:
             store = await open_store(ground)
-            for call, error in (
-                (store.try_claim("x" * 513, "f"), TooLong),
-                (store.try_claim("", "f"), ValueError),
-                (store.try_claim("a\0b", "f"), ValueError),
-                (store.get("\ud800"), ValueError),
+            refusals: tuple[tuple[Any, type[Exception]], ...] = (
+                *((store.try_claim(wrong, "f"), refused) for wrong, refused in NO_KEYS),
+                *((store.get(wrong), refused) for wrong, refused in NO_KEYS),
+                *((store.try_claim("k", wrong), refused) for wrong, refused in NO_KEYS if wrong != ""),
+                *((store.release_claim("k", token=wrong), refused) for wrong, refused in NO_KEYS[1:]),
                 (store.set("k", "f", {"a": object()}), CannotSerialize),
                 *((store.set("k", "f", 1, code), ValueError) for code in NO_CODES),
                 (store.set("k", "f", 1, ttl_seconds=0), ValueError),
                 (store.try_claim("k", "f", lease_seconds=-1), ValueError),
-            ):
+            )
+            for call, error in refusals:
                 with pytest.raises(error):
                     await call
             assert await store.get("k") is None

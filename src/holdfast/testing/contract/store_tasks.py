@@ -12,6 +12,7 @@ import pytest
 from holdfast.errors import CannotSerialize, TaskConflict, TooLong
 from holdfast.stores import RedisTaskQueue, SQLTaskQueue, SyncTaskQueue, TaskStatus
 from holdfast.testing.contract.store_ground import elsewhere
+from holdfast.testing.contract.store_wrong_values import NO_NUMBERS, NO_TEXTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -159,6 +160,38 @@ class TaskQueueContract:
             with pytest.raises(ValueError, match="different task ids"):
                 await queue.enqueue_many([1, 2], task_ids=["a", "a"])
             assert (await queue.get_stats())["total"] == 0
+
+        store_venue.play(scene, empty=tables_of(store_venue))
+
+    def test_id_or_queue_that_is_none_finds_and_deletes_nothing(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            queue = await open_queue(ground)
+            await queue.enqueue_many([1, 2], "mail", task_ids=["7", "seven"])
+            await queue.complete("7")
+            for wrong in NO_TEXTS:
+                for call in (queue.get, queue.complete, queue.release, queue.extend):
+                    with pytest.raises(TypeError, match="task id"):
+                        await call(wrong)
+                with pytest.raises(TypeError, match="task id"):
+                    await queue.fail(wrong, "why")
+                with pytest.raises(TypeError, match="task id"):
+                    await queue.list_tasks(after=wrong)
+                for call in (queue.get_stats, queue.list_tasks, queue.requeue_stale):
+                    with pytest.raises(TypeError, match="queue name"):
+                        await call(wrong)
+                for call in (queue.purge, queue.purge_completed):
+                    with pytest.raises(TypeError, match="queue name"):
+                        await call(0, wrong)
+                with pytest.raises(TypeError, match="token"):
+                    await queue.complete("seven", token=wrong)
+            for wrong in NO_NUMBERS:
+                with pytest.raises(ValueError, match="limit"):
+                    await queue.list_tasks(limit=wrong)
+            with pytest.raises(ValueError, match="task id"):
+                await queue.get("a\0b")
+            with pytest.raises(ValueError, match="token"):
+                await queue.complete("seven", token="")
+            assert [task.status for task in await queue.list_tasks()] == ["completed", "pending"]
 
         store_venue.play(scene, empty=tables_of(store_venue))
 
