@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import secrets
 import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast import AsyncHoldfast
+from holdfast import AsyncHoldfast, Holdfast
+from holdfast.db import DatabaseURL, SyncConnectionManager
 from holdfast.errors import MisuseError, Unavailable
 from holdfast.workflows.beats import Beats
 
@@ -120,3 +122,43 @@ def test_application_whose_loop_ended_before_it_was_closed_is_closed_on_another_
     asyncio.run(forgetful())
     asyncio.run(careful())
     gc.collect()  # so that asyncio warns now
+
+
+_FEW = {
+    "postgres": (
+        "CREATE ROLE {user} LOGIN PASSWORD 'w' CONNECTION LIMIT 3",
+        "GRANT USAGE ON SCHEMA holdfast TO {user}",
+        "GRANT ALL ON ALL TABLES IN SCHEMA holdfast TO {user}",
+    ),
+    "mariadb": (
+        "CREATE USER {user} IDENTIFIED BY 'w' WITH MAX_USER_CONNECTIONS 3",
+        "GRANT ALL ON {database}.* TO {user}",
+    ),
+}
+_NO_MORE = {"postgres": ("DROP OWNED BY {user}", "DROP ROLE {user}"), "mariadb": ("DROP USER {user}",)}
+
+
+@pytest.mark.parametrize("kind", list(_FEW))
+def test_application_with_three_connections_has_one_for_its_writes(
+    kind: str, fresh_database: Callable[[str], str]
+) -> None:
+    """The pool would take what is left of them, one for each of those who read at once, and keep them."""
+    url = DatabaseURL.parse(fresh_database(kind))
+    user = f"u_{secrets.token_hex(6)}"
+    with Holdfast(url.secret_text()):
+        pass
+    with SyncConnectionManager(url.secret_text()) as owner:
+        for statement in _FEW[kind]:
+            owner.execute(statement.format(user=user, database=url.database))
+        app = Holdfast(f"{url.safe.partition(':')[0]}://{user}:w@{url.host}:{url.port}/{url.database}", lease=2)
+
+        @app.workflow
+        def double(number: int) -> int:
+            return 2 * number
+
+        try:
+            with app:
+                assert double(4) == 8
+        finally:
+            for statement in _NO_MORE[kind]:
+                owner.execute(statement.format(user=user))

@@ -51,6 +51,9 @@ class Lane(Protocol):
     def start(self, drain: Drain, give_up: Callable[[], None]) -> None:
         """Be ready to run *drain*; called on the loop. *give_up* is for a lane whose loop ends under it."""
 
+    async def connect(self) -> None:
+        """Make the connection now, if it has none yet; ``Unavailable`` if there is none to be had."""
+
     def wake(self) -> None:
         """Have ``drain`` run soon; from any thread."""
 
@@ -100,6 +103,10 @@ class LoopLane:
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._task = self._loop.create_task(self._run(drain, give_up), name="holdfast-pipeline")
+
+    async def connect(self) -> None:
+        if self._session is None:
+            self._session = await self._connect()
 
     def wake(self) -> None:
         if threading.get_ident() == self._thread:
@@ -186,6 +193,9 @@ class ThreadLane:
         self._drain = drain
         self._connection = self._writer.connection
         self._session = SqliteSession(self._connection)
+
+    async def connect(self) -> None:
+        """Nothing: the writer has its connection."""
 
     def wake(self) -> None:
         if threading.get_ident() == self._thread:  # when all tasks of this round have handed over what they have

@@ -307,7 +307,8 @@ def _unavailable(error: Exception, where: str, database: str | None) -> Unavaila
         return Unavailable(f"MariaDB/MySQL at {where} has no database {database!r}: create it first.")
     if number in _TOO_MANY:
         return Unavailable(
-            f"MariaDB/MySQL at {where} has no free connection: lower pool_size or raise max_connections."
+            f"MariaDB/MySQL at {where} has no free connection: lower pool_size, raise max_connections, "
+            "or let the user have more of them."
         )
     if isinstance(error.__cause__ or error, ssl.SSLError):
         return Unavailable(

@@ -84,8 +84,8 @@ class Pipeline:
         """Return for how many seconds the batch in flight has been under way; 0 if there is none. From any thread."""
         return self._committer.busy_for() if self._committer else 0.0
 
-    async def open(self) -> None:
-        """Begin to take operations."""
+    async def open(self, *, connected: bool = False) -> None:
+        """Begin to take operations; the connection is made for the first of them, or now, to see that there is one."""
         if self._committer is not None:
             return
         backend = self._manager.backend()
@@ -98,6 +98,8 @@ class Pipeline:
             # MariaDB/MySQL needs several round trips a batch: there fewer batches win.
             overlaps = self._manager.dialect is DialectName.POSTGRES
             lane = LoopLane(backend.connect_for_lookups, self._manager.world, overlaps=overlaps)
+        if connected:
+            await lane.connect()
         committer = Committer(self._mailbox, lane, self._manager.dialect, self._manager.world, self._went_back)
         lane.start(committer.drain, committer.give_up)
         self._pid = this_process.pid

@@ -253,7 +253,8 @@ async def connect(settings: Settings) -> PostgresSession:
         ) from error
     except asyncpg.TooManyConnectionsError as error:
         raise Unavailable(
-            f"PostgreSQL at {where} has no free connection: lower pool_size or raise max_connections."
+            f"PostgreSQL at {where} has no free connection: lower pool_size, raise max_connections, "
+            "or let the user have more of them."
         ) from error
     except asyncpg.PostgresError as error:
         raise Unavailable(f"PostgreSQL at {where} refused the connection: {error}") from error

@@ -185,7 +185,7 @@ class Engine(EngineNotices, EngineLetters):
         await self.premises.open()
         self._wire()
         await self.declared.declare(self.desk, version)
-        await self.pipeline.open()
+        await self.pipeline.open(connected=True)
         await self.stores.open()
         await self._beats.start()
 
