@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from holdfast.errors import Superseded
+from holdfast.errors import NotInitialized, Superseded
 from holdfast.workflows.engine_loop import EngineLoop
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class EngineNotices(EngineLoop):
     hearers: list[Callable[[], None]]
     _beats: Beats
     _written_for: str
-    _began_ticking: float  # when the monotonic clock here was 0, by the database's
+    _began_ticking: float | None = None  # when the monotonic clock here was 0, by the database's
 
     def oldest_write_age(self) -> float:
         return self.pipeline.oldest_age()
@@ -139,7 +139,10 @@ class EngineNotices(EngineLoop):
         self.on_loop(answer)
 
     def database_time(self, now_ms: int) -> None:
-        self._began_ticking = now_ms / 1000 - self.settings.world.monotonic()
+        """Go by the database's clock from here on; in a test's own world, whose time the test moves, only once."""
+        world = self.settings.world
+        if self._began_ticking is None or not getattr(world, "for_one_loop", False):
+            self._began_ticking = now_ms / 1000 - world.monotonic()
 
     def now(self) -> float:
         """Return the database's time in seconds since the epoch: timers follow it.
@@ -147,6 +150,8 @@ class EngineNotices(EngineLoop):
         It goes on from the last beat's answer by the monotonic clock: whoever sets this machine's clock between two
         beats ends no sleep, and lengthens none.
         """
+        if self._began_ticking is None:
+            raise NotInitialized("The database's time is not known before the first beat.")
         return self._began_ticking + self.settings.world.monotonic()
 
 

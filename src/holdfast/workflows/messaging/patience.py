@@ -41,7 +41,8 @@ class Patience:
     async def record(self) -> None:
         """Record the end, if there is one and it is not recorded; before the operation that waits is begun."""
         if self._end is None and self._limit:
-            self._end = await self._engine.durable.deadline(self._place, self._name, self._limit)
+            durable, end = self._engine.durable, int((self._begun + self._limit) * 1000)
+            self._end = await durable.value(self._place, self._name, durable.whole, lambda: end, self._limit)
 
     def beginning(self) -> Instead | None:
         """Return the record of the end, for who writes it where there is no message; None if there is none to write."""
