@@ -58,3 +58,25 @@ def test_holdfast_checkpoints_has_its_documented_columns(store_venue: StoreVenue
         assert "idx_holdfast_checkpoints_accessed" in await indexes(ground, "holdfast_checkpoints")
 
     store_venue.play(scene, empty=store_checkpoints.TABLES)
+
+
+def test_rows_with_the_documented_columns_alone_are_taken_and_used(store_venue: StoreVenue) -> None:
+    async def scene(ground: Ground) -> None:
+        keys, checkpoints = await store_idempotency.open_store(ground), await store_checkpoints.open_store(ground)
+        now, later = "2026-01-01T00:00:00.000000+00:00", "2999-01-01T00:00:00.000000+00:00"
+        columns = "idempotency_key, fingerprint, response_data, status_code, created_at, expires_at"
+        await ground.execute(
+            f"INSERT INTO {{holdfast_idempotency}} ({columns}) VALUES ('k', 'f', '[1]', 200, '{now}', '{later}')"
+        )
+        assert (await keys.get("k"))["response_data"] == [1]
+        assert await keys.try_claim("k", "f") is False
+        quoted = "`key`" if store_venue.name == "mariadb" else '"key"'
+        columns = f"{quoted}, data, size_bytes, created_at, accessed_at"
+        await ground.execute(
+            f"INSERT INTO {{holdfast_checkpoints}} ({columns}) VALUES ('k', ?, 1, '{now}', '{now}')", b"x"
+        )
+        assert await checkpoints.load("k") == b"x"
+        await checkpoints.save("k", b"yy")
+        assert await checkpoints.load("k") == b"yy"
+
+    store_venue.play(scene, empty=(*store_idempotency.TABLES, *store_checkpoints.TABLES))

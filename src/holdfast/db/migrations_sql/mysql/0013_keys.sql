@@ -7,7 +7,7 @@ CREATE TABLE IF NOT EXISTS @holdfast_idempotency (
     headers LONGTEXT DEFAULT ('{}'),
     created_at VARCHAR(40) NOT NULL,
     expires_at VARCHAR(40) NOT NULL,
-    owner_token VARCHAR(255) NOT NULL,
+    owner_token VARCHAR(255) NOT NULL DEFAULT '',
     INDEX idx_idempotency_expires (expires_at)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE {key_collation};
 
@@ -18,6 +18,6 @@ CREATE TABLE IF NOT EXISTS @holdfast_checkpoints (
     compressed BOOLEAN NOT NULL DEFAULT FALSE,
     created_at VARCHAR(40) NOT NULL,
     accessed_at VARCHAR(40) NOT NULL,
-    save_key VARCHAR(64) NOT NULL,
+    save_key VARCHAR(64) NOT NULL DEFAULT '',
     INDEX idx_holdfast_checkpoints_accessed (accessed_at)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE {key_collation};

@@ -7,7 +7,7 @@ CREATE TABLE @holdfast_idempotency (
     headers TEXT DEFAULT '{}',
     created_at TEXT NOT NULL,
     expires_at TEXT NOT NULL,
-    owner_token TEXT NOT NULL
+    owner_token TEXT NOT NULL DEFAULT ''
 );
 
 CREATE INDEX idx_idempotency_expires ON @holdfast_idempotency (expires_at);
@@ -19,7 +19,7 @@ CREATE TABLE @holdfast_checkpoints (
     compressed BOOLEAN NOT NULL DEFAULT FALSE,
     created_at TEXT NOT NULL,
     accessed_at TEXT NOT NULL,
-    save_key TEXT NOT NULL
+    save_key TEXT NOT NULL DEFAULT ''
 );
 
 CREATE INDEX idx_holdfast_checkpoints_accessed ON @holdfast_checkpoints (accessed_at);
