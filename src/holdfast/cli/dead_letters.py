@@ -31,9 +31,13 @@ if TYPE_CHECKING:
 
 _COLUMNS = ("letter", "status", "domain", "type", "replays", "created", "error")
 _STATUSES = [each.value for each in FailedOperationStatus]
-_SHORT = 100
 
-_named = click.argument("ids", nargs=-1, metavar="[ID]...")
+_named = click.argument(
+    "ids",
+    nargs=-1,
+    metavar="[ID]...",
+    callback=lambda _, __, ids: tuple(dict.fromkeys(ids)),  # each is one letter
+)
 _yes = click.option("--yes", is_flag=True, help="Do not ask.")
 _domain = click.option("--domain", help="Letters of this domain.")
 _type = click.option("--type", "failure_type", help="Letters of this failure type.")
@@ -175,7 +179,6 @@ def replay(
     Letters of runs need no handler: the run goes on, here or in a worker that listens to its queue, and is waited for.
     Exit codes: 0 all were replayed, 1 some were not, or are not there.
     """
-    ids = list(dict.fromkeys(ids))
     if ids and (options["domain"] or options["failure_type"] or options["limit"]):
         raise click.UsageError("Ids and filters exclude each other.")
     if not options["dry_run"] and len(ids) != 1:
@@ -266,7 +269,7 @@ def _line(record: FailedOperationData) -> tuple[Any, ...]:
         record.failure_type,
         f"{record.retry_count}/{record.max_retries}",
         _moment(record.created_at),
-        record.error_message[:_SHORT],
+        record.error_message,
     )
 
 

@@ -11,7 +11,7 @@ from holdfast.cli.failure import Failure
 from holdfast.cli.output import complain, shown
 from holdfast.cli.runs import on_runs
 from holdfast.cli.words import array, attribute, duration, mapping
-from holdfast.errors import DatabaseError, SerializationError
+from holdfast.model.workflow import WorkflowStatus
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,12 +88,12 @@ def finish(out: Output, handle: ClientHandle, limit: timedelta | None) -> None:
     """Print the result; or, on standard error, what the run ended with."""
     try:
         value = handle.result(limit)
-    except (DatabaseError, SerializationError):
-        raise
     except Exception as error:
-        # The run's own error, of whatever class: that it failed is the answer. Or our patience is over.
-        if not handle.status().status.has_ended:
-            raise Failure(str(error)) from error
+        # The run's own error, of whatever class: that it failed is the answer. Or our patience is over, or its result
+        # cannot be read here, or the database is away: then it does not say that the run has failed.
+        status = handle.status().status
+        if not status.has_ended or status is WorkflowStatus.SUCCESS:
+            raise Failure(" ".join(str(error).split())) from error
         told = {"name": type(error).__name__, "message": str(error)}
         out.document({"workflow_id": handle.workflow_id, "error": told})
         complain(f"{handle.workflow_id} ended with {type(error).__name__}: {error}")

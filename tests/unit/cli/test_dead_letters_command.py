@@ -71,6 +71,20 @@ def test_letters_are_resolved_archived_and_purged_after_a_question(
     assert letters.count() == 0
 
 
+def test_letter_that_is_named_twice_is_one(shop: Any, letters: SQLFailedOperationRepository) -> None:
+    twice = [letters.create("mail", "t").id] * 2
+    assert shop.run("dead-letters", "resolve", *twice).stdout == "Resolved 1.\n"
+    shop.run("dead-letters", "archive", "--days", "0", "--yes")
+    assert "Delete 1 archived" in shop.run("dead-letters", "purge", *twice).stderr
+    assert shop.json("dead-letters", "purge", *twice, "--yes")["purged"] == 1
+
+
+def test_errors_are_whole_where_no_terminal_cuts_them(shop: Any, letters: SQLFailedOperationRepository) -> None:
+    letters.create("mail", "timeout", "word " * 100 + "end")
+    [_, line] = shop.run("dead-letters", "list").stdout.splitlines()
+    assert line.endswith("word end")
+
+
 def test_what_cannot_be_done_is_said(shop: Any, letters: SQLFailedOperationRepository) -> None:
     pending = letters.create("mail", "t").id
     for words in (

@@ -9,6 +9,7 @@ import pytest
 
 from holdfast import Holdfast
 from holdfast.cli import asking
+from holdfast.errors import DatabaseError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -158,6 +159,25 @@ class TestStarting:
             assert failed.exit_code == 1
             assert json.loads(failed.stdout)["error"] == {"name": "ValueError", "message": "That is not enough."}
             assert "ended with ValueError" in failed.stderr
+
+    def test_run_that_could_not_read_its_arguments_or_store_its_result_has_failed_and_not_the_command(
+        self, shop: Any
+    ) -> None:
+        app = Holdfast(shop.path, application_version="v1")
+
+        @app.workflow(name="checkout")
+        def checkout(cents: int) -> object:
+            if not cents:
+                raise DatabaseError("Another database is away.")
+            return object()
+
+        with app:
+            for argument, name in (('"x"', "CannotDeserialize"), ("1", "CannotSerialize"), ("0", "DatabaseError")):
+                words = ("--args", f"[{argument}]", "--id", f"run-{name}", "--wait", "--json")
+                failed = shop.run("workflow", "start", "checkout", *words)
+                assert failed.exit_code == 1, failed.stderr
+                told = json.loads(failed.stdout)
+                assert (told["workflow_id"], told["error"]["name"]) == (f"run-{name}", name)
 
     def test_run_that_does_not_end_in_time_goes_on(self, shop: Any) -> None:
         done = shop.run("workflow", "start", "nobody", "--id", "slow", "--wait-for", "0.1s")
