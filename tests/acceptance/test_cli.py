@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import secrets
 import select
 import subprocess
 import sys
@@ -145,6 +146,29 @@ def test_doctor_of_a_database_without_tables_says_migrate(
     for kind in ("postgres", "mariadb"):
         problems = _problems(Terminal(fresh_database(kind), nursery))
         assert "holdfast migrate" in problems["tables"]["remedy"]
+
+
+def test_doctor_says_what_a_user_may_not_do(fresh_database: Callable[[str], str], nursery: Nursery) -> None:
+    url = DatabaseURL.parse(fresh_database("postgres"))
+    Terminal(url.secret_text(), nursery).run("migrate")
+    user = f"u_{secrets.token_hex(6)}"
+    terminal = Terminal(f"postgresql://{user}:w@{url.host}:{url.port}/{url.database}", nursery)
+    with SyncConnectionManager(url.secret_text()) as owner:
+        owner.execute(f"CREATE ROLE {user} LOGIN PASSWORD 'w'")
+        try:
+            assert "permission denied" in _problems(terminal)["tables"]["found"]
+            owner.execute(f"GRANT USAGE ON SCHEMA holdfast TO {user}")
+            owner.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA holdfast TO {user}")
+            problems = _problems(terminal)
+            assert list(problems) == ["rights"]
+            assert "workflow_status" in problems["rights"]["found"]
+            owner.execute(f"GRANT ALL ON ALL TABLES IN SCHEMA holdfast TO {user}")
+            assert _problems(terminal) == {}
+            owner.execute("DROP TABLE holdfast.executors CASCADE")
+            assert "executors" in _problems(terminal)["executors"]["found"]
+        finally:
+            owner.execute(f"DROP OWNED BY {user}")
+            owner.execute(f"DROP ROLE {user}")
 
 
 def test_terminal_is_asked_before_anything_is_lost(fresh_database: Callable[[str], str], nursery: Nursery) -> None:

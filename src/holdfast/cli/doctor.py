@@ -12,7 +12,7 @@ import click
 
 from holdfast.cli.database import database_options, named_database, quietly
 from holdfast.cli.doctor_runs import executor_findings, waiting_findings
-from holdfast.cli.doctor_settings import mysql_findings, postgres_findings
+from holdfast.cli.doctor_settings import mysql_findings, postgres_findings, rights_finding
 from holdfast.cli.doctor_sqlite import file_findings, library_finding
 from holdfast.cli.failure import failures
 from holdfast.cli.findings import Finding, Level, judged, problem
@@ -105,18 +105,28 @@ class _Examination:
         """Return what is found about the connection, the clock, the tables, the server and the runs."""
         found = await self._clock()
         tables, ready = await self._tables()
-        found.append(tables)
+        found += tables
         executors: list[Row] = []
         if ready:
             queries = workflow_queries(self._manager.dialect, self._schema)
-            executors = await self._manager.fetch(queries["executors_list"])
+            try:
+                executors = await self._manager.fetch(queries["executors_list"])
+            except DatabaseError as error:
+                found.append(_unreadable("executors", error))
+                ready = False
         found += await self._settings(len(executors))
         if ready:
+            found += [*executor_findings(executors), *await self._waiting(executors)]
+        return found
+
+    async def _waiting(self, executors: list[Row]) -> list[Finding]:
+        try:
             waiting = await self._manager.fetch(
                 self._queries["doctor_waiting"], patience_ms=_PATIENCE_MS, most=_MOST_GROUPS
             )
-            found += [*executor_findings(executors), *waiting_findings(waiting, executors)]
-        return found
+        except DatabaseError as error:
+            return [_unreadable("waiting runs", error)]
+        return waiting_findings(waiting, executors)
 
     async def _clock(self) -> list[Finding]:
         """Ask for the time twice: the first answer has to be prepared."""
@@ -144,16 +154,27 @@ class _Examination:
             ),
         ]
 
-    async def _tables(self) -> tuple[Finding, bool]:
+    async def _tables(self) -> tuple[list[Finding], bool]:
+        """Return what is found about the tables, and whether they can be read."""
+        rights = await self._rights()
         migrator = Migrator(self._manager, schema=self._schema, create_database=False)
-        found = await migrator.current_version()
-        if not found:
-            return problem("tables", "none", "Run `holdfast migrate`, or check the URL and the schema."), False
         try:
+            found = await migrator.current_version()
+            if not found:
+                remedy = "Run `holdfast migrate`, or check the URL and the schema."
+                return [problem("tables", "none", remedy)], False
             await migrator.check()
+        except DatabaseError as error:
+            return [_unreadable("tables", error), *rights], False
         except SchemaError as error:
-            return problem("tables", f"version {found}", " ".join(str(error).split())), False
-        return Finding("tables", f"version {found}, as this release needs"), True
+            return [problem("tables", f"version {found}", " ".join(str(error).split())), *rights], False
+        return [Finding("tables", f"version {found}, as this release needs"), *rights], True
+
+    async def _rights(self) -> list[Finding]:
+        if self._manager.dialect is not DialectName.POSTGRES:
+            return []
+        lacking = await self._manager.fetch(self._queries["doctor_rights"], schema=self._schema)
+        return [rights_finding([row["name"] for row in lacking])]
 
     async def _settings(self, executors: int) -> list[Finding]:
         rows = await self._manager.fetch(self._queries["doctor_settings"])
@@ -164,6 +185,11 @@ class _Examination:
         settings = dict(tuple(row.values()) for row in rows)
         judge = postgres_findings if self._manager.dialect is DialectName.POSTGRES else mysql_findings
         return judge(settings, executors)
+
+
+def _unreadable(check: str, error: DatabaseError) -> Finding:
+    remedy = "Give the user the rights that it lacks, or restore what is missing from a backup."
+    return problem(check, f"cannot be read: {' '.join(str(error).split())}", remedy)
 
 
 def _differs(skew: float) -> bool:

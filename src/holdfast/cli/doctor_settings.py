@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 from holdfast.cli.findings import Finding, Level, judged
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 _POOL = 20
 _BESIDE_THE_POOL = 3  # the beat, the commit pipeline, and somebody who looks
 _FOR_THREADS = 4  # PostgreSQL's, for the transactions of sync functions
 _OLDEST_POSTGRES = 150_000
+_NO_LIMIT = 1 << 31
 _SHORTEST_IDLE_MS = 10_000
 _SMALLEST_PACKET = 16 * 1024 * 1024
 _OLDEST_MARIADB = (10, 6)
@@ -32,7 +33,10 @@ def postgres_findings(settings: Mapping[str, str], executors: int) -> list[Findi
         *_postgres_durability(settings),
         *_postgres_place(settings),
         _connections(
-            int(settings["max_connections"]) - int(settings["superuser_reserved_connections"]),
+            min(
+                int(settings["max_connections"]) - int(settings["superuser_reserved_connections"]),
+                int(settings.get("connection_limit", _NO_LIMIT)),
+            ),
             executors,
             _POOL + _BESIDE_THE_POOL + _FOR_THREADS,
         ),
@@ -92,9 +96,19 @@ def _connections(most: int, executors: int, of_each: int) -> Finding:
         ok=most >= needed,
         remedy=(
             f"With the default pool_size of {_POOL} they may want {needed} connections: lower pool_size, "
-            "raise max_connections, or put a pooler between."
+            "raise max_connections or the limit of the user or database, or put a pooler between."
         ),
         level=Level.ADVICE,
+    )
+
+
+def rights_finding(lacking: Sequence[str]) -> Finding:
+    """Judge by the tables that the user may not read and write."""
+    return judged(
+        "rights",
+        f"not enough for {', '.join(lacking)}" if lacking else "enough for every table",
+        ok=not lacking,
+        remedy="Grant SELECT, INSERT, UPDATE and DELETE on the tables of the schema to this user, and USAGE on it.",
     )
 
 
@@ -159,4 +173,4 @@ def _release(version: str) -> tuple[int, ...]:
     return tuple(int(each) for each in numbers if each.isdecimal())
 
 
-__all__ = ["mysql_findings", "postgres_findings"]
+__all__ = ["mysql_findings", "postgres_findings", "rights_finding"]

@@ -64,6 +64,7 @@ def wrong(findings: Iterable[Finding]) -> list[tuple[str, Level]]:
         ("default_transaction_isolation", "serializable", "default_transaction_isolation", Level.PROBLEM),
         ("idle_in_transaction_session_timeout", "500", "idle_in_transaction_session_timeout", Level.ADVICE),
         ("max_connections", "20", "max_connections", Level.ADVICE),
+        ("connection_limit", "2", "max_connections", Level.ADVICE),
     ],
 )
 def test_postgres_setting_is_judged(setting: str, value: str, check: str, level: Level) -> None:
