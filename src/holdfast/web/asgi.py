@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     Application: TypeAlias = "Callable[[Scope, Receive, Send], Awaitable[None]]"
 
 
+_OVER = {"lifespan.shutdown.complete", "lifespan.shutdown.failed", "lifespan.startup.failed"}
+
+
 class IdempotencyMiddleware:
     """Has each request with an ``Idempotency-Key`` carried out once, and answers its retries with the stored answer.
 
@@ -49,11 +52,21 @@ class IdempotencyMiddleware:
             await self._http(scope, receive, send)
         elif scope["type"] == "lifespan":
             try:
-                await self.app(scope, receive, send)
+                await self.app(scope, receive, self._closing(send))
             finally:
                 await self._gate.close()
         else:
             await self.app(scope, receive, send)
+
+    def _closing(self, send: Send) -> Send:
+        """Return a ``send`` that closes the store before the server learns that all is over, and may end the loop."""
+
+        async def tell(message: Message) -> None:
+            if message["type"] in _OVER:
+                await self._gate.close()
+            await send(message)
+
+        return tell
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         rules = self._gate.rules

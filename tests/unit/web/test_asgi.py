@@ -410,6 +410,36 @@ def test_store_may_be_named_by_a_url_and_is_closed_with_the_lifespan(tmp_path: P
     assert (tmp_path / "keys.db").exists()
 
 
+@pytest.mark.parametrize("last", ["lifespan.shutdown.complete", "lifespan.shutdown.failed", "lifespan.startup.failed"])
+def test_store_is_closed_when_the_server_learns_that_all_is_over(tmp_path: Path, last: str) -> None:
+    log = tmp_path / "keys.db-wal"
+    told: list[tuple[str, bool]] = []
+
+    async def main() -> None:
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            if scope["type"] == "lifespan":
+                await send({"type": "lifespan.startup.complete"})
+                await send({"type": last})
+                await asyncio.Event().wait()  # a server ends its loop here, and with it whatever would come after
+            else:
+                await Shop()(scope, receive, send)
+
+        async def send(message: Any) -> None:
+            told.append((message["type"], log.exists()))
+            if message["type"] == last:
+                living.cancel()
+
+        wrapped = IdempotencyMiddleware(app, store=tmp_path / "keys.db")
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(wrapped), base_url="http://shop") as client:
+            await client.post("/pay", content=b"1", headers=KEY)
+        living = asyncio.ensure_future(wrapped({"type": "lifespan"}, None, send))  # type: ignore[arg-type]
+        with pytest.raises(asyncio.CancelledError):
+            await living
+
+    asyncio.run(main())
+    assert told == [("lifespan.startup.complete", True), (last, False)]
+
+
 def test_websockets_are_left_alone() -> None:
     seen: list[str] = []
 
