@@ -82,12 +82,14 @@ def test_slot_fires_where_the_process_has_no_room_for_more_runs(
         busy.result(timeout=60)
 
 
-def test_schedule_that_cannot_be_read_here_is_left_to_others_and_holds_up_none(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("kind", ["sqlite", "postgres", "mariadb"])
+def test_schedules_that_cannot_be_read_here_are_left_to_others_and_hold_up_none(
+    fresh_database: Callable[[str], str], kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    url = f"sqlite:///{tmp_path}/a.sqlite"
+    url = fresh_database(kind)
     secret = Serialization(codecs=[Encryption(keys={"k": b"0" * 32}, current="k")])
     with Holdfast(url, serializer=secret) as other:
+        other.apply_schedules([ScheduleSpec(f"s{each}", "any", "* * * * *", context="xyzzy") for each in range(100)])
         other.create_schedule("secret", "any", "* * * * *", context={"word": "xyzzy"}, automatic_backfill=True)
     app = Holdfast(url, clock_offset_ms="SELECT 120000")
     with app, caplog.at_level(logging.ERROR, "holdfast.schedules"):

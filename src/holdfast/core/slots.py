@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from holdfast.core.cron import Cron
 
 GRACE = timedelta(seconds=60)  # a slot that nobody could fire within this time was missed
+TO_BE_WORKED_OUT = 0  # in milliseconds, in place of the next slot, where nobody has asked the calendar yet
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -28,7 +29,10 @@ def plan(cron: Cron, due: datetime, now: datetime, *, backfill: bool, most: int)
     """Decide about the slots from *due* to *now*, at most *most* of them.
 
     All that are late by no more than ``GRACE`` fire, however short a process was away; older ones only with *backfill*.
+    Where *due* is still to be worked out, the first slot is the next to come.
     """
+    if milliseconds_of(due) == TO_BE_WORKED_OUT:
+        return Plan([], cron.next(now), missed=False)
     slot: datetime | None = due
     missed = False
     if not backfill and due < now - GRACE:
@@ -68,4 +72,4 @@ def moment_of(milliseconds: int) -> datetime:
     return _EPOCH + milliseconds * _MILLISECOND
 
 
-__all__ = ["GRACE", "Plan", "milliseconds_of", "moment_of", "plan", "run_id_of", "shift", "written"]
+__all__ = ["GRACE", "TO_BE_WORKED_OUT", "Plan", "milliseconds_of", "moment_of", "plan", "run_id_of", "shift", "written"]

@@ -252,6 +252,33 @@ class ScheduleFiringContract:
                 for before, after in itertools.pairwise(in_turn)
             )
 
+    def test_row_that_somebody_else_wrote_fires_from_its_next_slot_on(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            calendar = Calendar(stage)
+            async with calendar.open():
+                stage.execute(
+                    f"INSERT INTO {calendar.table} (schedule_id, schedule_name, workflow_name, schedule, context, "
+                    f"automatic_backfill) VALUES ('by-hand', '{calendar.name}', '{calendar.flow.raw.definition.name}', "
+                    f"'{HOURLY}', '[1]', TRUE)"
+                )
+                calendar.app.raw._engine.work_released()  # noqa: SLF001 -- a look is not part of anybody's interface
+                await stage.until(lambda: calendar.row()["next_due_epoch_ms"])
+                first = await calendar.due()
+                calendar.jump(first)
+                await calendar.ended(1)
+                assert calendar.calls == [(first, [1])]
+                await calendar.app.do("pause_schedule", calendar.name)
+                assert (await calendar.get()).next_due_at is None
+                calendar.jump(first + 2 * HOUR)
+                stage.execute(f"UPDATE {calendar.table} SET status = 'ACTIVE'")
+                await calendar.moved_past(first + 2 * HOUR)
+                assert await calendar.due() == first + 3 * HOUR
+                calendar.jump(first + 3 * HOUR)
+                await calendar.ended(2)
+                assert calendar.slots() == [written(first), written(first + 3 * HOUR)]
+
+        Stage(venue).play(scene)
+
     def test_slot_that_was_fired_by_hand_does_not_fire_again(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:
             calendar = Calendar(stage)

@@ -37,6 +37,7 @@ logger = logging.getLogger("holdfast.schedules")
 
 _SCHEDULES_AT_ONCE = 100
 _RUNS_AT_ONCE = 500
+_LEFT_OUT_FOR = 30.0  # seconds until a schedule that cannot be read here is looked at again, unless it is changed
 
 
 class Fired(NamedTuple):
@@ -60,7 +61,6 @@ class _Batch:
     chains: list[Chain] = field(default_factory=list)
     cancel: list[str] = field(default_factory=list)
     moves: list[tuple[str, int, int | None, str | None, str | None]] = field(default_factory=list)
-    unread: bool = False  # a schedule could not be read here, and is left to others
 
 
 class Firing:
@@ -81,13 +81,15 @@ class Firing:
         self._enqueue = enqueue
         self._cancelling = cancelling
         self._rows = Rows(payloads, world.new_id)
-        self._told: set[tuple[str, int]] = set()  # schedules that cannot be read here, and were complained about
+        # Schedules that cannot be read here, with their versions: those that were told of; those left out, until when.
+        self._told: set[tuple[str, int]] = set()
+        self._left_out: dict[tuple[str, int], float] = {}
         # What is held must be seen as it was committed last, whatever the server's default is.
         self._isolation = "READ COMMITTED" if manager.dialect is DialectName.POSTGRES else None
 
     async def due_in(self) -> float | None:
         """Return the seconds until the next slot of any schedule; None if there is none."""
-        [row] = await self._manager.fetch(self._queries["schedules_next"])
+        [row] = await self._manager.fetch(self._queries["schedules_next"], left_out=self._known_unread())
         return _seconds(row)
 
     async def fire(self) -> Fired:
@@ -98,18 +100,17 @@ class Firing:
         return fired
 
     async def _work(self, transaction: Transaction) -> Fired:
-        rows = await transaction.fetch(self._queries["schedules_due"], most=_SCHEDULES_AT_ONCE)
+        rows = await transaction.fetch(
+            self._queries["schedules_due"], most=_SCHEDULES_AT_ONCE, left_out=self._known_unread()
+        )
         batch = _Batch()
         if rows:
             await self._plan(transaction, rows, batch)
             await self._write(transaction, batch)
             faults.point("schedule.before_commit")
-        [following] = await transaction.fetch(self._queries["schedules_next"])
-        due_in = _seconds(following)
-        if batch.unread and due_in is not None:
-            due_in = max(due_in, 1.0)
+        [following] = await transaction.fetch(self._queries["schedules_next"], left_out=self._known_unread())
         queues = frozenset(map(waits_in, batch.entries))
-        return Fired(queues, len(batch.entries), tuple(batch.cancel), due_in)
+        return Fired(queues, len(batch.entries), tuple(batch.cancel), _seconds(following))
 
     async def _plan(self, transaction: Transaction, rows: Sequence[Row], batch: _Batch) -> None:
         versions = await versions_of(transaction, self._queries, rows)
@@ -120,8 +121,7 @@ class Firing:
             try:
                 self._plan_one(row, versions.get(row["workflow_name"]), left, most, batch)
             except (SerializationError, InvalidSchedule) as error:
-                batch.unread = True
-                self._complain(row, error)
+                self._leave_out(row, error)
 
     def _plan_one(self, row: Row, version: str | None, left: set[str], most: int, batch: _Batch) -> None:
         now_ms, was = row["now_ms"], row["next_due_epoch_ms"]
@@ -159,8 +159,18 @@ class Firing:
             made = {each.row[0] for each, outcome in zip(batch.entries, outcomes, strict=True) if outcome is STARTED}
             await link(transaction, self._queries, [each for chain in batch.chains for each in chain.links(made)])
 
-    def _complain(self, row: Row, error: Exception) -> None:
+    def _known_unread(self) -> str | None:
+        """Return the schedules that are left out for now, as the queries take them; None if there is none."""
+        now = self._world.monotonic()
+        self._left_out = {key: until for key, until in self._left_out.items() if until > now}
+        if not self._left_out:
+            return None
+        return "|".join(["", *(f"{each}@{version}" for each, version in self._left_out), ""])
+
+    def _leave_out(self, row: Row, error: Exception) -> None:
+        """Leave a schedule to others, and say so once: it must not be in the way of those that can be read here."""
         key = row["schedule_id"], row["version"]
+        self._left_out[key] = self._world.monotonic() + _LEFT_OUT_FOR
         if key not in self._told:
             self._told.add(key)
             logger.error(

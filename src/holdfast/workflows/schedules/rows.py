@@ -49,7 +49,7 @@ class Rows:
             jitter=row["jitter_ms"] / 1000,
             overlap=row["overlap"],
             passes=row["passes"],
-            next_due_at=None if due is None else moment_of(due),
+            next_due_at=moment_of(due) if due and row["status"] == ScheduleStatus.ACTIVE else None,
             last_run_id=row["last_run_id"],
             version=row["version"],
             created_at=row["created_at"],

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.core.backoff import backoff
 from holdfast.core.cron import cron
-from holdfast.core.slots import milliseconds_of, moment_of
+from holdfast.core.slots import TO_BE_WORKED_OUT, milliseconds_of, moment_of
 from holdfast.errors import (
     ConfigurationError,
     InvalidSchedule,
@@ -135,7 +135,9 @@ class Schedules:
             row = await self._held(transaction, name)
             status = ScheduleStatus.PAUSED if paused else ScheduleStatus.ACTIVE
             if row["status"] != status:
-                due = None if paused else await self._next(transaction, row["schedule"], row["cron_timezone"])
+                due: int | None = TO_BE_WORKED_OUT
+                if not paused:
+                    due = await self._next(transaction, row["schedule"], row["cron_timezone"])
                 await transaction.execute(
                     self._queries["schedule_stand"], schedule_id=row["schedule_id"], status=status.value, next_due=due
                 )

@@ -1,5 +1,6 @@
--- Schedules: what fires when. next_due_epoch_ms is the slot that comes next, and empty while the schedule is paused or
--- has no slot any more: a poll finds what is due by its index. last_run_id is the run of the last slot, for the overlap
+-- Schedules: what fires when. next_due_epoch_ms is the slot that comes next, and empty where none comes any more: a poll
+-- finds what is due by its index. 0 says that it is still to be worked out: so whoever writes the columns that he knows,
+-- or sets a schedule that was paused ACTIVE, need not know of it. last_run_id is the run of the last slot, for the overlap
 -- policy; passes says how many of (scheduled_at, context) the workflow is given.
 CREATE TABLE IF NOT EXISTS @workflow_schedules (
     schedule_id VARCHAR(255) NOT NULL PRIMARY KEY,
@@ -18,12 +19,12 @@ CREATE TABLE IF NOT EXISTS @workflow_schedules (
     jitter_ms BIGINT NOT NULL DEFAULT 0,
     overlap VARCHAR(40) NOT NULL DEFAULT 'allow',
     version BIGINT NOT NULL DEFAULT 0,
-    next_due_epoch_ms BIGINT,
+    next_due_epoch_ms BIGINT DEFAULT 0,
     last_run_id VARCHAR(255),
-    created_at BIGINT NOT NULL,
-    updated_at BIGINT NOT NULL,
+    created_at BIGINT NOT NULL DEFAULT 0,
+    updated_at BIGINT NOT NULL DEFAULT 0,
     CONSTRAINT uq_workflow_schedules_name UNIQUE (schedule_name),
-    INDEX idx_workflow_schedules_due (next_due_epoch_ms)
+    INDEX idx_workflow_schedules_due (status, next_due_epoch_ms)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE {key_collation};
 -- Which workflows an application version has: a slot is for the latest version that has its workflow, so that another
 -- application in the same database is none of its business.

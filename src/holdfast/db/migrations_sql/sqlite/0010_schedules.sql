@@ -1,5 +1,6 @@
--- Schedules: what fires when. next_due_epoch_ms is the slot that comes next, and empty while the schedule is paused or
--- has no slot any more: a poll finds what is due by its index. last_run_id is the run of the last slot, for the overlap
+-- Schedules: what fires when. next_due_epoch_ms is the slot that comes next, and empty where none comes any more: a poll
+-- finds what is due by its index. 0 says that it is still to be worked out: so whoever writes the columns that he knows,
+-- or sets a schedule that was paused ACTIVE, need not know of it. last_run_id is the run of the last slot, for the overlap
 -- policy; passes says how many of (scheduled_at, context) the workflow is given.
 CREATE TABLE @workflow_schedules (
     schedule_id TEXT NOT NULL PRIMARY KEY,
@@ -18,14 +19,14 @@ CREATE TABLE @workflow_schedules (
     jitter_ms BIGINT NOT NULL DEFAULT 0,
     overlap TEXT NOT NULL DEFAULT 'allow',
     version BIGINT NOT NULL DEFAULT 0,
-    next_due_epoch_ms BIGINT,
+    next_due_epoch_ms BIGINT DEFAULT 0,
     last_run_id TEXT,
-    created_at BIGINT NOT NULL,
-    updated_at BIGINT NOT NULL,
+    created_at BIGINT NOT NULL DEFAULT 0,
+    updated_at BIGINT NOT NULL DEFAULT 0,
     CONSTRAINT uq_workflow_schedules_name UNIQUE (schedule_name)
 );
 CREATE INDEX idx_workflow_schedules_due ON @workflow_schedules (next_due_epoch_ms)
-    WHERE next_due_epoch_ms IS NOT NULL;
+    WHERE status = 'ACTIVE' AND next_due_epoch_ms IS NOT NULL;
 -- Which workflows an application version has: a slot is for the latest version that has its workflow, so that another
 -- application in the same database is none of its business.
 CREATE TABLE @application_workflows (

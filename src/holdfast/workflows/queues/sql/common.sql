@@ -71,7 +71,7 @@ SELECT
     (SELECT min(w.delay_until_epoch_ms) FROM @workflow_status AS w
      WHERE w.status = 'DELAYED' AND w.delay_until_epoch_ms IS NOT NULL) AS due_ms,
     (SELECT min(s.next_due_epoch_ms) FROM @workflow_schedules AS s
-     WHERE s.next_due_epoch_ms IS NOT NULL) AS slot_ms,
+     WHERE s.status = 'ACTIVE' AND s.next_due_epoch_ms IS NOT NULL) AS slot_ms,
     (SELECT 1 FROM @workflow_status AS w
      WHERE w.status IN ('PENDING', 'ENQUEUED', 'DELAYED') AND w.workflow_deadline_epoch_ms IS NOT NULL
        AND w.workflow_deadline_epoch_ms <= {now_ms} LIMIT 1) AS overdue,

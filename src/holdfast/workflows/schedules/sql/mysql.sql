@@ -1,6 +1,9 @@
 -- A write that joins begins with what is wanted (STRAIGHT_JOIN) and finds its rows by their key (FORCE INDEX): a small
 -- table would be walked from end to end, and every row on the way waited for that another process has locked.
 
+-- fragment: is_not_left_out
+LOCATE(CONCAT('|', s.schedule_id, '@', s.version, '|'), :left_out) = 0
+
 -- fragment: hold
 FOR UPDATE
 
@@ -22,7 +25,7 @@ INSERT INTO @workflow_schedules (
 -- The index is said by name: a small table would be walked, and every schedule in it held.
 SELECT {columns}, {now_ms} AS now_ms
 FROM @workflow_schedules AS s FORCE INDEX (idx_workflow_schedules_due)
-WHERE s.next_due_epoch_ms <= {now_ms} AND s.status = 'ACTIVE'
+WHERE s.next_due_epoch_ms <= {now_ms} AND s.status = 'ACTIVE' [[ AND {is_not_left_out} ]]
 ORDER BY s.next_due_epoch_ms
 LIMIT :most
 {hold_free};
