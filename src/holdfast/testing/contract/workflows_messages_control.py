@@ -173,6 +173,50 @@ class GoingBackContract:
 
         Stage(venue).play(scene)
 
+    def test_event_that_branches_have_set_in_another_order_than_they_began_is_restored_as_it_was(
+        self, venue: Venue
+    ) -> None:
+        async def scene(stage: Stage) -> None:
+            app, gate = stage.app(), stage.gate()
+
+            async def late() -> None:
+                await gate()
+                await app.do("set_event", "status", "set last")
+
+            async def soon() -> None:
+                await gate.reached()
+                await app.do("set_event", "status", "set first")
+
+            steps = [app.step(late), app.step(soon)]
+
+            async def second() -> None:
+                await steps[1]()
+                gate.open()
+
+            async def both() -> None:
+                await app.gather(steps[0], second)
+                await app.do("set_event", "other", 1)
+
+            flow = app.workflow(both)
+            async with app:
+                handle = await flow.start()
+                await handle.result()
+                run_id = handle.workflow_id
+                assert [each[:2] for each in history_of(stage, run_id)] == [(1, "status"), (2, "status"), (3, "other")]
+                was = {"status": "set last", "other": 1}
+                assert await app.do("get_all_events", run_id) == was
+                document = await app.do("export_workflow", run_id)
+                moved = (await app.do("import_workflow", document, workflow_id=f"{run_id}-moved")).workflow_id
+                assert await app.do("get_all_events", moved) == was
+                fork = await app.do("fork_workflow", run_id, 3)
+                await app.value(fork.result(timeout=60))
+                assert await app.do("get_all_events", fork.workflow_id) == was
+                rewound = await app.do("rewind_workflow", run_id, 3)
+                await app.value(rewound.result(timeout=60))
+                assert await app.do("get_all_events", run_id) == was
+
+        Stage(venue).play(scene)
+
     def test_client_sends_and_waits_for_events(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:
             app, gate = stage.app(), stage.gate()

@@ -196,9 +196,9 @@ def message_row(workflow_id: str, message: MessageDocument, *, renamed: bool) ->
     return (f"{workflow_id}-m{message.sequence}"[-LONGEST_ID:] if renamed else taken, workflow_id, *row.values())
 
 
-def event_row(workflow_id: str, event: EventDocument) -> tuple[Any, ...]:
-    """Return the row of ``events_import``."""
-    return workflow_id, event.key, event.value, event.serialization, event.function_id
+def event_row(workflow_id: str, place: int, event: EventDocument) -> tuple[Any, ...]:
+    """Return the row of ``events_import``; *place* says after which others it was set."""
+    return workflow_id, event.key, event.value, event.serialization, event.function_id, place
 
 
 def check_id(workflow_id: str) -> None:

@@ -136,7 +136,7 @@ class Transfer:
             await transaction.execute(self._queries["counter_import"], workflow_id=workflow_id, last_sequence=last)
         for begin in range(0, len(messages), _AT_ONCE):
             await transaction.execute_batch(self._queries["messages_import"], messages[begin : begin + _AT_ONCE])
-        events = [event_row(workflow_id, each) for each in document.events]
+        events = [event_row(workflow_id, place, each) for place, each in enumerate(document.events, 1)]
         for begin in range(0, len(events), _AT_ONCE):
             await transaction.execute_batch(self._queries["events_import"], events[begin : begin + _AT_ONCE])
         if events:

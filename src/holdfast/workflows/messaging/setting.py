@@ -34,13 +34,23 @@ class SetEvents:
 
     async def write(self, transaction: Transaction, rows: Sequence[Values]) -> None:
         """Write values and history; no statement may write a row twice, so the last of several counts."""
-        events = [EventRow(*row) for row in rows]
-        current = {(each.workflow_id, each.key): each for each in events}
-        history = {(each.workflow_id, each.key, each.position): each for each in events}
-        await transaction.execute_batch(self._set, [current[each][:4] for each in sorted(current)])
-        await transaction.execute_batch(self._note, [tuple(history[each]) for each in sorted(history)])
+        said = _each_once([EventRow(*row) for row in rows])
+        current = [(*each[-1][:4], len(each)) for each in said]
+        history = [(*event, len(each) - place) for each in said for place, event in enumerate(each, 1)]
+        await transaction.execute_batch(self._set, sorted(current))
+        await transaction.execute_batch(self._note, sorted(history))
 
     def written(self, rows: Sequence[Values]) -> None:
         """Tell who waits for them."""
         faults.point("event.set")
         self._happened([EventRow(*row) for row in rows])
+
+
+def _each_once(events: Sequence[EventRow]) -> list[list[EventRow]]:
+    """Return of each run and key what operations have set, in order; of one operation what it has set last."""
+    said: dict[tuple[str, str], dict[int, EventRow]] = {}
+    for event in events:
+        of_key = said.setdefault((event.workflow_id, event.key), {})
+        of_key.pop(event.position, None)
+        of_key[event.position] = event
+    return [list(each.values()) for each in said.values()]

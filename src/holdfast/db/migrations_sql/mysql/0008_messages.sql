@@ -27,11 +27,13 @@ CREATE TABLE IF NOT EXISTS @notifications (
         REFERENCES @message_counters (workflow_uuid) ON DELETE CASCADE
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE {key_collation};
 
+-- set_order counts how often a run has set an event: branches may set one in another order than they have begun.
 CREATE TABLE IF NOT EXISTS @workflow_events (
     workflow_uuid VARCHAR(255) NOT NULL,
     "key" VARCHAR(255) NOT NULL,
     value LONGTEXT,
     serialization VARCHAR(255),
+    set_order BIGINT NOT NULL DEFAULT 1,
     PRIMARY KEY (workflow_uuid, "key"),
     CONSTRAINT fk_workflow_events_run FOREIGN KEY (workflow_uuid)
         REFERENCES @workflow_status (workflow_uuid) ON DELETE CASCADE
@@ -43,6 +45,7 @@ CREATE TABLE IF NOT EXISTS @workflow_events_history (
     value LONGTEXT,
     function_id INTEGER NOT NULL,
     serialization VARCHAR(255),
+    set_order BIGINT NOT NULL DEFAULT 1,
     PRIMARY KEY (workflow_uuid, "key", function_id),
     CONSTRAINT fk_workflow_events_history_run FOREIGN KEY (workflow_uuid)
         REFERENCES @workflow_status (workflow_uuid) ON DELETE CASCADE

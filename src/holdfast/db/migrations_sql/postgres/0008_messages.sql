@@ -28,11 +28,13 @@ CREATE INDEX idx_workflow_topic ON @notifications (destination_uuid, topic, sequ
 -- All messages of a run in their order.
 CREATE UNIQUE INDEX idx_notifications ON @notifications (destination_uuid, sequence);
 
+-- set_order counts how often a run has set an event: branches may set one in another order than they have begun.
 CREATE TABLE @workflow_events (
     workflow_uuid TEXT COLLATE "C" NOT NULL,
     "key" TEXT COLLATE "C" NOT NULL,
     value TEXT,
     serialization TEXT,
+    set_order BIGINT NOT NULL DEFAULT 1,
     PRIMARY KEY (workflow_uuid, "key"),
     CONSTRAINT fk_workflow_events_run FOREIGN KEY (workflow_uuid)
         REFERENCES @workflow_status (workflow_uuid) ON DELETE CASCADE
@@ -44,6 +46,7 @@ CREATE TABLE @workflow_events_history (
     value TEXT,
     function_id INTEGER NOT NULL,
     serialization TEXT,
+    set_order BIGINT NOT NULL DEFAULT 1,
     PRIMARY KEY (workflow_uuid, "key", function_id),
     CONSTRAINT fk_workflow_events_history_run FOREIGN KEY (workflow_uuid)
         REFERENCES @workflow_status (workflow_uuid) ON DELETE CASCADE

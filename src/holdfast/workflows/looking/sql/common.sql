@@ -265,7 +265,7 @@ FROM @notifications AS m WHERE m.destination_uuid = :workflow_id ORDER BY m.sequ
 
 -- name: events_export
 SELECT h."key", h.value, h.function_id, h.serialization FROM @workflow_events_history AS h
-WHERE h.workflow_uuid = :workflow_id ORDER BY h.function_id, h."key";
+WHERE h.workflow_uuid = :workflow_id ORDER BY h.set_order, h.function_id, h."key";
 
 -- name: children_export
 SELECT workflow_uuid FROM @workflow_status WHERE parent_workflow_id = :workflow_id ORDER BY created_at, workflow_uuid;
@@ -323,9 +323,9 @@ SELECT
 FROM {rows} AS r;
 
 -- name: events_import
--- rows: id text, event text, value text, serialization text, position int
-INSERT INTO @workflow_events_history (workflow_uuid, "key", value, serialization, function_id)
-SELECT r.id, r.event, r.value, r.serialization, r.position FROM {rows} AS r;
+-- rows: id text, event text, value text, serialization text, position int, place int
+INSERT INTO @workflow_events_history (workflow_uuid, "key", value, serialization, function_id, set_order)
+SELECT r.id, r.event, r.value, r.serialization, r.position, r.place FROM {rows} AS r;
 
 -- name: steps_import
 -- rows: workflow_uuid text, function_id int, function_name text, identity text, fingerprint text, output text

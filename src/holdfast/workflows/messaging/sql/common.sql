@@ -57,19 +57,22 @@ WHERE m.destination_uuid = :workflow_id
 ORDER BY m.sequence;
 
 -- name: events_set
--- rows: id text, event text, value text, serialization text
-INSERT INTO @workflow_events (workflow_uuid, "key", value, serialization)
-SELECT r.id, r.event, r.value, r.serialization FROM {rows} AS r
+-- rows: id text, event text, value text, serialization text, times int
+INSERT INTO @workflow_events AS e (workflow_uuid, "key", value, serialization, set_order)
+SELECT r.id, r.event, r.value, r.serialization, r.times FROM {rows} AS r
 WHERE true
-ON CONFLICT (workflow_uuid, "key") DO UPDATE SET value = excluded.value, serialization = excluded.serialization;
+ON CONFLICT (workflow_uuid, "key") DO UPDATE
+SET value = excluded.value, serialization = excluded.serialization, set_order = e.set_order + excluded.set_order;
 
 -- name: events_note
--- rows: id text, event text, value text, serialization text, position int
-INSERT INTO @workflow_events_history (workflow_uuid, "key", value, serialization, function_id)
-SELECT r.id, r.event, r.value, r.serialization, r.position FROM {rows} AS r
+-- rows: id text, event text, value text, serialization text, position int, behind int
+-- After events_set in the same transaction: so many of those that it has set come behind.
+INSERT INTO @workflow_events_history (workflow_uuid, "key", value, serialization, function_id, set_order)
+SELECT r.id, r.event, r.value, r.serialization, r.position, e.set_order - r.behind
+FROM {rows} AS r JOIN @workflow_events AS e ON e.workflow_uuid = r.id AND e."key" = r.event
 WHERE true
 ON CONFLICT (workflow_uuid, "key", function_id)
-DO UPDATE SET value = excluded.value, serialization = excluded.serialization;
+DO UPDATE SET value = excluded.value, serialization = excluded.serialization, set_order = excluded.set_order;
 
 -- name: event_get
 SELECT e.value, e.serialization FROM @workflow_events AS e
@@ -103,18 +106,22 @@ DELETE FROM @workflow_events WHERE workflow_uuid IN (SELECT r.id FROM {rows} AS 
 -- name: events_restore
 -- rows: id text
 -- The events of runs as their history has them: of each key what was set last.
-INSERT INTO @workflow_events (workflow_uuid, "key", value, serialization)
-SELECT h.workflow_uuid, h."key", h.value, h.serialization
-FROM {rows} AS r JOIN @workflow_events_history AS h ON h.workflow_uuid = r.id
-WHERE h.function_id = (
-    SELECT max(l.function_id) FROM @workflow_events_history AS l
-    WHERE l.workflow_uuid = h.workflow_uuid AND l."key" = h."key"
-);
+INSERT INTO @workflow_events (workflow_uuid, "key", value, serialization, set_order)
+SELECT l.workflow_uuid, l."key", l.value, l.serialization, l.set_order
+FROM (
+    SELECT
+        h.workflow_uuid, h."key", h.value, h.serialization, h.set_order,
+        row_number() OVER (
+            PARTITION BY h.workflow_uuid, h."key" ORDER BY h.set_order DESC, h.function_id DESC
+        ) AS place
+    FROM {rows} AS r JOIN @workflow_events_history AS h ON h.workflow_uuid = r.id
+) AS l
+WHERE l.place = 1;
 
 -- name: events_copy
 -- rows: id text, new_id text
 -- What a run had set below a position, for its fork.
-INSERT INTO @workflow_events_history (workflow_uuid, "key", value, function_id, serialization)
-SELECT r.new_id, h."key", h.value, h.function_id, h.serialization
+INSERT INTO @workflow_events_history (workflow_uuid, "key", value, function_id, serialization, set_order)
+SELECT r.new_id, h."key", h.value, h.function_id, h.serialization, h.set_order
 FROM {rows} AS r JOIN @workflow_events_history AS h ON h.workflow_uuid = r.id
 WHERE h.function_id < :start_step;

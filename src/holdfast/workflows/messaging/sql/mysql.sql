@@ -28,16 +28,19 @@ SET m.consumed = TRUE, m.consumed_by_function_id = r.position
 WHERE m.consumed = FALSE;
 
 -- name: events_set
--- rows: id text, event text, value text, serialization text
-INSERT INTO @workflow_events (workflow_uuid, "key", value, serialization)
-SELECT r.id, r.event, r.value, r.serialization FROM {rows} AS r
-ON DUPLICATE KEY UPDATE value = VALUES(value), serialization = VALUES(serialization);
+-- rows: id text, event text, value text, serialization text, times int
+INSERT INTO @workflow_events (workflow_uuid, "key", value, serialization, set_order)
+SELECT r.id, r.event, r.value, r.serialization, r.times FROM {rows} AS r
+ON DUPLICATE KEY UPDATE value = VALUES(value), serialization = VALUES(serialization),
+    set_order = @workflow_events.set_order + VALUES(set_order);
 
 -- name: events_note
--- rows: id text, event text, value text, serialization text, position int
-INSERT INTO @workflow_events_history (workflow_uuid, "key", value, serialization, function_id)
-SELECT r.id, r.event, r.value, r.serialization, r.position FROM {rows} AS r
-ON DUPLICATE KEY UPDATE value = VALUES(value), serialization = VALUES(serialization);
+-- rows: id text, event text, value text, serialization text, position int, behind int
+INSERT INTO @workflow_events_history (workflow_uuid, "key", value, serialization, function_id, set_order)
+SELECT r.id, r.event, r.value, r.serialization, r.position, e.set_order - r.behind
+FROM {rows} AS r STRAIGHT_JOIN @workflow_events AS e FORCE INDEX (PRIMARY)
+    ON e.workflow_uuid = r.id AND e."key" = r.event
+ON DUPLICATE KEY UPDATE value = VALUES(value), serialization = VALUES(serialization), set_order = VALUES(set_order);
 
 -- name: messages_return
 -- rows: id text, cut int
