@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 
 import pytest
 
-from holdfast import AsyncHoldfast, Holdfast
+from holdfast import AsyncHoldfast, Holdfast, faults
 from holdfast.db import DialectName, SyncConnectionManager
 from holdfast.errors import NotInitialized
+from holdfast.testing.workers import until
 
 FreshDatabase = Callable[[str], str]
 
@@ -218,3 +220,81 @@ def test_application_that_is_closed_when_its_program_ends_hands_over_and_signs_o
     assert "Traceback" not in done.stderr
     assert done.returncode == 0
     assert left_behind(url) == ("ENQUEUED", 0)
+
+
+def statuses(url: str) -> dict[str, str]:
+    with SyncConnectionManager(url) as manager:
+        return {row["workflow_uuid"]: row["status"] for row in manager.fetch("SELECT * FROM workflow_status")}
+
+
+def has_no_engine(app: AsyncHoldfast | Holdfast) -> bool:
+    return not app._engine._launched  # nobody else is told when runs are given back
+
+
+def test_child_whose_start_is_committed_while_its_task_s_application_closes_goes_on_later(
+    fresh_database: FreshDatabase,
+) -> None:
+    url = fresh_database("sqlite")
+
+    async def scene() -> None:
+        app, loop, closing = AsyncHoldfast(url), asyncio.get_running_loop(), list[asyncio.Task[None]]()
+
+        @app.workflow
+        async def child() -> bool:
+            return bool(await app.uuid())
+
+        @app.workflow
+        async def parent() -> bool:
+            if not closing:
+                faults.arm("pipeline.before_commit", hold_until_closed)
+            return await (await child.options(workflow_id="child").start()).result()
+
+        def hold_until_closed() -> None:
+            loop.call_soon_threadsafe(lambda: closing.append(loop.create_task(app.close())))
+            until(lambda: has_no_engine(app))
+
+        await app.launch()
+        await parent.options(workflow_id="parent").start()
+        await asyncio.to_thread(until, lambda: bool(closing))
+        await closing[0]
+        assert statuses(url) == {"parent": "ENQUEUED", "child": "ENQUEUED"}
+        async with app:
+            assert await app.retrieve_workflow("parent").result(60) is True
+
+    try:
+        asyncio.run(scene())
+    finally:
+        faults.disarm()
+
+
+def test_child_whose_start_is_committed_while_its_thread_s_application_closes_goes_on_later(
+    fresh_database: FreshDatabase,
+) -> None:
+    url = fresh_database("sqlite")
+    app, closing = Holdfast(url), list[threading.Thread]()
+
+    @app.workflow
+    def child() -> bool:
+        return bool(app.uuid())
+
+    @app.workflow
+    def parent() -> bool:
+        if not closing:
+            faults.arm("pipeline.before_commit", hold_until_closed)
+        return child.options(workflow_id="child").start().result()
+
+    def hold_until_closed() -> None:
+        closing.append(threading.Thread(target=app.close))
+        closing[0].start()
+        until(lambda: has_no_engine(app))
+
+    try:
+        app.launch()
+        parent.options(workflow_id="parent").start()
+        until(lambda: bool(closing))
+        closing[0].join()
+        assert statuses(url) == {"parent": "ENQUEUED", "child": "ENQUEUED"}
+        with app:
+            assert app.retrieve_workflow("parent").result(60) is True
+    finally:
+        faults.disarm()

@@ -79,12 +79,15 @@ async def within(durable: Durable, place: WorkflowPlace | None, duration: Durati
     if place is None:
         return await asyncio.wait_for(part, seconds)
     verdict = _verdict(place)
-    end = await durable.deadline(place, TIMEOUT, seconds)
-    branch = place.branch.open()
-    known = durable.recorded(verdict)
-    if known == _LATE:
+    try:
+        end = await durable.deadline(place, TIMEOUT, seconds)
+        branch = place.branch.open()
+        known = durable.recorded(verdict)
+        if known == _LATE:
+            raise _time_is_over(seconds)
+    except BaseException:
         _drop(part)
-        raise _time_is_over(seconds)
+        raise
     together = Parts()
     task = _in_task(place.run, branch, part, together)
     try:
@@ -95,11 +98,11 @@ async def within(durable: Durable, place: WorkflowPlace | None, duration: Durati
         raise
     if known is None:
         known = await durable.value(verdict, TIMED_OUT, durable.whole, lambda: int(not task.done()))
+        place.interrupted |= verdict.interrupted  # a cancellation that came meanwhile is due at the next operation
     if known == _LATE:
         branch.close()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        _drop(part)  # its task may have been cancelled before it had begun
         raise _time_is_over(seconds)
     return await task
 
@@ -220,9 +223,15 @@ def _in_task(run: Run, branch: Branch, part: Awaitable[Any], together: Parts) ->
         here.set(WorkflowPlace(run, branch, asyncio.current_task()))
         return await part
 
+    def ended(task: asyncio.Task[Any]) -> None:
+        if not task.cancelled():
+            task.exception()  # seen, also if nobody asks any more: the run was stopped meanwhile
+        _drop(part)  # it may have been cancelled before it had begun
+        run.engine.parker.branch_ended(run, together)
+
     run.waits().opened(together)
     task = asyncio.ensure_future(work())
-    task.add_done_callback(lambda _: run.engine.parker.branch_ended(run, together))
+    task.add_done_callback(ended)
     return task
 
 

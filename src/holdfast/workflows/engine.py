@@ -16,7 +16,7 @@ from holdfast.db.migrations import Migrator
 from holdfast.db.outlast import outlast
 from holdfast.db.pipeline import Pipeline
 from holdfast.db.process import this_process
-from holdfast.errors import ConfigurationError, MisuseError, NotInitialized, Superseded
+from holdfast.errors import ConfigurationError, MisuseError, NotInitialized
 from holdfast.workflows import wiring
 from holdfast.workflows.beats import Identity
 from holdfast.workflows.deadlines import Deadlines
@@ -35,7 +35,6 @@ from holdfast.workflows.queries import workflow_queries
 from holdfast.workflows.registry import Registry
 from holdfast.workflows.results import Results
 from holdfast.workflows.retention import RETENTION_INTERVAL, Keeper
-from holdfast.workflows.runner import Closing
 from holdfast.workflows.schedules.declared import Declared
 from holdfast.workflows.starts import Starts
 from holdfast.workflows.steps import Attempts
@@ -274,12 +273,11 @@ class Engine(EngineNotices, EngineLetters):
         ]
 
     async def _give_back_all(self) -> None:
-        for run in list(self.runner.running.values()):
-            self.runner.stop(run, Closing("this executor is stopping"))  # before its code learns that it has no engine
+        self.runner.stop_all()  # before their code learns that it has no engine
         self._launched = False
         with suppress(TimeoutError):  # the database is away: what is not handed over is released when it is back
             async with asyncio.timeout(self.settings.lease):
-                await asyncio.gather(*(self._give_back(run) for run in list(self.runner.running.values())))
+                await self.runner.give_back_all()
 
     async def _stop_guards(self) -> None:
         if "guards" in self.__dict__:
@@ -311,9 +309,3 @@ class Engine(EngineNotices, EngineLetters):
             self.guards.forget()
         self.forget_letters()
         self.settings.world.random.seed()
-
-    async def _give_back(self, run: Run) -> None:
-        try:
-            await self.runner.hand_over(run)
-        except Superseded:
-            logger.info("Run %s had been taken over already.", run.id)

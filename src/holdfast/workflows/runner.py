@@ -13,7 +13,7 @@ from msgspec import Struct
 from holdfast import faults
 from holdfast.core.identity import Branch
 from holdfast.core.retry import wait_before_retry
-from holdfast.errors import DatabaseError, PipelineClosed, SerializationError, Superseded, WentBack
+from holdfast.errors import DatabaseError, PipelineClosed, PipelineError, SerializationError, Superseded, WentBack
 from holdfast.model.workflow import WorkflowStatus
 from holdfast.workflows.facts import FinishRuns, HandOverRuns, RetryRuns
 from holdfast.workflows.place import WorkflowPlace, here
@@ -82,6 +82,8 @@ class Runner:
         self._retry = RetryRuns(queries)
         self._hand_over = HandOverRuns(queries)
         self.running: dict[str, Run] = {}
+        self._gives_back = False
+        self._late: set[asyncio.Task[None]] = set()
 
     def launch(self, run: Run) -> None:
         """Begin a run in the background; on the loop."""
@@ -211,6 +213,37 @@ class Runner:
         await self._pipeline.write(self._hand_over, (run.id, run.token))
         faults.point("run.handed_over")
 
+    def stop_all(self) -> None:
+        """Have what runs here go no further, and what is begun from now on not even begin; on the loop.
+
+        A start that is being committed meanwhile is not interrupted: its run is handed over when it would begin.
+        """
+        self._gives_back = True
+        for run in list(self.running.values()):
+            self.stop(run, Closing("this executor is stopping"))
+
+    async def give_back_all(self) -> None:
+        """Hand over everything that runs here."""
+        await asyncio.gather(*map(self._give_back, list(self.running.values())))
+
+    async def _give_back(self, run: Run) -> None:
+        try:
+            await self.hand_over(run)
+        except Superseded:
+            logger.info("Run %s had been taken over already.", run.id)
+
+    def _give_back_late(self, run: Run) -> None:
+        """Hand over a run that comes too late to be begun here; the pipeline writes all it has before it closes."""
+        task = asyncio.get_running_loop().create_task(self._give_back_now(run), name=f"holdfast-give-back-{run.id}")
+        self._late.add(task)
+        task.add_done_callback(self._late.discard)
+
+    async def _give_back_now(self, run: Run) -> None:
+        try:
+            await self._give_back(run)
+        except (DatabaseError, PipelineError) as error:
+            logger.info("Run %s is not handed over; it is released when this executor is gone: %s", run.id, error)
+
     async def drained(self, no_more_time: asyncio.Future[None]) -> None:
         """Let what runs here end until all of it has, or until *no_more_time* is done."""
         done = asyncio.get_running_loop().create_future()
@@ -306,7 +339,10 @@ class Runner:
     def _note(self, run: Run) -> None:
         # A stale execution that was kept waiting must not push out the one that owns the run now.
         self.running.setdefault(run.id, run)
-        if run.deadline_ms is not None:
+        if self._gives_back:  # looked at after the run is among those that are running, where stop_all looks
+            run.stop(Closing("this executor is stopping"))
+            self._on_loop(partial(self._give_back_late, run))
+        elif run.deadline_ms is not None:
             self._deadlines.watch(run, run.deadline_ms)
 
     def _forget(self, run: Run) -> None:

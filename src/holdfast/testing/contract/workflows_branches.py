@@ -238,7 +238,10 @@ class BranchesContract:
             finally:
                 faults.disarm()
 
-    def test_cancelled_task_stops_at_its_next_operation(self, venue: Venue) -> None:
+    @pytest.mark.parametrize("limited", [False, True])
+    def test_cancelled_task_stops_at_its_next_operation(self, venue: Venue, limited: bool) -> None:
+        """Also if what is being recorded is that a part with a time limit came in time."""
+
         async def scene(stage: Stage) -> None:
             app, tasks, ran = stage.app(), list[asyncio.Task[Any]](), list[str]()
             loop = asyncio.get_running_loop()
@@ -253,7 +256,7 @@ class BranchesContract:
             step, second = app.step(last_moment), app.step(never)
 
             async def chain() -> None:
-                ran.append(await step())
+                ran.append(await app.timeout(3600, last_moment) if limited else await step())
                 await second()
 
             async def cancelling() -> bool:
