@@ -100,3 +100,9 @@ class Branch:
         found = _PLACE.match(rest)
         place = int(found[1]) if found is not None else -1
         return place >= (self._branches if rest.startswith("~") else self._operations)
+
+
+def following(identity: str) -> str:
+    """Return the identity of the operation that comes after this one in its branch."""
+    path, dot, place = identity.rpartition(".")
+    return f"{path}{dot}{int(place) + 1}"

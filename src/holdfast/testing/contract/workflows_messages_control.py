@@ -10,7 +10,7 @@ from holdfast.errors import WorkflowNotFound
 from holdfast.model.workflow import Retry
 from holdfast.testing.colours import Colour
 from holdfast.testing.contract.workflows_events import history_of
-from holdfast.testing.contract.workflows_messages import Order, collecting, messages_to, refused
+from holdfast.testing.contract.workflows_messages import HOUR, Order, collecting, messages_to, refused
 from holdfast.testing.contract.workflows_stage import Stage
 from holdfast.workflows.messaging import Message
 
@@ -124,6 +124,45 @@ class GoingBackContract:
                 assert await handle.result() == [1, 2]
             assert len(tries) == 2
             assert all(row["consumed"] for row in messages_to(stage, handle.workflow_id))
+
+        Stage(venue).play(scene)
+
+    def test_wait_with_a_time_limit_that_is_gone_back_to_has_its_time_anew(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            stage.set_clock(0)
+            app = stage.app(put_away_after=0.05)
+
+            async def wait() -> list[Any]:
+                return [await app.do("recv", "t", timeout=HOUR), await app.do("get_event", "nobody", "k", timeout=HOUR)]
+
+            def ends(workflow_id: str) -> list[str]:
+                found = [row for row in stage.steps(workflow_id) if row["function_name"].endswith("_timeout")]
+                return [row["output"] for row in found]
+
+            async def passes(workflow_id: str, hours: int, known: int) -> None:
+                await stage.until(lambda: len(ends(workflow_id)) > known)
+                stage.set_clock(hours * (HOUR + 1))
+                app.raw._engine.work_released()  # noqa: SLF001 -- a look is not part of anybody's interface
+
+            flow = app.workflow(wait, name="wait")
+            async with app:
+                handle = await flow.start()
+                await passes(handle.workflow_id, 1, 0)
+                await passes(handle.workflow_id, 2, 1)
+                assert await handle.result() == [None, None]
+                before = ends(handle.workflow_id)
+                positions = {row["function_name"]: row["function_id"] for row in stage.steps(handle.workflow_id)}
+                fork = await app.do("fork_workflow", handle.workflow_id, positions["holdfast.get_event"])
+                await passes(fork.workflow_id, 3, 1)
+                assert await app.retrieve(fork.workflow_id).result() == [None, None]
+                first, second = ends(fork.workflow_id)
+                assert first == before[0]
+                assert second > before[1]
+                await app.do("rewind_workflow", handle.workflow_id, positions["holdfast.recv"])
+                await stage.until(lambda: ends(handle.workflow_id) > before)
+                await app.do("send", handle.workflow_id, "at last", "t")
+                await passes(handle.workflow_id, 4, 1)
+                assert await handle.result() == ["at last", None]
 
         Stage(venue).play(scene)
 

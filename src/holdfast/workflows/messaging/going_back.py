@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from holdfast.core.identity import following
 from holdfast.workflows.messaging.queries import messaging_queries
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ class GoingBack:
         """Undo what operations from a position on have done; *cuts* are ids and positions.
 
         The messages they had received wait for the run again. Each event has the value it had before, or none. What
-        they have sent to others stays sent.
+        they have sent to others stays sent. A wait that is gone back to has all its time again.
         """
         ids = [(each,) for each, _ in cuts]
         for first in range(0, len(cuts), _AT_ONCE):
@@ -34,6 +35,7 @@ class GoingBack:
             await transaction.execute_batch(self._queries["events_cut"], cuts[some])
             await transaction.execute_batch(self._queries["events_clear"], ids[some])
         await self.restore(transaction, [each for each, _ in cuts])
+        await self._forget_ends(transaction, [each for each, _ in cuts])
 
     async def copy(self, transaction: Transaction, pairs: Sequence[tuple[str, str]], start_step: int) -> None:
         """Give forks, whose ids come second, the events that were set before *start_step*.
@@ -45,6 +47,20 @@ class GoingBack:
             some = pairs[first : first + _AT_ONCE]
             await transaction.execute_batch(self._queries["events_copy"], some, start_step=start_step)
         await self.restore(transaction, [new for _, new in pairs])
+        await self._forget_ends(transaction, [new for _, new in pairs])
+
+    async def _forget_ends(self, transaction: Transaction, ids: Sequence[str]) -> None:
+        """Remove the ends of waits that are not recorded themselves: such a wait begins anew, and sets its end anew."""
+        for first in range(0, len(ids), _AT_ONCE):
+            some = [(each,) for each in ids[first : first + _AT_ONCE]]
+            ends = await transaction.fetch_batch(self._queries["ends_of_waits"], some)
+            if ends:
+                waits = {(row["workflow_uuid"], following(row["identity"])): row["function_id"] for row in ends}
+                rows = await transaction.fetch_batch(self._queries["waits_recorded"], list(waits))
+                for row in rows:
+                    del waits[row["workflow_uuid"], row["identity"]]
+                left = [(run_id, position) for (run_id, _), position in waits.items()]
+                await transaction.execute_batch(self._queries["ends_forget"], left)
 
     async def restore(self, transaction: Transaction, ids: Sequence[str]) -> None:
         """Give runs that have no events those of their history: of each key what was set last."""

@@ -48,6 +48,11 @@ UPDATE {rows} AS r STRAIGHT_JOIN @notifications AS m FORCE INDEX (idx_notificati
 SET m.consumed = FALSE, m.consumed_by_function_id = NULL
 WHERE m.consumed_by_function_id >= r.cut;
 
+-- name: ends_forget
+-- rows: id text, position int
+DELETE o FROM {rows} AS r STRAIGHT_JOIN @operation_outputs AS o FORCE INDEX (PRIMARY)
+    ON o.workflow_uuid = r.id AND o.function_id = r.position;
+
 -- name: events_cut
 -- rows: id text, cut int
 DELETE h FROM {rows} AS r STRAIGHT_JOIN @workflow_events_history AS h FORCE INDEX (PRIMARY)
