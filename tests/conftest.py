@@ -145,6 +145,18 @@ def nursery() -> Iterator[Nursery]:
         yield nursery
 
 
+@pytest.fixture(scope="session")
+def django_project() -> None:
+    """A Django project, of which a process has one: whoever needs other settings patches them."""
+    import django  # type: ignore[import-untyped]
+    from django.conf import settings  # type: ignore[import-untyped]
+
+    settings.configure(
+        ALLOWED_HOSTS=["*"], SECRET_KEY="not one", MIDDLEWARE=["holdfast.web.django.IdempotencyMiddleware"]
+    )
+    django.setup()
+
+
 def _server_url(config: pytest.Config, kind: str) -> str:
     if kind not in KINDS:
         raise ValueError(f"There is no kind of server {kind!r}; there are sqlite, {', '.join(KINDS)}.")

@@ -26,9 +26,11 @@ def named(sql: str, dialect: DialectName) -> tuple[str, tuple[int, ...]]:
 
 
 @lru_cache(maxsize=256)
-def formatted(sql: str) -> tuple[str, tuple[int, ...]]:
-    """Return a statement for PostgreSQL with ``%s``, and which value stands for each in turn."""
-    return _spelled(sql, DialectName.POSTGRES, lambda _place: "%s", _doubled, code=_doubled)
+def formatted(sql: str, dialect: DialectName) -> tuple[str, tuple[int, ...]]:
+    """Return a statement with ``%s``, and which value stands for each in turn; other percent signs are doubled."""
+    if dialect is DialectName.MYSQL:  # where it is written so
+        return sql, named(sql, dialect)[1]
+    return _spelled(sql, dialect, lambda _place: "%s", _doubled, code=_doubled)
 
 
 def adaptable(value: Any) -> Any:

@@ -182,7 +182,8 @@ class SqliteConnection:
                 deadline = deadline or now + self._busy_timeout
                 if now >= deadline:
                     raise Retryable(
-                        f"The SQLite file was locked by another process for {self._busy_timeout:g} s: {_brief(sql)}"
+                        "The SQLite file was locked by another connection, of another process or of this one, for "
+                        f"{self._busy_timeout:g} s: {_brief(sql)}"
                     ) from error
                 time.sleep(_LOOK_AGAIN)
             except (sqlite3.Error, OverflowError, ValueError) as error:

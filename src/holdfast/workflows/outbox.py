@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from holdfast.db import SyncTransaction, Transaction
 from holdfast.db.session import run_sync
@@ -50,7 +50,19 @@ class OutboxRuns(EnqueueRuns):
         return outcomes
 
 
-BlockingTransaction: TypeAlias = "SyncTransaction | BlockingHandle | Session | Connection"
+class DjangoConnection(Protocol):
+    """``django.db.connection``, or one of its ``connections``, in a block of ``transaction.atomic()``."""
+
+    vendor: str
+
+    def get_autocommit(self) -> bool:
+        """Whether it is in no transaction."""
+
+    def cursor(self) -> Any:
+        """Return a cursor of it."""
+
+
+BlockingTransaction: TypeAlias = "SyncTransaction | BlockingHandle | Session | Connection | DjangoConnection"
 AwaitedTransaction: TypeAlias = "Transaction | AsyncTransaction | AsyncSession | AsyncConnection"
 
 
@@ -90,8 +102,12 @@ def put_in_blocking(engine: Engine, transaction: Any, work: Work) -> Ticket:
             from holdfast.workflows.outbox_alchemy import apply_blocking  # noqa: PLC0415 -- likewise
 
             [outcome] = apply_blocking(engine, transaction, kind, rows)
+        case _ if _is_django(transaction):
+            from holdfast.workflows import outbox_django  # noqa: PLC0415 -- likewise
+
+            [outcome] = outbox_django.apply(engine, transaction, kind, rows)
         case _:
-            raise _unfit(transaction, "sync", "a Session or Connection")
+            raise _unfit(transaction, "sync", "a connection of Django, or a Session or Connection")
     return Ticket(run_meant(wanted, outcome), work.codec, None)
 
 
@@ -135,6 +151,15 @@ def _is_alchemy(transaction: Any, *, awaited: bool) -> bool:
     from holdfast.workflows.outbox_alchemy import fits  # noqa: PLC0415 -- an extra
 
     return fits(transaction, awaited=awaited)
+
+
+def _is_django(transaction: Any) -> bool:
+    """Whether it is a connection of Django; if nobody has imported that, it is not."""
+    if "django.db" not in sys.modules:
+        return False
+    from holdfast.workflows.outbox_django import fits  # noqa: PLC0415 -- not a dependency of ours
+
+    return fits(transaction)
 
 
 def _unfit(transaction: Any, colour: str, alchemy: str) -> MisuseError:

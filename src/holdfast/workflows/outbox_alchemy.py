@@ -17,6 +17,7 @@ from holdfast.db.foreign import adaptable, named
 from holdfast.db.session import run_sync
 from holdfast.db.url import DialectName
 from holdfast.errors import MisuseError
+from holdfast.workflows.outbox_statements import Statements
 from holdfast.workflows.transactions.alchemy_outputs import meaning
 
 if TYPE_CHECKING:
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
     from sqlalchemy import CursorResult, TextClause
 
     from holdfast.db.operation import Values
-    from holdfast.db.queries import Query
     from holdfast.db.session import Row
+    from holdfast.errors import DatabaseError
     from holdfast.workflows.engine import Engine
     from holdfast.workflows.facts import EnqueueRuns
 
@@ -66,38 +67,24 @@ def apply_blocking(engine: Engine, transaction: Any, kind: EnqueueRuns, rows: Se
     return run_sync(kind.apply(statements, rows))
 
 
-class _Statements:
-    """The verbs of a transaction of ours that a kind uses, on a connection; they never wait."""
+class _Statements(Statements):
+    """On a connection, as ``text()``."""
+
+    errors = DBAPIError
 
     def __init__(self, connection: Connection, dialect: DialectName) -> None:
         self._connection = connection
         self._dialect = dialect
 
-    async def execute_batch(self, query: Query, rows: Sequence[Values], **named: Any) -> int:
-        count = 0
-        for sql, values in query.batch(rows, named):
-            result = self._execute(sql, values)
-            count = len(result.all()) if result.returns_rows else result.rowcount
-        return count
+    def run(self, sql: str, values: Sequence[Any]) -> tuple[list[Row], int]:
+        result = execute(self._connection, self._dialect, sql, values)
+        if not result.returns_rows:
+            return [], result.rowcount
+        rows = [dict(row) for row in result.mappings()]
+        return rows, len(rows)
 
-    async def fetch_batch(self, query: Query, rows: Sequence[Values], **named: Any) -> list[Row]:
-        found: list[Row] = []
-        for sql, values in query.batch(rows, named):
-            found += [dict(row) for row in self._execute(sql, values).mappings()]
-        return found
-
-    async def fetch(self, query: Query) -> list[Row]:
-        """Run a query; what is wrong with it is told in our words."""
-        found: list[Row] = []
-        for sql, values in query.bind({}):
-            try:
-                found = [dict(row) for row in self._execute(sql, values).mappings()]
-            except DBAPIError as error:
-                raise meaning(error, self._connection.dialect) from error
-        return found
-
-    def _execute(self, sql: str, values: Sequence[Any]) -> CursorResult[Any]:
-        return execute(self._connection, self._dialect, sql, values)
+    def meaning(self, error: DBAPIError) -> DatabaseError:
+        return meaning(error, self._connection.dialect)
 
 
 def execute(connection: Connection, dialect: DialectName, sql: str, values: Sequence[Any]) -> CursorResult[Any]:

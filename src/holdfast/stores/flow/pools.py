@@ -113,7 +113,7 @@ class _Statements(NeverEnds):
             return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
     def _run(self, cursor: Any, sql: str, args: Sequence[Any]) -> None:
-        spelled, places = formatted(sql)
+        spelled, places = formatted(sql, DialectName.POSTGRES)
         try:
             cursor.execute(spelled, [adaptable(args[place]) for place in places])
         except Exception as error:

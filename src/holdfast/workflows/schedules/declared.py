@@ -48,8 +48,8 @@ class Declared:
             return
         asked = [self._wanted(said) for said in self._said]
         names = {each.schedule_name for each in asked}
-        there = [each for each in await desk.schedules.find() if each.schedule_name in names]
-        later = await desk.versions.later(version, {each.workflow_name for each in (*asked, *there)})
+        there = {each.workflow_name for each in await desk.schedules.find() if each.schedule_name in names}
+        later = await desk.versions.later(version, there | {each.workflow_name for each in asked})
         if later is not None:
             logger.warning(
                 "This process runs application version %s and the latest is %s: schedules that are there stay as they "
