@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pydantic import BaseModel
-from pydantic_ai import Agent, ModelRetry, RunContext
+from pydantic_ai import Agent, CustomEvent, ModelRetry, RunContext
 from pydantic_ai.exceptions import ModelHTTPError, UserError
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
 
-from holdfast import AsyncHoldfast, Holdfast, Retry
+from holdfast import AsyncHoldfast, Holdfast, Retry, WorkflowStatus
 from holdfast.errors import ConfigurationError, MisuseError, WorkflowCancelled
 from holdfast.integrations.pydantic_ai import HoldfastDurability
 from holdfast.testing.workers import Worker
@@ -54,6 +54,13 @@ class Model:
         if isinstance(reply, Exception):
             raise reply
         return reply
+
+
+@dataclass(kw_only=True)
+class Asked(CustomEvent):
+    """A tool has asked something."""
+
+    question: str
 
 
 def calls(*named: tuple[str, dict[str, Any]]) -> ModelResponse:
@@ -289,6 +296,72 @@ def test_tool_in_the_workflow_itself_may_wait_durably(app: AsyncHoldfast) -> Non
             return asked, await handle.result(timeout=60)
 
     assert asyncio.run(run()) == ("Rome?", "booked")
+
+
+def test_run_whose_agent_waits_in_a_tool_is_put_away(fresh_database: Callable[[str], str]) -> None:
+    app = AsyncHoldfast(fresh_database("sqlite"), put_away_after=0.01)
+    model = Model([calls(("look", {}), ("ask_person", {})), says("booked")])
+    agent = model.agent()
+    looked: list[str] = []
+
+    @agent.tool_plain(metadata={"holdfast": False})
+    async def ask_person() -> str:
+        return str(await app.recv("answer", timeout=600))
+
+    @agent.tool_plain
+    async def look() -> str:
+        looked.append("begun")
+        await asyncio.sleep(0.3)  # at work, for longer than a run may wait before it is put away
+        return "seen"
+
+    @app.workflow
+    async def ask() -> str:
+        return (await agent.run("?")).output
+
+    async def run() -> str:
+        async with app:
+            handle = await ask.options(workflow_id="w").start()
+            async with asyncio.timeout(60):
+                while (await handle.status()).status is not WorkflowStatus.DELAYED:  # noqa: ASYNC110 -- nobody tells
+                    await asyncio.sleep(0.01)
+            await app.send("w", "yes", topic="answer")
+            return str(await handle.result(timeout=60))
+
+    assert (asyncio.run(run()), model.asked, looked) == ("booked", 2, ["begun"])
+
+
+def test_code_that_hears_events_beside_a_tool_that_waits_is_not_put_away(
+    fresh_database: Callable[[str], str],
+) -> None:
+    app = AsyncHoldfast(fresh_database("sqlite"), put_away_after=0.01)
+    agent = Agent(TestModel(), name="agent", capabilities=[HoldfastDurability()])
+    noted: list[str] = []
+
+    @agent.tool(metadata={"holdfast": False})
+    async def ask_person(context: RunContext[object]) -> str:
+        await context.emit(Asked(question="Rome?"))
+        return str(await app.recv("answer", timeout=600))
+
+    @app.step
+    async def note(question: str) -> None:
+        noted.append(question)
+        await asyncio.sleep(0.3)  # at work, for longer than a run may wait before it is put away
+        await app.send("w", "yes", topic="answer")
+
+    async def hear(_: RunContext[object], events: AsyncIterable[AgentStreamEvent]) -> None:
+        async for event in events:
+            if isinstance(event, Asked):
+                await note(event.question)
+
+    @app.workflow
+    async def ask() -> str:
+        return (await agent.run("?", event_stream_handler=hear)).output
+
+    async def run() -> str:
+        async with app:
+            return await ask.options(workflow_id="w")()
+
+    assert (asyncio.run(run()), noted) == ('{"ask_person":"yes"}', ["Rome?"])
 
 
 def test_metadata_of_a_tool_says_how_its_step_is_tried_again(app: AsyncHoldfast) -> None:

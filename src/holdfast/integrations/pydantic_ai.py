@@ -12,6 +12,8 @@ record. Outside of a workflow the agent is an ordinary agent.
 
 from __future__ import annotations
 
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict
 
@@ -34,19 +36,22 @@ except ImportError as error:
     raise DriverMissing("Durable agents need Pydantic AI: pip install 'holdfast[pydantic-ai]'.") from error
 
 from holdfast.errors import CannotSerialize, ConfigurationError, MisuseError, Superseded, WorkflowCancelled
+from holdfast.workflows.parking import Wait
 from holdfast.workflows.place import WorkflowPlace, here, task_place
 from holdfast.workflows.registry import StepDefinition, checked_name
 from holdfast.workflows.steps import run_step
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Iterator, Mapping
     from datetime import datetime
 
     from pydantic_ai.agent import EventStreamHandler
-    from pydantic_ai.capabilities.abstract import WrapRunHandler
+    from pydantic_ai.capabilities.abstract import WrapRunHandler, WrapToolExecuteHandler
     from pydantic_ai.durable_exec import DurableOperationBackend, DurableOperationId, OperationConfigRole
+    from pydantic_ai.messages import ToolCallPart
     from pydantic_ai.models import Model
     from pydantic_ai.run import AgentRunResult
+    from pydantic_ai.tools import ToolDefinition
 
     from holdfast.model.workflow import Duration, Retry
 
@@ -117,7 +122,10 @@ class HoldfastDurability(BaseDurabilityCapability[AgentDepsT]):
     def get_default_run_id(self) -> str | None:
         """Return an id of this run of the agent that no other run has and that is the same on replay."""
         place = _place()
-        return None if place is None else f"{place.run.id}:{place.branch.next_mark()}"
+        if place is None:
+            return None
+        _calls.set(_ToolCalls(place))  # here, since this is the task that awaits the agent
+        return f"{place.run.id}:{place.branch.next_mark()}"
 
     def get_default_conversation_id(self, run_id: str) -> str | None:
         """Return an id of the conversation that is the same on replay."""
@@ -134,6 +142,60 @@ class HoldfastDurability(BaseDurabilityCapability[AgentDepsT]):
             return await super().wrap_run(ctx, handler=handler)
         with self.agent.parallel_tool_call_execution_mode("parallel_ordered_events"):
             return await handler()
+
+    async def wrap_tool_execute(
+        self,
+        ctx: RunContext[AgentDepsT],  # noqa: ARG002 -- Pydantic AI's signature
+        *,
+        call: ToolCallPart,  # noqa: ARG002
+        tool_def: ToolDefinition,  # noqa: ARG002
+        args: dict[str, Any],
+        handler: WrapToolExecuteHandler,
+    ) -> Any:
+        """Call a tool, which may wait for so long that the run of the workflow is put away meanwhile."""
+        calls = _calls.get()
+        if calls is None or calls.place is not _workflow():
+            return await handler(args)
+        with calls.one():
+            return await handler(args)
+
+
+class _ToolCalls:
+    """The calls of tools, each in a task of its own, that a branch awaits while it awaits an agent.
+
+    The branch waits for whatever they wait for, so that a run whose tools wait for long can be put away. Not so one in
+    whose task the agent does something itself: its events are streamed there, and the code that hears them is at work.
+    """
+
+    def __init__(self, place: WorkflowPlace) -> None:
+        self.place = place
+        self._open = 0
+        self._streams = False
+        self._waiting = ExitStack()
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        """Count a call; its task is a branch from now on, which is at work until it waits itself."""
+        if _place() is self.place:
+            yield  # in the same task, and so in the same branch
+            return
+        if not self._open and not self._streams:
+            self._waiting.enter_context(self.place.run.engine.parker.waiting(self.place.run, Wait()))
+        self._open += 1
+        try:
+            yield
+        finally:
+            self._open -= 1
+            if not self._open:
+                self._waiting.close()
+
+    def stream(self) -> None:
+        """Note that the branch does something itself, now and beside the calls to come."""
+        self._streams = True
+        self._waiting.close()
+
+
+_calls: ContextVar[_ToolCalls | None] = ContextVar("holdfast_tool_calls", default=None)
 
 
 class _Steps:
@@ -182,6 +244,9 @@ class _Backend(JournalCallableOperationBackend[StepOptions]):
         place = _place()
         if place is None:
             return await body()
+        calls = _calls.get()
+        if calls is not None and calls.place is place:
+            calls.stream()
 
         async def step(_call: str | None) -> Any:
             return await body()
