@@ -70,6 +70,29 @@ def test_i1_a_worker_paused_past_its_lease_changes_nothing_when_it_wakes(
     scene.check_record(woken=True)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("colour", ["sync", "async"])
+def test_i13_a_worker_paused_past_its_lease_begins_no_step_that_is_recorded(
+    kind: str, colour: str, stage: Callable[[str], Stage]
+) -> None:
+    """It sleeps when it is paused. Awake, it must wait for a beat, which tells it that its run is not its own."""
+    scene = stage(kind)
+    stale = scene.ready(colour, faults=[("timer.set", 1, "pause")])
+    stale.tell("run", "journey", "paused", 7)
+    until(stale.is_paused)
+
+    fresh = scene.ready("async" if colour == "sync" else "sync")
+    fresh.tell("run", "journey", "paused", 7)
+    result = fresh.hear("result", "paused")[2]
+    stale.wake()
+    assert stale.hear("result", "paused")[2] == result
+    stale.tell("run", "short", "next", 1)
+    assert stale.hear("result", "next")[2] == 3
+
+    after_the_sleep = [each.what.partition("@")[0] for each in scene.ledger.of("paused")]
+    assert {name: after_the_sleep.count(name) for name in ("left", "right", "z")} == {"left": 1, "right": 1, "z": 1}
+
+
 @pytest.mark.parametrize("colour", ["async", "sync"])
 def test_i1_a_worker_of_sqlite_paused_past_its_lease_changes_nothing_when_it_wakes(
     colour: str, stage: Callable[[str], Stage]

@@ -61,11 +61,13 @@ class EngineNotices(EngineLoop):
         if tokens:
             lost = [run for run in list(self.runner.running.values()) if run.token in tokens]
             for run in lost:
-                self.on_loop(partial(self._stop_lost, run))
+                self._stop_lost(run, Superseded("it was cancelled, or another executor has it"))
 
-    def _stop_lost(self, run: Run) -> None:
+    def _stop_lost(self, run: Run, reason: Superseded) -> None:
+        """Have a run go no further: its threads at once, which the next beat lets go on, its task on the loop."""
         if not run.ended:
-            self.runner.stop(run, Superseded("it was cancelled, or another executor has it"))
+            run.stop(reason)
+            self.on_loop(partial(self.runner.stop, run, reason))
 
     def cancelled(self, ids: list[str]) -> None:
         """Stop the runs of this executor that have been cancelled; on the loop."""
@@ -93,7 +95,7 @@ class EngineNotices(EngineLoop):
 
     def forgotten(self) -> None:
         for run in list(self.runner.running.values()):
-            self.on_loop(partial(self.runner.stop, run, Superseded("this executor was taken for gone")))
+            self._stop_lost(run, Superseded("this executor was taken for gone"))
 
     def registered(self) -> None:
         self.start_kind.set_incarnation(self.identity.incarnation)

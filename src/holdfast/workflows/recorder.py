@@ -132,7 +132,7 @@ class Recorder:
         if recorded is not None:
             return self.deliver(operation, recorded, codec)
         if not self._permit.is_valid():
-            await self._permit.wait()
+            await self._permitted(operation)
         faults.point("step.before_user_code")
         try:
             value = await produce(operation)
@@ -168,7 +168,7 @@ class Recorder:
         if recorded is not None:
             return self.deliver(operation, recorded, codec)
         if not self._permit.is_valid():
-            self._permit.wait_blocking()
+            self._permitted_blocking(operation)
         faults.point("step.before_user_code")
         try:
             value = produce(operation)
@@ -199,7 +199,7 @@ class Recorder:
             self.deliver(operation, recorded, self._payloads.plain)
             return
         if not self._permit.is_valid():
-            await self._permit.wait()
+            await self._permitted(operation)
         operation.writes = tuple(write(operation))
         await self._write_all(operation, None, None)
 
@@ -212,9 +212,18 @@ class Recorder:
             self.deliver(operation, recorded, self._payloads.plain)
             return
         if not self._permit.is_valid():
-            self._permit.wait_blocking()
+            self._permitted_blocking(operation)
         operation.writes = tuple(write(operation))
         self._write_all_blocking(operation, None, None)
+
+    async def _permitted(self, operation: Operation) -> None:
+        """Wait for the next beat. If it has found that this executor was taken for gone, the run is not its own now."""
+        await self._permit.wait()
+        operation.check()
+
+    def _permitted_blocking(self, operation: Operation) -> None:
+        self._permit.wait_blocking()
+        operation.check()
 
     async def start_child(self, operation: Operation, child_row: Values) -> Any:
         """Record the start of a child and start it, both or neither; return what came of the start."""
