@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from holdfast.db.url import DatabaseURL, DialectName
+from holdfast.errors import InvalidURL
 
 if TYPE_CHECKING:
     import os
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 _FILE, _MEMORY = "file://", "memory://"
 _REDIS = ("redis://", "rediss://", "redis+cluster://", "rediss+cluster://")
+_OTHERS = "redis://host:6379/0, redis+cluster://host:6379, file:///folder and memory://"
 
 
 def from_url(url: str | os.PathLike[str], **options: Any) -> CheckpointBackend:
@@ -23,7 +25,8 @@ def from_url(url: str | os.PathLike[str], **options: Any) -> CheckpointBackend:
     ``memory://``; a path without a scheme is a SQLite file. Options are those of the backend's class. Raises
     ``InvalidURL``.
     """
-    text = str(url)
+    scheme, mark, rest = str(url).partition("://")
+    text = f"{scheme.lower()}{mark}{rest}"
     if text.startswith(_MEMORY):
         from holdfast.stores.flow.memory import InMemoryCheckpointBackend  # noqa: PLC0415 -- what is not used stays out
 
@@ -42,7 +45,10 @@ def from_url(url: str | os.PathLike[str], **options: Any) -> CheckpointBackend:
 def _in_a_database(url: str | os.PathLike[str], options: dict[str, Any]) -> CheckpointBackend:
     from holdfast.stores.flow import sql  # noqa: PLC0415 -- as above
 
-    parsed = DatabaseURL.parse(url)
+    try:
+        parsed = DatabaseURL.parse(url)
+    except InvalidURL as error:
+        raise InvalidURL(f"{error} Flow checkpoints may be at {_OTHERS} too.") from None
     if parsed.dialect is DialectName.POSTGRES:
         return sql.PostgresCheckpointBackend(parsed.secret_text(), **options)
     if parsed.dialect is DialectName.MYSQL:

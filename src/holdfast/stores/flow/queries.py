@@ -26,9 +26,10 @@ def flow_queries(
 ) -> Queries:
     """Load the queries; *table_name* may have a schema before a dot. Raises ``InvalidIdentifier``."""
     schema, table = split_name(table_name, dialect)
+    cards = qualified(schema, table, dialect)  # first, so that a name that is not allowed is that of the table
     indexes = {f"cards_{index}": quote(_index_name(table, index), dialect, "index") for index in _INDEXES}
     fragments = {
-        "cards": qualified(schema, table, dialect),
+        "cards": cards,
         "schema": quote(schema or "public", dialect, "schema"),
         "schema_name": "NULL" if schema is None else f"'{schema}'",
         "table_name": f"'{table}'",
@@ -40,6 +41,8 @@ def flow_queries(
 
 def split_name(table_name: str, dialect: DialectName) -> tuple[str | None, str]:
     """Return the schema, or None, and the table. Their characters are checked by whoever quotes them."""
+    if not isinstance(table_name, str):
+        raise InvalidIdentifier(f"The name of the table is text, not {type(table_name).__name__}.")
     schema, dot, table = table_name.rpartition(".")
     if dot and dialect is DialectName.SQLITE:
         raise InvalidIdentifier("A table of SQLite has no schema before its name; name another file instead.")

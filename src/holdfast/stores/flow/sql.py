@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from holdfast.db.manager import ConnectionManager
 from holdfast.db.url import DialectName
-from holdfast.errors import ConfigurationError
+from holdfast.errors import ConfigurationError, InvalidURL
 from holdfast.model.world import RealWorld, World
 from holdfast.stores.driven import DrivenSides
 from holdfast.stores.flow.backend import CheckpointBackend
@@ -18,7 +19,6 @@ from holdfast.stores.flow.verbs import as_storage_error
 from holdfast.stores.sides import Sides
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Coroutine
     from typing import Self
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 FILE = ".holdfast_flow_checkpoints.db"
 _POOL_SIZE = 5
+_FORMS = {DialectName.POSTGRES: "postgresql://", DialectName.MYSQL: "mysql://"}
 
 
 class _SQLCheckpointBackend(CheckpointBackend):
@@ -57,7 +58,11 @@ def _sides(
     clock_offset_ms: str | None,
     world: World,
 ) -> Sides[SQLShelf]:
-    template = ConnectionManager(url)
+    if dialect is not DialectName.SQLITE and "://" not in os.fspath(url):
+        raise InvalidURL(
+            f"This backend is for {dialect} and takes a URL: {_FORMS[dialect]}user:password@host/database."
+        )
+    template = ConnectionManager(url, pool_size=pool_size)
     if template.dialect is not dialect:
         raise ConfigurationError(f"This backend is for {dialect}, and the URL is one of {template.dialect}.")
     flow_queries(dialect, table_name)  # a name that is not allowed is refused here, not at the first save

@@ -54,6 +54,9 @@ class Limits:
 
     def __post_init__(self) -> None:
         checked_number(self.max_checkpoints, "max_checkpoints", least=1)
+        if self.max_bytes is None:
+            raise ConfigurationError("max_bytes is how large a checkpoint may be, a whole number from 1 on, not None.")
+        checked_number(self.max_bytes, "max_bytes", least=1)
 
 
 class Verbs:
