@@ -42,11 +42,17 @@ _ENDED = {
 Duration = float | int | timedelta
 
 _HUNDRED_YEARS = 36_500 * 86_400
+_LARGEST = 1e300  # a number that goes on being one when it is multiplied by a hundred years
 
 
 def seconds(duration: Duration) -> float:
     """Return a duration, given in seconds or as ``timedelta``, in seconds."""
     return duration.total_seconds() if isinstance(duration, timedelta) else float(duration)
+
+
+def _is_counted(duration: Duration) -> bool:
+    length = duration.total_seconds() if isinstance(duration, timedelta) else duration  # which float() may not take
+    return 0 <= length <= _HUNDRED_YEARS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,9 +78,9 @@ class Retry:
             raise ValueError(f"Retry.attempts counts the first try too, so it is at least 1, not {self.attempts}.")
         if not 0 <= self.jitter <= 1:
             raise ValueError(f"Retry.jitter is a part of the wait, from 0 to 1, not {self.jitter}.")
-        if not self.backoff >= 1:
-            raise ValueError(f"Retry.backoff makes waits longer, so it is at least 1, not {self.backoff}.")
-        if not all(0 <= seconds(each) <= _HUNDRED_YEARS for each in (self.interval, self.cap)):
+        if not 1 <= self.backoff <= _LARGEST:
+            raise ValueError(f"Retry.backoff makes waits longer, so it is at least 1, not {self.backoff!r:.50}.")
+        if not all(_is_counted(each) for each in (self.interval, self.cap)):
             raise ValueError("Retry.interval and Retry.cap are durations from 0 s to a hundred years.")
 
     def _check_kinds(self) -> None:

@@ -11,9 +11,11 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypedDict, TypeVar
 
 from holdfast.core.durations import milliseconds
+from holdfast.core.moments import checked_moment
 from holdfast.core.options import refuse_unknown
+from holdfast.core.texts import check_text
 from holdfast.db.joined import Joined
-from holdfast.errors import ConfigurationError, MisuseError
+from holdfast.errors import MisuseError
 from holdfast.model.workflow import ApplicationVersion, Duration, ExecutorState, StepState, WorkflowState
 from holdfast.workflows.desk_records import ChangesRecord, CountRecord, PageRecord, PruneRecord
 from holdfast.workflows.looking import Filters
@@ -157,6 +159,7 @@ def resume(
     """Ask for runs to go on where they stopped."""
     wanted = _ids(ids)
     where = {"queue_name": queue_name, "queue_partition_key": partition_key}
+    _check_place(where)
 
     async def call(desk: Desk) -> ChangesRecord:
         return ChangesRecord.of(await desk.control.resume(wanted, **where))
@@ -170,6 +173,7 @@ def fork(
     """Ask for new runs that begin with what others have recorded; the answer is their ids by the ids of those."""
     wanted = _ids(ids)
     refuse_unknown(f"{name}()", place, Place.__annotations__)
+    _check_place(place)
     for each in new_ids or ():
         check_id(each)
 
@@ -184,6 +188,7 @@ def rewind(name: str, ids: Iterable[str], start_step: int, place: Place) -> Requ
     """Ask for ended runs to run again from a step on."""
     wanted = _ids(ids)
     refuse_unknown(f"{name}()", place, Place.__annotations__)
+    _check_place(place)
 
     async def call(desk: Desk) -> ChangesRecord:
         return ChangesRecord.of(await desk.control.rewind(wanted, start_step, **place))
@@ -343,6 +348,7 @@ def latest_version() -> Request[ApplicationVersion]:
 
 def set_latest_version(version_name: str) -> Request[None]:
     """Ask for a version to be the latest."""
+    check_text("version_name", version_name)
 
     async def call(desk: Desk) -> None:
         await desk.versions.set_latest(version_name)
@@ -361,12 +367,18 @@ def _ids(ids: Iterable[str]) -> list[str]:
     return [sought_id(each) for each in ids]
 
 
+def _check_place(place: Mapping[str, Any]) -> None:
+    """Refuse a queue, a partition or a version that no run can have."""
+    for name, said in place.items():
+        if said is not None:
+            check_text(name, said)
+
+
 def _moment(delay: Duration | None, delay_until: datetime | None) -> tuple[int | None, int | None]:
     """Return the moment in milliseconds since the epoch, or the delay in milliseconds."""
     if delay is not None and delay_until is None:
         return None, milliseconds(delay, "delay")
     if delay is not None or delay_until is None:
         raise MisuseError("Say when: either the delay or delay_until, and not both.")
-    if delay_until.tzinfo is None:
-        raise ConfigurationError(f"delay_until needs a time zone, which {delay_until.isoformat()} does not have.")
+    checked_moment(delay_until, "delay_until")
     return (delay_until - datetime.fromtimestamp(0, delay_until.tzinfo)) // timedelta(milliseconds=1), None

@@ -6,6 +6,7 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.durations import checked_seconds
+from holdfast.core.moments import checked_moment
 from holdfast.core.options import refuse_unknown
 from holdfast.core.texts import check_text
 from holdfast.errors import ConfigurationError, MisuseError
@@ -121,10 +122,7 @@ def _check_delay(options: StartOptions) -> None:
     if options.delay_until is not None:
         if options.delay is not None:
             raise ConfigurationError("Both delay and delay_until were said: a run is delayed by one of them.")
-        if options.delay_until.tzinfo is None:
-            raise ConfigurationError(
-                f"delay_until={options.delay_until.isoformat()} has no time zone, so it is no moment; give it one."
-            )
+        checked_moment(options.delay_until, "delay_until")
 
 
 def check_policy(name: str, policy: str) -> None:

@@ -22,7 +22,20 @@ def test_duration_is_a_number_of_seconds_or_a_timedelta(given: Any, length: floa
 
 @pytest.mark.parametrize(
     "given",
-    [-1, -0.001, math.nan, math.inf, -math.inf, 1e300, LONGEST + 1, "soon", None, pytest.param(10**400, id="huge")],
+    [
+        -1,
+        -0.001,
+        math.nan,
+        math.inf,
+        -math.inf,
+        1e300,
+        LONGEST + 1,
+        "soon",
+        "5",
+        b"5",
+        None,
+        pytest.param(10**400, id="huge"),
+    ],
 )
 def test_duration_that_no_clock_counts_is_refused_by_name(given: Any) -> None:
     with pytest.raises(InvalidDuration, match="timeout is a number of seconds"):

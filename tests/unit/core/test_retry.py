@@ -74,7 +74,17 @@ def test_every_wait_is_between_nothing_and_the_cap(attempt: int, **given_: float
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"attempts": 0}, {"jitter": 1.5}, {"jitter": -0.1}, {"backoff": 0.5}, {"backoff": math.nan}, {"interval": -1}],
+    [
+        {"attempts": 0},
+        {"jitter": 1.5},
+        {"jitter": -0.1},
+        {"backoff": 0.5},
+        {"backoff": math.nan},
+        {"backoff": math.inf},
+        {"backoff": 10**400},
+        {"interval": -1},
+        {"interval": 10**400},
+    ],
 )
 def test_policy_that_makes_no_sense_is_refused_by_name(wrong: dict[str, Any]) -> None:
     (name,) = wrong

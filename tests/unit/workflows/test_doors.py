@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID
@@ -170,3 +172,51 @@ def test_what_is_not_open_says_how_it_is_opened(app: Door) -> None:
         Client(url).start_workflow("echo", [1])
     with pytest.raises(NotInitialized, match=r"call launch\(\)"):
         Holdfast(url).list_workflows()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"delay_until": date(2026, 1, 1)}, "delay_until is a datetime with a time zone"),
+        ({"delay_until": "2026-01-01"}, "delay_until is a datetime with a time zone"),
+        ({"delay_until": datetime(2026, 1, 1)}, "delay_until needs a time zone"),  # noqa: DTZ001
+        ({"delay": "5"}, "A delay is a number of seconds"),
+    ],
+)
+def test_moment_that_is_none_is_refused(app: Door, options: dict[str, Any], said: str) -> None:
+    work = app.raw.workflow(name="later")(lambda: None)
+    with pytest.raises(ConfigurationError, match=said):
+        app.end(work.options(queue_name="q", **options).enqueue)
+
+
+WRONG_KINDS: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
+    ("set_workflow_delay", ("id",), {"delay_until": "2026-01-01"}, "delay_until is a datetime with a time zone"),
+    ("set_workflow_delay", ("id",), {"delay": b"1"}, "delay is a number of seconds"),
+    ("create_schedule", (None, "echo", "@daily"), {}, "The name of a schedule is a text, not None"),
+    ("create_schedule", ("s", "echo", 5), {}, "The cron expression of the schedule 's' is a text, not 5"),
+    ("create_schedule", ("s", "echo", ["@daily"]), {}, "The cron expression of the schedule 's' is a text"),
+    ("create_schedule", ("s", "echo", "@daily"), {"cron_timezone": 5}, "cron_timezone of the schedule 's' is a text"),
+    ("create_schedule", ("s", "echo", "@daily"), {"queue_name": 5}, "queue_name is a text, not 5"),
+    ("backfill_schedule", ("s", "2026-01-01", datetime(2026, 1, 2, tzinfo=UTC)), {}, "start is a datetime"),
+    ("backfill_schedule", ("s", datetime(2026, 1, 1, tzinfo=UTC), date(2026, 1, 2)), {}, "end is a datetime"),
+    ("get_schedule", (5,), {}, "The name of a schedule is a text, not 5"),
+    ("pause_schedule", ("nul\0",), {}, "The name of a schedule has 1 to 255 Unicode characters and no NUL"),
+    ("list_schedules", (), {"workflow_name": 5}, "workflow_name is a text, not 5"),
+    ("retrieve_queue", (5,), {}, "The name of a queue is a text, not 5: pass '5'"),
+    ("pause_queue", (5,), {}, "The name of a queue is a text, not 5"),
+    ("delete_queue", (5,), {}, "The name of a queue is a text, not 5"),
+    ("register_queue", ("q",), {"concurrency": Decimal("sNaN")}, "concurrency of the queue 'q' is a whole number"),
+    ("set_latest_application_version", (5,), {}, "version_name is a text, not 5"),
+    ("fork_workflow", ("id", 1), {"queue_name": ""}, "queue_name has 1 to 255"),
+    ("fork_workflow", ("id", 1), {"queue_partition_key": ""}, "queue_partition_key has 1 to 255"),
+    ("rewind_workflow", ("id", 1), {"application_version": 5}, "application_version is a text, not 5"),
+    ("resume_workflow", ("id",), {"queue_name": ""}, "queue_name has 1 to 255"),
+]
+
+
+@pytest.mark.parametrize(("verb", "args", "kwargs", "said"), WRONG_KINDS)
+def test_value_of_a_wrong_kind_is_refused_by_its_name(
+    door: Door, verb: str, args: tuple[Any, ...], kwargs: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        door(verb, *args, **kwargs)

@@ -33,6 +33,7 @@ class TestPolicy:
             ({"older_than": timedelta(days=-1)}, "from 0 s to a hundred years"),
             ({"keep_last": 0}, "older_than=0"),
             ({"keep_last": -3}, "at least 1"),
+            ({"keep_last": "5"}, "at least 1"),
             ({"older_than": 1, "status": []}, "leave it out"),
             ({"older_than": 1, "name": []}, "leave it out"),
             ({"older_than": 1, "status": "success"}, "SUCCESS, ERROR"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from holdfast.core.texts import check_text
 from holdfast.model.queue import Queue
 from holdfast.workflows.desk import Change, Request
 
@@ -27,6 +28,7 @@ def register_queue(name: str, settings: QueueSettings, on_conflict: OnConflict, 
 
 def retrieve_queue(name: str) -> Request[Queue | None]:
     """Ask how a queue is set."""
+    check_text("The name of a queue", name)
 
     async def call(desk: Desk) -> Queue | None:
         return await desk.queues.get(name)
@@ -45,6 +47,7 @@ def list_queues() -> Request[list[Queue]]:
 
 def update_queue(name: str, changes: QueueSettings) -> Request[Queue]:
     """Ask for a queue to be set differently."""
+    check_text("The name of a queue", name)
 
     async def call(desk: Desk) -> Queue:
         return await desk.queues.update(name, changes)
@@ -54,6 +57,7 @@ def update_queue(name: str, changes: QueueSettings) -> Request[Queue]:
 
 def pause_queue(method: str, name: str, *, paused: bool) -> Request[None]:
     """Ask for a queue to stand still, or to go on."""
+    check_text("The name of a queue", name)
 
     async def call(desk: Desk) -> None:
         await desk.queues.update(name, {"paused": paused})
@@ -63,6 +67,7 @@ def pause_queue(method: str, name: str, *, paused: bool) -> Request[None]:
 
 def delete_queue(name: str, *, force: bool) -> Request[None]:
     """Ask for a queue to be deleted."""
+    check_text("The name of a queue", name)
 
     async def call(desk: Desk) -> None:
         await desk.queues.delete(name, force=force)

@@ -87,8 +87,8 @@ def check_in_memory(name: str, settings: Mapping[str, Any]) -> None:
 def _check_count(name: str, key: str, value: Any) -> None:
     if value is None:
         return
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _LARGEST:
-        remedy = "; to stop a queue, pause it" if value == 0 else ""
+    if type(value) is not int or not 1 <= value <= _LARGEST:
+        remedy = "; to stop a queue, pause it" if type(value) is int and value == 0 else ""
         raise ConfigurationError(f"{key} of the queue {name!r} is a whole number from 1 on, not {value!r}{remedy}.")
 
 

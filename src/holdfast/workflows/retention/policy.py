@@ -43,9 +43,9 @@ class Retention:
             )
         if self.older_than is not None:
             checked_seconds(self.older_than, "Retention.older_than")
-        if self.keep_last is not None and self.keep_last < 1:
+        if self.keep_last is not None and (type(self.keep_last) is not int or self.keep_last < 1):
             raise ConfigurationError(
-                f"Retention.keep_last is how many runs are kept, so it is at least 1, not {self.keep_last}; "
+                f"Retention.keep_last is how many runs are kept, so it is at least 1, not {self.keep_last!r}; "
                 "to keep none say older_than=0."
             )
         object.__setattr__(self, "statuses", _statuses(self.status))

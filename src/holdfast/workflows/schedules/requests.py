@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
+from holdfast.core.moments import checked_moment
+from holdfast.core.texts import check_text
 from holdfast.errors import ConfigurationError
 from holdfast.model.schedule import Schedule, ScheduleStatus
 from holdfast.workflows.desk import Change, Request
@@ -44,6 +46,9 @@ def list_schedules(
 ) -> Request[list[Schedule]]:
     """Ask which schedules there are."""
     wanted_status = None if status is None else _status(status)
+    for what, text in (("workflow_name", workflow_name), ("schedule_name_prefix", schedule_name_prefix)):
+        if text:
+            check_text(what, text)
 
     async def call(desk: Desk) -> list[Schedule]:
         return await desk.schedules.find(wanted_status, workflow_name, schedule_name_prefix)
@@ -54,6 +59,7 @@ def list_schedules(
 
 def get_schedule(name: str) -> Request[Schedule | None]:
     """Ask how a schedule stands."""
+    check_text("The name of a schedule", name)
 
     async def call(desk: Desk) -> Schedule | None:
         return await desk.schedules.get(name)
@@ -63,6 +69,7 @@ def get_schedule(name: str) -> Request[Schedule | None]:
 
 def pause_schedule(method: str, name: str, *, paused: bool) -> Request[None]:
     """Ask for a schedule to fire no more, or again."""
+    check_text("The name of a schedule", name)
 
     async def call(desk: Desk) -> None:
         await desk.schedules.pause(name, paused=paused)
@@ -72,6 +79,7 @@ def pause_schedule(method: str, name: str, *, paused: bool) -> Request[None]:
 
 def delete_schedule(name: str) -> Request[None]:
     """Ask for a schedule to be deleted."""
+    check_text("The name of a schedule", name)
 
     async def call(desk: Desk) -> None:
         await desk.schedules.delete(name)
@@ -81,6 +89,7 @@ def delete_schedule(name: str) -> Request[None]:
 
 def trigger_schedule(name: str) -> Request[str]:
     """Ask for a run of a schedule now; the answer is its id."""
+    check_text("The name of a schedule", name)
 
     async def call(desk: Desk) -> str:
         return await desk.schedules.trigger(name)
@@ -90,6 +99,9 @@ def trigger_schedule(name: str) -> Request[str]:
 
 def backfill_schedule(name: str, start: datetime, end: datetime) -> Request[list[str]]:
     """Ask for the slots of a span of time; the answer is the ids of their runs."""
+    check_text("The name of a schedule", name)
+    checked_moment(start, "start")
+    checked_moment(end, "end")
 
     async def call(desk: Desk) -> list[str]:
         return await desk.schedules.backfill(name, start, end)

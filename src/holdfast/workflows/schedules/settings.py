@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from holdfast.core.cron import cron
 from holdfast.core.durations import checked_seconds
+from holdfast.core.texts import check_text, demand_text
 from holdfast.errors import ConfigurationError
 from holdfast.model.queue import RESERVED_PREFIX
 from holdfast.model.schedule import Overlap
@@ -75,7 +76,7 @@ def wanted(spec: ScheduleSpec) -> Wanted:
         )
     if not isinstance(spec.automatic_backfill, bool):
         raise ConfigurationError(f"automatic_backfill of the schedule {spec.name!r} is True or False.")
-    if spec.queue_name is not None and spec.queue_name.startswith(RESERVED_PREFIX):
+    if spec.queue_name is not None and check_text("queue_name", spec.queue_name).startswith(RESERVED_PREFIX):
         raise ConfigurationError(
             f"The queue {spec.queue_name!r} is ours: leave queue_name away, and the runs of {spec.name!r} go there."
         )
@@ -132,11 +133,15 @@ def _workflow(spec: ScheduleSpec) -> tuple[str, str | None, int | None]:
 
 
 def _check_name(name: str) -> None:
+    demand_text("The name of a schedule", name)
     if not 0 < len(name) <= _LONGEST_NAME or not name.isprintable():
         raise ConfigurationError(f"The name of a schedule has 1 to {_LONGEST_NAME} printable characters: {name!r}.")
 
 
 def _check_expression(spec: ScheduleSpec) -> None:
+    demand_text(f"The cron expression of the schedule {spec.name!r}", spec.schedule)
+    if spec.cron_timezone is not None:
+        demand_text(f"cron_timezone of the schedule {spec.name!r}", spec.cron_timezone)
     if len(spec.schedule) > _LONGEST_EXPRESSION:
         raise ConfigurationError(
             f"The cron expression of the schedule {spec.name!r} is a text of at most {_LONGEST_EXPRESSION} characters."

@@ -318,8 +318,6 @@ async def _nobody() -> None:
 
 def _slots_between(row: Row, start: datetime, end: datetime, now_ms: int) -> Sequence[datetime]:
     for word, moment in (("start", start), ("end", end)):
-        if moment.tzinfo is None:
-            raise ConfigurationError(f"{word} needs a time zone, which {moment.isoformat()} does not have.")
         if not _FIRST_YEAR <= moment.year <= _LAST_YEAR:
             raise ConfigurationError(
                 f"{word} is a moment of the years {_FIRST_YEAR} to {_LAST_YEAR}, not {moment.isoformat()}."
