@@ -75,6 +75,3 @@ def names(given: Sequence[Any], what: str) -> list[str]:
     if isinstance(given, str | bytes):
         raise MisuseError(f"A list of each {what} is needed, not a single one: pass [{given!r}].")
     return [name(each, what) for each in given]
-
-
-__all__ = ["config_of", "name", "named_place", "names", "span_of", "where"]
