@@ -16,7 +16,7 @@ from holdfast import faults
 from holdfast.db import ConnectionManager, DatabaseURL, DialectName
 from holdfast.db.migration_files import FOLDER
 from holdfast.db.migrations import Migrator
-from holdfast.errors import Unavailable
+from holdfast.errors import NotPermitted, Unavailable
 from holdfast.testing.servers import databases_of
 from holdfast.testing.workers import Worker
 
@@ -185,6 +185,27 @@ def test_missing_database_that_may_not_be_created_says_what_to_do(postgres_url: 
             with pytest.raises(Unavailable, match=r"does not let this user create it: have it created"):
                 await Migrator(ConnectionManager(f"{url}?role={role}")).migrate()
         finally:
+            await server.execute(f"DROP ROLE {role}")
+            await server.close()
+
+    asyncio.run(main())
+
+
+def test_role_that_may_make_no_tables_is_told_what_to_do(postgres_url: str) -> None:
+    url = databases_of(postgres_url).create(postgres_url)
+    role = f"limited_{DatabaseURL.parse(url).database}"
+
+    async def main() -> None:
+        server = await asyncpg.connect(postgres_url)
+        await server.execute(f"CREATE ROLE {role}")
+        manager = ConnectionManager(f"{url}?role={role}")
+        try:
+            with pytest.raises(
+                NotPermitted, match=r"may not make or change tables: run `holdfast migrate` as"
+            ):
+                await Migrator(manager).migrate()
+        finally:
+            await manager.close()
             await server.execute(f"DROP ROLE {role}")
             await server.close()
 

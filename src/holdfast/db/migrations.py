@@ -28,7 +28,15 @@ from holdfast.db.missing_database import open_or_create
 from holdfast.db.queries import Queries
 from holdfast.db.session import native
 from holdfast.db.url import DialectName
-from holdfast.errors import Conflict, ConnectionLost, QueryFailed, SchemaTooNew, SchemaTooOld, UnknownCommit
+from holdfast.errors import (
+    Conflict,
+    ConnectionLost,
+    NotPermitted,
+    QueryFailed,
+    SchemaTooNew,
+    SchemaTooOld,
+    UnknownCommit,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -111,8 +119,14 @@ class Migrator:
         self._manager.refuse_inside_transaction("migrate")
         if not await self.pending():
             return []
-        async with migration_lock(self._manager, self._queries, self._schema, self._is_pending):
-            applied = await self._apply_pending()
+        try:
+            async with migration_lock(self._manager, self._queries, self._schema, self._is_pending):
+                applied = await self._apply_pending()
+        except NotPermitted as error:
+            raise NotPermitted(
+                f"The user of {self._manager.url.safe} may not make or change tables: run `holdfast migrate` as their "
+                f"owner, or have the owner run what `holdfast migrate --print` prints. {error}"
+            ) from error
         await self.check()
         return applied
 

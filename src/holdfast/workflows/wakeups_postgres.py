@@ -177,7 +177,8 @@ class PostgresWakeUps:
     def _note(self, error: Exception) -> None:
         self._failures += 1
         level = logging.WARNING if self._failures == 1 else logging.DEBUG
-        logger.log(level, "There are no hints between processes for now; polling goes on: %s", error)
+        why = str(error) or "PostgreSQL did not answer"  # as a bare TimeoutError says nothing
+        logger.log(level, "There are no hints between processes for now; polling goes on: %s", why)
 
 
 async def _set_within(event: asyncio.Event, seconds: float) -> bool:
