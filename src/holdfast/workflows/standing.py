@@ -21,6 +21,8 @@ logger = logging.getLogger("holdfast.workflows")
 _PATIENCE = 2.0  # seconds: who has waited long enough is not kept waiting by a database that is away
 _COUNTED = 10_000
 _NAMED = 5
+_LIMITS = ("concurrency", "worker_concurrency", "partition_concurrency")
+_RATES = ("rate_limit", "partition_rate_limit")
 
 
 async def not_ended(
@@ -51,7 +53,7 @@ def _waits_for(row: Row, versions: Collection[str], queues: Collection[str]) -> 
         case WorkflowStatus.PENDING:
             return f" in the executor {row['executor_id']}, and goes on"
         case WorkflowStatus.ENQUEUED:
-            return lacking or f", and goes on when a process that has {row['name']!r} takes it"
+            return lacking or _turn(row)
         case WorkflowStatus.DELAYED:
             return lacking or ", and goes on when its time, or what it waits for, has come"
         case _:
@@ -69,6 +71,22 @@ def _lacking(row: Row, versions: Collection[str], queues: Collection[str]) -> st
     if queue not in {INTERNAL_QUEUE, None, *queues} and row["registered"] is None:
         return f" in the queue {queue}, which is not registered: register_queue({queue!r}) lets it go on"
     return f" in the queue {queue}, which is paused" if row["paused"] else None
+
+
+def _turn(row: Row) -> str:
+    """Return what a run that lacks nothing waits for to be claimed: a process, and the limits of its queue."""
+    limits = [f"{each}={row[each]}" for each in _LIMITS if row[each] is not None]
+    limits += [
+        f"{each}_max={row[f'{each}_max']} in {row[f'{each}_period_sec']:g} s"
+        for each in _RATES
+        if row[f"{each}_max"] is not None
+    ]
+    if not limits:
+        return f", and goes on when a process that has {row['name']!r} takes it"
+    return (
+        f" in the queue {row['queue_name']} ({', '.join(limits)}), and goes on when these limits let a process that "
+        f"has {row['name']!r} take it"
+    )
 
 
 async def tell_left_behind(manager: ConnectionManager, queries: Queries, versions: Collection[str]) -> None:

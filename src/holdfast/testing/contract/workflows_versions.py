@@ -198,6 +198,25 @@ class VersionsContract:
 
         Stage(venue).play(scene)
 
+    def test_who_waits_for_a_run_that_limits_hold_back_is_told_of_them(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            app, queue = stage.app(), f"limited-{stage.version}"
+            flow = app.workflow(double)
+            limits = {"worker_concurrency": 3, "rate_limit_max": 1, "rate_limit_period_sec": 3600.0}
+            async with app:
+                await app.do("register_queue", queue, **limits)
+                queued = flow.raw.options(queue_name=queue)
+                first, second = [Handle(app, await app.value(queued.enqueue(1))) for _ in "ab"]
+                assert await first.result() == 2
+                told = (
+                    rf"ENQUEUED in the queue {queue} \(worker_concurrency=3, rate_limit_max=1 in 3600 s\), and goes on"
+                )
+                with pytest.raises(TimeoutError, match=told):
+                    await second.result(timeout=0)
+                await app.do("cancel_workflow", second.workflow_id)
+
+        Stage(venue).play(scene)
+
     def test_runs_of_unknown_functions_wait_visibly_for_a_process_that_has_them(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:
             handle = await lost(stage, waiting)

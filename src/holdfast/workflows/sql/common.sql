@@ -354,6 +354,8 @@ WHERE version_name = :version_name;
 -- Where a run stands that somebody has waited for long enough, and whether what it waits for is there.
 SELECT
     w.status, w.name, w.queue_name, w.application_version, w.executor_id, q.name AS registered, q.paused,
+    q.concurrency, q.worker_concurrency, q.rate_limit_max, q.rate_limit_period_sec,
+    q.partition_concurrency, q.partition_rate_limit_max, q.partition_rate_limit_period_sec,
     CASE WHEN {has_executor} THEN 1 ELSE 0 END AS has_executor
 FROM @workflow_status AS w LEFT JOIN @queues AS q ON q.name = w.queue_name
 WHERE w.workflow_uuid = :id;
