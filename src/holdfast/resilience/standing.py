@@ -309,7 +309,8 @@ class Standing:
         self.rejected += 1
         view = self.current
         self._tell("rejected", view.state, view.state)
-        when = "" if retry_after is None else f"; try again in {max(0.0, retry_after):.3g} s"
+        left = max(0.0, retry_after or 0.0)
+        when = "" if retry_after is None else f"; try again in {f'{left:.3g}' if left < 100 else round(left)} s"
         why = f" ({view.reason})" if view.is_pinned(self._world.monotonic()) and view.reason else ""
         state = view.state.replace("_", "-")
         return CircuitOpen(

@@ -71,6 +71,13 @@ def test_failures_in_a_row_open_it_and_calls_are_not_made() -> None:
     assert breaker.metrics.rejected == 1
 
 
+def test_refusal_says_how_many_seconds_are_left_of_hours() -> None:
+    breaker, world = opened(open_for=5400, open_cap=5400)
+    pass_time(world, 8.75)
+    with pytest.raises(CircuitOpen, match=r"try again in 5391 s\."):
+        breaker.call(works)
+
+
 def test_success_in_between_begins_the_count_anew() -> None:
     breaker, _ = made(failures=2, failure_rate=None)
     for _ in range(5):
