@@ -1,4 +1,4 @@
-"""The contract of slots and versions: a slot is for a version that has its workflow, and that some process runs."""
+"""The contract of slots and versions: a slot is for the latest version that has its workflow."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ScheduleVersionsContract:
 
         Stage(venue).play(scene)
 
-    def test_slot_is_not_for_a_later_version_that_no_process_runs(self, venue: Venue) -> None:
+    def test_slot_is_for_the_latest_version_also_while_no_process_runs_it(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:
             calendar = Calendar(stage)
             newer, _ = calendar.another(application_version=f"{stage.version}-newer")
@@ -47,13 +47,15 @@ class ScheduleVersionsContract:
                 async with newer:
                     await newer.do("set_latest_application_version", f"{stage.version}-newer")
                 await calendar.create()
-                calendar.jump(await calendar.due() + SECOND)
-                await calendar.ended(1)
-                assert [run["application_version"] for run in calendar.runs()] == [stage.version]
+                first = await calendar.due()
+                calendar.jump(first + SECOND)
+                await calendar.moved_past(first)
+                [run] = calendar.runs()
+                assert (run["application_version"], run["status"]) == (f"{stage.version}-newer", "ENQUEUED")
 
         Stage(venue).play(scene)
 
-    def test_slot_of_a_workflow_that_no_process_has_is_for_whoever_comes(self, venue: Venue) -> None:
+    def test_slot_of_a_workflow_that_no_version_has_is_for_whoever_comes(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:
             calendar = Calendar(stage)
             bystander = stage.app(application_version=f"{stage.version}-bystander")

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 async def versions_of(transaction: Transaction, queries: Queries, rows: Iterable[Row]) -> dict[str, str]:
-    """Return for which version the runs of schedules are, by their workflows: the latest that has it and is run.
+    """Return for which version the runs of schedules are, by their workflows: the latest that has it.
 
-    A workflow that no executor has is missing: its runs are for whatever version comes and has it.
+    A workflow that no version has is missing: its runs are for whatever version comes and has it.
     """
     workflows = sorted({row["workflow_name"] for row in rows})
     found = await transaction.fetch_batch(queries["versions_of"], [(each,) for each in workflows])
@@ -22,7 +22,7 @@ async def versions_of(transaction: Transaction, queries: Queries, rows: Iterable
 
 
 async def version_of(transaction: Transaction, queries: Queries, row: Row) -> str | None:
-    """Return the same for one schedule; None if no executor has its workflow."""
+    """Return the same for one schedule; None if no version has its workflow."""
     return (await versions_of(transaction, queries, [row])).get(row["workflow_name"])
 
 

@@ -83,12 +83,11 @@ LIMIT :most
 
 -- name: versions_of
 -- rows: workflow text
--- The versions that have these workflows and that some executor runs, the latest last.
+-- The versions that have these workflows, the latest last.
 SELECT r.workflow, v.version_name
 FROM {rows} AS r
 JOIN @application_workflows AS h ON h.workflow_name = r.workflow
 JOIN @application_versions AS v ON v.version_name = h.version_name
-WHERE EXISTS (SELECT 1 FROM @executors AS e WHERE e.application_version = v.version_name)
 ORDER BY v.version_timestamp, v.created_at;
 
 -- name: schedules_advance
