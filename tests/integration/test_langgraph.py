@@ -282,11 +282,16 @@ def test_tasks_delete_threads_by_numbers_too(saver: HoldfastSaver, thread: str) 
 
 
 def test_name_that_no_database_keeps_is_refused_alike(saver: HoldfastSaver, thread: str) -> None:
-    put(saver, at(thread), 1)
+    where = put(saver, at(thread), 1)
     for bad in ("a\0b", "\ud800"):
+        odd, versions = made(2, number=2)
+        odd["id"] = bad
         for call in (
             lambda: put(saver, at(bad), 1),  # noqa: B023 -- called at once
             lambda: put(saver, at(thread, ns=bad), 1),  # noqa: B023
+            lambda: saver.put(at(thread), odd, about(2), versions),  # noqa: B023
+            lambda: saver.put_writes(where, [("a", 1)], bad),  # noqa: B023
+            lambda: saver.put_writes(where, [(bad, 1)], "task"),  # noqa: B023
             lambda: saver.get_tuple(at(bad)),  # noqa: B023
             lambda: list(saver.list(at(bad))),  # noqa: B023
             lambda: saver.delete_thread(bad),  # noqa: B023
@@ -294,7 +299,7 @@ def test_name_that_no_database_keeps_is_refused_alike(saver: HoldfastSaver, thre
             lambda: saver.prune([bad]),  # noqa: B023
             lambda: saver.delete_for_runs([bad]),  # noqa: B023
         ):
-            with pytest.raises(InvalidKey, match=r"thread_id|checkpoint_ns|run_id"):
+            with pytest.raises(InvalidKey, match=r"thread_id|checkpoint_ns|run_id|id of the|task_id|channel"):
                 call()
     for take in (saver.prune, saver.delete_for_runs):
         with pytest.raises(MisuseError, match=r"pass \['"):

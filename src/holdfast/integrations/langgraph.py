@@ -235,7 +235,7 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
     ) -> tuple[Saved, Sequence[LargeValue]]:
         """Return a checkpoint and those of its large values that may not be stored yet; all of them without *new*."""
         thread_id, checkpoint_ns, parent_id = where(config)
-        place = Place(thread_id, checkpoint_ns, checkpoint["id"])
+        place = Place(thread_id, checkpoint_ns, name(checkpoint["id"], "id of the checkpoint"))
         small: dict[str, Any] = {}
         large: dict[str, str] = {}
         fresh = self._parted(place, checkpoint, new, small, large)
@@ -278,8 +278,15 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
         return fresh
 
     def _writes(self, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str) -> Sequence[Write]:
+        task_id, task_path = name(task_id, "task_id"), name(task_path, "task_path")
         return [
-            Write(task_id, WRITES_IDX_MAP.get(channel, at), channel, *self.serde.dumps_typed(value), task_path)
+            Write(
+                task_id,
+                WRITES_IDX_MAP.get(channel, at),
+                name(channel, "channel"),
+                *self.serde.dumps_typed(value),
+                task_path,
+            )
             for at, (channel, value) in enumerate(writes)
         ]
 
