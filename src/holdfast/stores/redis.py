@@ -7,24 +7,27 @@ call shares a hash tag, so that the same scripts run on a cluster.
 from __future__ import annotations
 
 import asyncio
-from contextlib import contextmanager
+import re
 from hashlib import sha1
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from holdfast.errors import DriverMissing, InvalidURL, NotInitialized, QueryFailed, Unavailable, UnknownCommit
+from holdfast.errors import DriverMissing, NotInitialized, QueryFailed, Unavailable, UnknownCommit, WrongLoop
 from holdfast.stores.opened import Opened
 from holdfast.stores.redis_packets import Packets, packed
+from holdfast.stores.redis_url import address_of, readable_url
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
     from pathlib import Path
 
 T = TypeVar("T")
 
 _CLUSTER = "+cluster://"
-PAUSES = (0.05, 0.2, 0.5, 1.0)  # between tries of what may run twice
+_UNMOVED = "\0unmoved"
+PAUSES = (0.05, 0.2, 0.5, 1.0)  # between tries of what may run twice, or was refused for now
 SECONDS = 10.0
 _AT_ONCE = 64  # calls under way; more wait their turn, where the driver would refuse them
+_NOT_NOW = re.compile(r"(?:^|: -)(?:READONLY|OOM|NOREPLICAS|MISCONF|BUSY) ")  # ": -" is how scripts tell before Redis 7
 _CLOCK = "local function now_ms() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000){} end\n"
 
 
@@ -39,25 +42,33 @@ class RedisLink(Opened):
 
     def __init__(self, url: str, *, clock_offset_key: str | None = None) -> None:
         self._url = url
-        self.address = url.rpartition("@")[2]  # which server and which database, whoever logs in
+        self.address = address_of(url)
         moved = "" if clock_offset_key is None else f" + tonumber(redis.call('GET', '{clock_offset_key}') or '0')"
         self._prelude = _CLOCK.format(moved)
         self._client: Any = None
         self._packets: Packets | None = None  # a cluster has none
         self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._astray = False
         self._texts: dict[Path, tuple[str, str]] = {}
 
     async def initialize(self) -> None:
         """Reach the server; a second call changes nothing. Raises ``DriverMissing`` or ``Unavailable``."""
-        if self._client is None:
-            client = _client(self._url)
-            try:
-                await client.ping()
-            except (*lost(), *refused()) as error:
-                await client.aclose()
-                raise Unavailable(f"Redis cannot be reached: {plain(error)}") from error
-            self._client = client
-            self._packets = None if _CLUSTER in self._url else Packets(client.connection_pool)
+        if self._client is not None:
+            self._opened_here()
+            return
+        client = _client(self._url)
+        try:
+            await client.ping()
+        except (*lost(), *refused()) as error:
+            await client.aclose()
+            raise Unavailable(f"Redis cannot be reached: {plain(error)}") from error
+        if self._client is not None:  # another task was faster
+            await client.aclose()
+            return
+        self._client, self._loop = client, asyncio.get_running_loop()
+        self._packets = None if _CLUSTER in self._url else Packets(client.connection_pool)
+        self._turns = asyncio.Semaphore(_AT_ONCE)
 
     async def close(self) -> None:
         """End the connections; a second call changes nothing."""
@@ -78,31 +89,46 @@ class RedisLink(Opened):
         """Run a script; replies are bytes and numbers.
 
         With *again* it is run once more after a lost reply, which only a script may ask for that changes nothing the
-        second time. Without, ``UnknownCommit`` says that it may have run.
+        second time. Without, ``UnknownCommit`` says that it may have run. One that the server refuses for now, as in a
+        failover, has changed nothing: it is run again all the same, and ``Unavailable`` says that this did not help.
         """
         try:
-            return await self._tried(lambda: self._evaluated(script, keys, args), PAUSES if again else ())
-        except lost() as error:
-            raise UnknownCommit(f"Redis did not answer, it may have done it: {plain(error)}") from error
-        except refused() as error:
+            return await self._tried(lambda: self._evaluated(script, keys, args), again=again)
+        except (*lost(), *refused()) as error:
+            if not_now(error):
+                raise Unavailable(f"Redis takes nothing now, and did nothing: {plain(error)}") from error
+            if isinstance(error, lost()):
+                raise UnknownCommit(f"Redis did not answer, it may have done it: {plain(error)}") from error
             raise QueryFailed(f"Redis refused the script {script.name}: {error}") from error
 
     async def read(self, command: str, *args: Any) -> Any:
         """Call a method of the client that changes nothing, again after a lost reply; ``Unavailable`` if none comes."""
         try:
-            return await self._tried(lambda: getattr(self.client, command)(*args), PAUSES)
-        except lost() as error:
-            raise Unavailable(f"Redis did not answer: {plain(error)}") from error
-        except refused() as error:
+            return await self._tried(lambda: getattr(self._opened_here(), command)(*args), again=True)
+        except (*lost(), *refused()) as error:
+            if not_now(error) or isinstance(error, lost()):
+                raise Unavailable(f"Redis did not answer: {plain(error)}") from error
             raise QueryFailed(f"Redis refused to answer: {error}") from error
 
-    async def _tried(self, ask: Callable[[], Awaitable[T]], pauses: Sequence[float]) -> T:
-        for pause in pauses:
+    async def _tried(self, ask: Callable[[], Awaitable[T]], *, again: bool) -> T:
+        """Ask until there is an answer. One that was lost once is in doubt, whatever is said to the next tries."""
+        doubt: BaseException | None = None
+        for pause in (*PAUSES, None):
             try:
                 return await ask()
-            except lost():
-                await self._pause(pause)
-        return await ask()
+            except NotInitialized:  # closed meanwhile
+                if doubt is None:
+                    raise
+                raise doubt from None
+            except (*lost(), *refused()) as error:
+                if not not_now(error):
+                    if not isinstance(error, lost()):
+                        raise
+                    doubt = error
+                if pause is None or (doubt is not None and not again):
+                    raise (doubt or error) from None
+            await self._pause(pause)
+        raise AssertionError("unreachable")
 
     async def _evaluated(self, script: Path, keys: Sequence[str], args: Sequence[Any]) -> Any:
         from redis.exceptions import NoScriptError  # noqa: PLC0415 -- an extra
@@ -122,12 +148,39 @@ class RedisLink(Opened):
     async def _pause(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
 
-    async def _asked(self, *command: Any) -> Any:
+    def _opened_here(self) -> Any:
         client = self.client
+        if asyncio.get_running_loop() is not self._loop:
+            raise WrongLoop("Another event loop opened this link to Redis; make a RedisLink here and initialize it.")
+        return client
+
+    async def _asked(self, *command: Any) -> Any:
+        client = self._opened_here()
         if self._packets is not None:
             return await self._packets.ask(packed(command))
         async with self._turns:
+            if self._astray or not str(command[2 + command[2]]).endswith(_UNMOVED):
+                answer = await client.execute_command(*command)
+                self._astray = False
+                return answer
+            return await self._asked_of_owner(client, command)
+
+    async def _asked_of_owner(self, client: Any, command: tuple[Any, ...]) -> Any:
+        """Ask the node that has the slot of the keys; one that is being moved has none that may run this.
+
+        The driver would go on to the node that the keys are moved to, and its ASKING on another connection than the
+        script.
+        """
+        from redis.exceptions import MovedError  # noqa: PLC0415 -- an extra
+
+        await client.initialize()
+        try:
+            return await client.get_node_from_key(command[3]).execute_command(*command)
+        except MovedError:
             return await client.execute_command(*command)
+        except lost():
+            self._astray = True  # the next time the driver finds out who is there
+            raise
 
 
 def _client(url: str) -> Any:
@@ -142,16 +195,10 @@ def _client(url: str) -> Any:
     with readable_url():
         if _CLUSTER in url:
             return RedisCluster.from_url(url.replace(_CLUSTER, "://"), socket_timeout=SECONDS, retry=once)
-        return Redis.from_url(url, socket_timeout=SECONDS, socket_connect_timeout=SECONDS, retry=once)
-
-
-@contextmanager
-def readable_url() -> Iterator[None]:
-    """Turn what the driver says of a URL into ``InvalidURL``, without its text: it may quote the password."""
-    try:
-        yield
-    except ValueError:
-        raise InvalidURL("The URL of Redis cannot be read: write redis://[user:password@]host:port/number.") from None
+        client = Redis.from_url(url, socket_timeout=SECONDS, socket_connect_timeout=SECONDS, retry=once)
+        pool = client.connection_pool
+        pool.connection_class(**pool.connection_kwargs)  # connects to nothing, and finds options that there are not
+        return client
 
 
 def lost() -> tuple[type[BaseException], ...]:
@@ -169,6 +216,32 @@ def refused() -> tuple[type[BaseException], ...]:
     return (exceptions.RedisError,)
 
 
+def not_now(error: BaseException) -> bool:
+    """Whether the server has refused for now: one that is a replica, is full, or has too few replicas.
+
+    A script learns it from its first write, so that nothing was changed. So does one whose keys are being moved to
+    another node of a cluster: nobody runs it before all are there.
+    """
+    from redis import exceptions  # noqa: PLC0415 -- an extra
+
+    named = (exceptions.ReadOnlyError, exceptions.OutOfMemoryError, exceptions.TryAgainError, exceptions.AskError)
+    if isinstance(error, named) or type(error) is exceptions.ClusterError:  # the driver followed redirections in vain
+        return True
+    return isinstance(error, exceptions.ResponseError) and _NOT_NOW.search(str(error)) is not None
+
+
+def unmoved(prefix: str) -> str:
+    """Return a name that no key has, for the scripts that touch more keys than they declare.
+
+    While a slot of a cluster is moved, a node that lacks one of several declared keys does not run the script, where it
+    would run it on half of the keys.
+    """
+    return prefix + _UNMOVED
+
+
 def plain(error: BaseException) -> str:
-    """Say what happened without the address, which may hold a password."""
-    return type(error).__name__
+    """Say what happened without the address, which may hold a password. What a server answers has none."""
+    from redis.exceptions import ResponseError  # noqa: PLC0415 -- an extra
+
+    name = type(error).__name__
+    return f"{name}: {error}" if isinstance(error, ResponseError) else name

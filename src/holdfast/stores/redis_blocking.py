@@ -6,13 +6,15 @@ hand has the result at the first step.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import DriverMissing, NotInitialized, Unavailable
-from holdfast.stores.redis import SECONDS, RedisLink, lost, plain, readable_url, refused
+from holdfast.stores.redis import SECONDS, RedisLink, lost, plain, refused
 from holdfast.stores.redis_packets import packed
+from holdfast.stores.redis_url import readable_url
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,9 +46,8 @@ class BlockingRedisLink(RedisLink):
 
     async def close(self) -> None:
         """End the connections; a second call changes nothing."""
-        idle, self._idle, self._pool = self._idle, [], None
-        for connection in idle:
-            connection.disconnect()
+        self._pool = None
+        self._drop_idle()
 
     async def _read(self, script: Path) -> str:
         return script.read_text("utf-8")  # noqa: ASYNC240 -- no loop waits for it
@@ -67,14 +68,25 @@ class BlockingRedisLink(RedisLink):
         except refused() as error:
             if isinstance(error, lost()):
                 connection.disconnect()
+                self._drop_idle()
             else:
                 self._idle.append(connection)
+            raise
+        except OSError:
+            connection.disconnect()
+            self._drop_idle()
             raise
         except BaseException:
             connection.disconnect()
             raise
         self._idle.append(connection)
         return answer
+
+    def _drop_idle(self) -> None:
+        """End the connections that are not in use. Where one was lost, so are others: each would cost a try."""
+        with contextlib.suppress(IndexError):
+            while True:  # one by one: a thread may take one meanwhile
+                self._idle.pop().disconnect()
 
     def _connection(self) -> Any:
         if self._pid != os.getpid():
@@ -96,7 +108,9 @@ def _pool(url: str) -> Any:
         raise DriverMissing("Redis needs the extra: pip install 'holdfast[redis]'.") from error
     once = Retry(NoBackoff(), 0)  # the driver would send a script again that may have run
     with readable_url():
-        return ConnectionPool.from_url(url, socket_timeout=SECONDS, socket_connect_timeout=SECONDS, retry=once)
+        pool = ConnectionPool.from_url(url, socket_timeout=SECONDS, socket_connect_timeout=SECONDS, retry=once)
+        pool.connection_class(**pool.connection_kwargs)  # connects to nothing, and finds options that there are not
+        return pool
 
 
 __all__ = ["BlockingRedisLink"]

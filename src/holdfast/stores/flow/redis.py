@@ -13,6 +13,7 @@ from holdfast.stores.flow.straight import Straight
 from holdfast.stores.flow.verbs import as_storage_error
 from holdfast.stores.redis import RedisLink
 from holdfast.stores.redis_blocking import BlockingRedisLink
+from holdfast.stores.redis_url import address_of
 from holdfast.stores.sides import Sides
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class RedisCheckpointBackend(CheckpointBackend):
     ) -> None:
         surroundings = world or RealWorld()
         address = url or _address(host, port, db, password, kwargs)
+        address_of(address)  # refuses what it cannot read
         _refuse_unless_it_fits(address, prefix, default_ttl)
 
         async def opened(link: RedisLink) -> RedisShelf:
@@ -68,12 +70,14 @@ class RedisCheckpointBackend(CheckpointBackend):
     @classmethod
     def from_url(cls, url: str, *, prefix: str = PREFIX, default_ttl: int | None = WEEK) -> Self:
         """Return a backend for the Redis at *url*, ``redis://`` or ``redis+cluster://``."""
+        address_of(url)  # None, which would be no URL, among what it refuses
         return cls(prefix=prefix, default_ttl=default_ttl, url=url)
 
 
 def _address(host: str, port: int, db: int, password: str | None, options: dict[str, Any]) -> str:
     if "://" in host:
         raise ConfigurationError("The host of Redis is its name, not a URL: give a URL as url=, or to from_url().")
+    options.pop("decode_responses", None)  # of the driver's answers, which nobody sees here
     scheme = "rediss" if options.pop("ssl", False) else "redis"
     for name, value in options.items():
         if not isinstance(value, str | int | float):

@@ -11,6 +11,7 @@ from holdfast import faults
 from holdfast.errors import UnknownCommit
 from holdfast.stores.flow.model import CheckpointStatus
 from holdfast.stores.flow.shelf import Card, Put, Wanted
+from holdfast.stores.redis import unmoved
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,6 +35,7 @@ class RedisShelf:
         self._link = link
         self._world = world
         self._prefix = prefix
+        self._unmoved = unmoved(prefix)
         self._ttl = ttl
 
     async def initialize(self) -> None:
@@ -59,7 +61,7 @@ class RedisShelf:
 
     async def delete(self, checkpoint_id: str) -> bool:
         """Remove a card; see ``Shelf``."""
-        keys, args = [self._key(checkpoint_id)], [self._prefix, ""]
+        keys, args = [self._key(checkpoint_id), self._unmoved], [self._prefix, ""]
         try:
             return bool(await self._link.run(_DELETE, keys, args))
         except UnknownCommit:
@@ -79,8 +81,8 @@ class RedisShelf:
         gone = 0
         for at in range(0, len(cards), _AT_ONCE):
             some = cards[at : at + _AT_ONCE]
-            args = [self._prefix, *(card.revision for card in some)]
-            gone += await self._link.run(_DELETE, [self._key(card.id) for card in some], args)
+            keys = [*(self._key(card.id) for card in some), self._unmoved]
+            gone += await self._link.run(_DELETE, keys, [self._prefix, *(card.revision for card in some)])
         return gone
 
     async def claim(self, checkpoint_id: str, token: str, seconds: float) -> bool:
@@ -104,7 +106,7 @@ class RedisShelf:
             *(card.data, self._world.new_id(), self._ttl or 0, int(status.has_ended), int(status.waits)),
             *(token, round(seconds * 1000)),
         )
-        keys = [self._key(card.id), f"{self._prefix}sequence", self._key(before)]
+        keys = [self._key(card.id), f"{self._prefix}sequence", self._key(before), self._unmoved]
         outcome = Put[(await self._link.run(_PUT, keys, args, again=True)).decode().upper()]
         faults.point("flow.stored")
         return outcome
@@ -128,7 +130,8 @@ class RedisShelf:
         flow = "" if wanted.flow_id is None else _named(wanted.flow_id)
         single = wanted.status[0] if wanted.status is not None and len(wanted.status) == 1 else ""
         args = [self._prefix, highest, -1 if wanted.limit is None else wanted.limit, single, int(whole), int(due), flow]
-        return [_card(row) for row in await self._link.run(_QUERY, [self._index(wanted, single)], args, again=True)]
+        keys = [self._index(wanted, single), self._unmoved]
+        return [_card(row) for row in await self._link.run(_QUERY, keys, args, again=True)]
 
     def _index(self, wanted: Wanted, single: str) -> str:
         """Return the set in which all wanted ones are, and few others."""

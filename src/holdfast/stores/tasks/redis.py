@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.core.durations import milliseconds
 from holdfast.errors import TaskConflict
+from holdfast.stores.redis import unmoved
 from holdfast.stores.tasks.facts import LOST, MOST_DUE
 from holdfast.stores.tasks.letters import Letters
 from holdfast.stores.tasks.store import VISIBILITY_TIMEOUT, TaskQueue
@@ -62,6 +63,7 @@ class RedisTaskQueue(TaskQueue):
         super().__init__(f"redis {link.address} {prefix}", world=world, visibility_timeout=visibility_timeout)
         self._link = link
         self._base = f"{{{prefix}}}"
+        self._keys = [self._base, unmoved(self._base)]
         self._letters = Letters(dead_letters, None)
         self._owed_ms = _text(self._letters.owed_ms)
         self._waits = (
@@ -177,7 +179,7 @@ class RedisTaskQueue(TaskQueue):
 
     async def _run(self, verb: str, *args: Any) -> Any:
         """Run a verb, again after a lost reply: a write is recognised by the key or claim that it carries."""
-        return await self._link.run(_SCRIPT, [self._base], [verb, *args], again=True)
+        return await self._link.run(_SCRIPT, self._keys, [verb, *args], again=True)
 
 
 def _text(value: Any) -> Any:

@@ -13,6 +13,7 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from holdfast.errors import Retryable
+from holdfast.stores.redis import unmoved
 from holdfast.stores.threads.facts import held, orphaned
 from holdfast.stores.threads.pruning import Bone, bone, orphans, to_delete
 from holdfast.stores.threads.reading import damaged
@@ -48,6 +49,7 @@ class RedisThreads:
         self._prefix = prefix
         self._changes = f"{prefix}changes"
         self._sequence = f"{prefix}sequence"
+        self._unmoved = unmoved(prefix)
 
     async def initialize(self) -> None:
         """Connect; a second call changes nothing."""
@@ -63,6 +65,7 @@ class RedisThreads:
         keys = [
             *(self._key("checkpoint", place), self._key("ns", (thread, ns)), self._key("thread", (thread,))),
             *(f"{self._prefix}all", self._key("values", (thread,)), self._changes, self._sequence),
+            self._unmoved,
         ]
         large = "\n".join(_field(ns, channel, version) for channel, version in saved.large.items())
         run = quote(saved.run_id or "", safe="")
@@ -97,12 +100,13 @@ class RedisThreads:
 
     async def delete_thread(self, thread_id: str) -> None:
         """Delete everything of a thread."""
-        await self._link.run(_DELETE_THREAD, [self._changes], [self._prefix, quote(thread_id, safe="")], again=True)
+        args = [self._prefix, quote(thread_id, safe="")]
+        await self._link.run(_DELETE_THREAD, [self._changes, self._unmoved], args, again=True)
 
     async def copy_thread(self, source: str, target: str) -> None:
         """Copy everything of a thread; what the target has already stays as it is."""
         args = [self._prefix, quote(source, safe=""), quote(target, safe="")]
-        if name := await self._link.run(_COPY_THREAD, [self._changes, self._sequence], args, again=True):
+        if name := await self._link.run(_COPY_THREAD, [self._changes, self._sequence, self._unmoved], args, again=True):
             raise _lost(_place(name))
 
     async def delete_runs(self, run_ids: Sequence[str]) -> None:
@@ -126,7 +130,7 @@ class RedisThreads:
         """Look, decide and delete; look again if somebody has put a checkpoint in between."""
         looked = [self._prefix, len(threads), *(quote(each, safe="") for each in (*threads, *runs))]
         for _ in range(_TRIES):
-            skeleton = await self._link.run(_SKELETON, [self._changes], looked, again=True)
+            skeleton = await self._link.run(_SKELETON, [self._changes, self._unmoved], looked, again=True)
             bones = [_bone(row) for _, _, rows in skeleton for row in rows]
             gone = choose(bones)
             alone = orphans((each for each, _ in bones), gone)
@@ -137,7 +141,7 @@ class RedisThreads:
                 *(len(gone), *map(_name, gone)),
                 *(part for thread, *names in alone for part in (quote(thread, safe=""), _field(*names))),
             ]
-            if await self._link.run(_DELETE, [self._changes], args, again=True):
+            if await self._link.run(_DELETE, [self._changes, self._unmoved], args, again=True):
                 return
         raise Retryable("The threads to clean up were written to all the time; try again when they are at rest.")
 
@@ -152,7 +156,7 @@ class RedisThreads:
         if after is not None:
             highest = f"({_name(after)}"
         args = [self._prefix, highest, lowest, most]
-        rows, values = await self._link.run(_PAGE, [self._index(span)], args, again=True)
+        rows, values = await self._link.run(_PAGE, [self._index(span), self._unmoved], args, again=True)
         large = dict(zip(values[::2], values[1::2], strict=True))
         return [_found(row, large) for row in rows]
 

@@ -43,6 +43,11 @@ class RedisCluster:
         """Where a client begins: the first node, as a cluster."""
         return self._nodes[0].url.replace("redis://", "redis+cluster://")
 
+    @property
+    def node_urls(self) -> list[str]:
+        """Return where each node is, as a server by itself."""
+        return [node.url for node in self._nodes]
+
     def start(self) -> Self:
         """Start the nodes, have them meet, and share out the slots; return when every one says that all is well."""
         buses = [free_port() for _ in range(self._count)]

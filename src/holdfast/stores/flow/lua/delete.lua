@@ -1,8 +1,10 @@
 -- Remove checkpoints and every name they are found by; one with a revision in ARGV only if it still has it and nobody
 -- holds it.
--- KEYS: checkpoints. ARGV: prefix, then a revision for each, or ''. Returns how many were removed.
+-- KEYS: checkpoints, and a name that no key has. ARGV: prefix, then a revision for each checkpoint, or ''. Returns how
+-- many were removed.
 local prefix, gone = ARGV[1], 0
-for place, key in ipairs(KEYS) do
+for place = 1, #ARGV - 1 do
+    local key = KEYS[place]
     local there = redis.call('HMGET', key, 'flow_id', 'status', 'run_id', 'wf_run_id', 'member', 'revision', 'claim_until')
     local wanted = ARGV[place + 1]
     local free = not there[7] or tonumber(there[7]) <= now_ms()
