@@ -15,6 +15,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypedDict
 
 import msgspec
 
+from holdfast.core.durations import SHORTEST_LEASE, checked_seconds
+from holdfast.core.numbers import count
+from holdfast.stores.keys import LONGEST_KEY as STORED_KEY
+from holdfast.web import settings
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
@@ -24,7 +29,7 @@ Routes: TypeAlias = "bool | Iterable[str] | Callable[[str, str], bool]"
 
 REPLAYED = "idempotency-replayed"
 LONGEST_KEY = 255
-SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+_LONGEST_MARK = len("http:of::") + 32  # what is put before a key where it is stored
 # Of one exchange or one connection, or a secret of one client: these are never stored.
 UNSTORED_HEADERS = frozenset(
     {
@@ -118,11 +123,22 @@ class Rules:
     docs_url: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be meant."""
-        if unsafe := self.methods & SAFE_METHODS:
-            raise ValueError(
-                f"Safe methods change nothing, so they need no key: leave out {', '.join(sorted(unsafe))}."
-            )
+        """Refuse what cannot be meant, and take names in any case."""
+        settings.header_name(self.header, "header")
+        for name, checked in (
+            ("required", settings.routes(self.required, "The patterns of required")),
+            ("exclude", settings.routes(self.exclude, "The patterns of exclude")),
+            ("methods", settings.method_names(self.methods)),
+            ("unstored_headers", frozenset(settings.header_names(self.unstored_headers, "unstored_headers"))),
+            ("include_headers", settings.header_names(self.include_headers, "include_headers")),
+            ("ttl_seconds", checked_seconds(self.ttl_seconds, "ttl_seconds", least=SHORTEST_LEASE)),
+            ("lease_seconds", checked_seconds(self.lease_seconds, "lease_seconds", least=SHORTEST_LEASE)),
+            ("wait_seconds", checked_seconds(self.wait_seconds, "wait_seconds")),
+        ):
+            object.__setattr__(self, name, checked)
+        count(self.max_key_length, "max_key_length", least=1, most=STORED_KEY - _LONGEST_MARK)
+        count(self.max_body_bytes, "max_body_bytes")
+        count(self.max_response_bytes, "max_response_bytes")
         if not callable(self.save) and self.save not in {"final", "success", "all"}:
             raise ValueError(f"save is 'final', 'success', 'all' or a function, not {self.save!r}.")
 

@@ -8,6 +8,7 @@ In its settings::
 
 from __future__ import annotations
 
+import io
 from typing import TYPE_CHECKING
 
 from django.conf import settings  # type: ignore[import-untyped]
@@ -57,11 +58,7 @@ class IdempotencyMiddleware:
             key = rules.key_of(asked)
             if key is None:
                 return self.get_response(request)
-            body = request.body
-            if len(body) > rules.max_body_bytes:
-                raise Refused(rules.too_large())
-            if len(body) < (body_length(request.META.get("CONTENT_LENGTH")) or 0):
-                raise Refused(rules.incomplete())
+            body = _whole(request, rules)
         except Refused as refused:
             return _response(refused.answer)
         found = self._gate.enter(key, asked, body)
@@ -90,6 +87,24 @@ class IdempotencyMiddleware:
         client = None if self._client is None else self._client(request)
         query = request.META.get("QUERY_STRING", "").encode("latin-1", "surrogateescape")
         return Request(request.method or "GET", request.path, query, headers, client)
+
+
+def _whole(request: HttpRequest, rules: Rules) -> bytes:
+    """Return the body of a request, and leave it to be read; ``Refused`` if it is too large, or its client has gone.
+
+    ``request.body`` would refuse uploads that Django takes: its limit, which stays, is for what is no file.
+    """
+    told = body_length(request.META.get("CONTENT_LENGTH")) or 0
+    if told > rules.max_body_bytes:
+        raise Refused(rules.too_large())
+    body: bytes = request.body if hasattr(request, "_body") else request.read(rules.max_body_bytes + 1)
+    if len(body) > rules.max_body_bytes:
+        raise Refused(rules.too_large())
+    if len(body) < told:
+        raise Refused(rules.incomplete())
+    if not hasattr(request, "_body"):
+        request._stream, request._read_started = io.BytesIO(body), False  # noqa: SLF001 -- as nobody had read it
+    return body
 
 
 def _response(answer: Answer) -> HttpResponse:

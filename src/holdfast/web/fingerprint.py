@@ -44,7 +44,7 @@ class RequestFingerprinter:
 
 
 def _bytes(value: Any) -> bytes:
-    if not value:
+    if value is None or (isinstance(value, Mapping) and not value):
         return b""
     if isinstance(value, str):
         return value.encode(errors="surrogateescape")

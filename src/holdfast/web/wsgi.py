@@ -87,7 +87,9 @@ class WSGIIdempotencyMiddleware:
 
     def _request(self, environ: Environ) -> Request:
         headers = [
-            (name[5:].replace("_", "-").lower(), value) for name, value in environ.items() if name.startswith("HTTP_")
+            (name.removeprefix("HTTP_").replace("_", "-").lower(), value)
+            for name, value in environ.items()
+            if name.startswith("HTTP_") or name in {"CONTENT_TYPE", "CONTENT_LENGTH"}
         ]
         path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
         client = None if self._client is None else self._client(environ)

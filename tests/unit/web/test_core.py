@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.stores.keys import LONGEST_KEY
 from holdfast.web.core import UNSTORED_HEADERS, Answer, Refused, Request, Rules, store_key
 
 
@@ -132,3 +135,51 @@ def test_nobodys_key_is_no_clients_whatever_it_says(cut: int) -> None:
     kept = store_key("order-17", "acme")
     assert store_key(kept[cut:], None) != kept
     assert store_key(kept[cut:], "other") != kept
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"exclude": "/webhooks/*"},
+        {"required": "/payments/*"},
+        {"required": [5]},
+        {"methods": "POST"},
+        {"methods": ["POST", "get"]},
+        {"include_headers": "x-tenant"},
+        {"unstored_headers": "x-secret"},
+        {"header": ""},
+        {"header": "Idempotency_Key"},
+        {"header": None},
+        {"ttl_seconds": 0},
+        {"ttl_seconds": float("nan")},
+        {"ttl_seconds": 1e12},
+        {"lease_seconds": 0},
+        {"lease_seconds": "30"},
+        {"wait_seconds": -1},
+        {"max_key_length": 472},
+        {"max_key_length": 0},
+        {"max_body_bytes": "1"},
+        {"max_response_bytes": -1},
+    ],
+)
+def test_setting_that_means_something_else_than_it_says_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(wrong)) + "|Safe methods"):
+        Rules(**wrong)
+
+
+def test_settings_are_taken_in_any_case_and_from_any_collection() -> None:
+    rules = Rules(
+        methods=["post"],  # type: ignore[arg-type]
+        unstored_headers={"X-Secret"},  # type: ignore[arg-type]
+        include_headers=["X-Tenant"],  # type: ignore[arg-type]
+        required=(path for path in ["/pay"]),
+        max_key_length=471,
+        ttl_seconds=timedelta(hours=1),  # type: ignore[arg-type]
+    )
+    for _ in range(2):
+        with pytest.raises(Refused):
+            rules.key_of(request())
+    assert rules.packed(Answer(200, [("x-secret", "1")], b""))[1] == {}
+    assert (rules.include_headers, rules.ttl_seconds) == (("x-tenant",), 3600)
+    longest = store_key("x" * 471, "somebody")
+    assert len(longest) == LONGEST_KEY

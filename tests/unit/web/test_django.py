@@ -39,7 +39,12 @@ def tenant(request: Any) -> str | None:
     return found
 
 
-urlpatterns = [path("pay", pay), path("stream", stream)]
+def upload(request: Any) -> JsonResponse:
+    calls.append(b"upload")
+    return JsonResponse({"bytes": request.FILES["file"].size if request.FILES else len(request.read())})
+
+
+urlpatterns = [path("pay", pay), path("stream", stream), path("upload", upload)]
 
 
 @pytest.fixture
@@ -71,6 +76,26 @@ def test_refusals_are_problems(client: Client) -> None:
     assert [answer.status_code for answer in refused] == [422, 400]
     assert {answer.headers["content-type"] for answer in refused} == {"application/problem+json"}
     assert client.get("/pay").status_code == 201
+
+
+def test_upload_that_django_takes_is_taken_with_a_key_too(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settings, "DATA_UPLOAD_MAX_MEMORY_SIZE", 1000, raising=False)
+    large = b"x" * 2000
+    boundary = {"content_type": "multipart/form-data; boundary=B"}
+    form = b'--B\r\nContent-Disposition: form-data; name="file"; filename="f"\r\n\r\n' + large + b"\r\n--B--\r\n"
+    for key, body, given in (("form", form, boundary), ("read", large, {"content_type": "text/plain"})):
+        headers = {"Idempotency-Key": key}
+        answers = [client.post("/upload", body, headers=headers, **given) for _ in range(2)]
+        assert [(each.status_code, each.json()) for each in answers] == [(200, {"bytes": len(large)})] * 2
+    assert calls == [b"upload"] * 2
+    assert client.post("/pay", large, content_type="text/plain", headers=KEY).status_code == 400  # its own limit stays
+
+
+def test_request_that_is_too_large_is_a_problem(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(settings.HOLDFAST_IDEMPOTENCY, "max_body_bytes", 10)
+    refused = post(client, body="x" * 11)
+    assert (refused.status_code, refused.headers["content-type"]) == (413, "application/problem+json")
+    assert post(client, body="x" * 10).status_code == 201
 
 
 def test_view_that_fails_frees_the_key(client: Client) -> None:

@@ -94,6 +94,20 @@ def test_refusals_are_problems(store: SyncIdempotencyStore) -> None:
     assert post(app, key=None, path="/free").status == 201
 
 
+def test_content_type_makes_another_request_where_it_counts(store: SyncIdempotencyStore) -> None:
+    shop = Shop()
+    app = WSGIIdempotencyMiddleware(shop, store=store, include_headers=("Content-Type",))
+
+    def posted(content_type: str) -> int:
+        def typed(environ: Any, start_response: Any) -> Any:
+            return app({**environ, "CONTENT_TYPE": content_type}, start_response)
+
+        return post(typed).status
+
+    assert [posted(each) for each in ("application/json", "application/json", "application/xml")] == [201, 201, 422]
+    assert len(shop.requests) == 1
+
+
 def test_application_that_raises_frees_the_key(store: SyncIdempotencyStore) -> None:
     shop = Shop(fails=True)
     app = WSGIIdempotencyMiddleware(shop, store=store)
