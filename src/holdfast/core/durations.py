@@ -21,8 +21,9 @@ def checked_seconds(duration: Duration, what: str, *, least: float = 0.0, past: 
 
     With *past* it may be below 0, as what is left until a moment may be, and is 0 then.
     """
+    given: object = duration
     try:
-        length = float("nan") if isinstance(duration, str | bytes | bytearray) else seconds(duration)
+        length = float("nan") if isinstance(given, str | bytes | bytearray) else seconds(duration)
     except (TypeError, ValueError, OverflowError):
         length = float("nan")
     if past and length < 0:

@@ -214,6 +214,28 @@ class FiltersContract:
 
         Stage(venue).play(scene)
 
+    def test_run_with_roles_and_attributes_that_are_none_hides_no_other(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            app = stage.app()
+
+            async def work() -> None:
+                return None
+
+            flow = app.workflow(work, name="work")
+            async with app:
+                ids = [(await flow.start()).workflow_id for _ in range(2)]
+                stage.execute(
+                    f"UPDATE {stage.table('workflow_status')} SET authenticated_roles = '{{', attributes = '[]' "
+                    f"WHERE workflow_uuid = '{ids[0]}'"
+                )
+                found = {each.workflow_id: each for each in await app.do("list_workflows", workflow_ids=ids)}
+                assert found.keys() == set(ids)
+                assert found[ids[0]].authenticated_roles == ("<cannot be read: JSON>",)
+                assert found[ids[0]].attributes == {"<cannot be read: JSON>": None}
+                assert (await app.do("get_workflow", ids[1])).attributes is None
+
+        Stage(venue).play(scene)
+
     def test_time_may_be_given_with_its_zone(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:
             async with stage.app() as app:

@@ -48,8 +48,8 @@ class States:
             inputs=self._value(row.get("inputs"), row["serialization"]),
             output=self._value(row.get("output"), ended),
             error=self._error(row.get("error"), ended),
-            authenticated_roles=None if roles is None else tuple(_decode(roles)),
-            attributes=None if attributes is None else _decode(attributes),
+            authenticated_roles=None if roles is None else _roles(roles),
+            attributes=None if attributes is None else _attributes(attributes),
             was_forked_from=bool(row["was_forked_from"]),
             **{name: row[name] for name in _PLAIN},
         )
@@ -86,6 +86,20 @@ class States:
 def executor(row: Row) -> ExecutorState:
     """Return a row of ``executors``."""
     return ExecutorState(**(row | {"queues": tuple(_decode(row["queues"]))}))
+
+
+def _roles(text: str) -> tuple[str, ...]:
+    try:
+        return msgspec.json.decode(text, type=tuple[str, ...])
+    except msgspec.DecodeError:
+        return (_unreadable("JSON"),)
+
+
+def _attributes(text: str) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except msgspec.DecodeError:
+        return {_unreadable("JSON"): None}
 
 
 def _unreadable(marker: str | None) -> str:
