@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import ConfigurationError, HoldfastError
 from holdfast.model.dead_letter import ReplayEnd
 from holdfast.resilience.letters import Replayed, replayed, traceback_of
 from holdfast.resilience.replay_bulk import Bulk, outcome
@@ -49,13 +49,15 @@ class _Held:
 class Ended:
     """A replay whose handler has returned or raised: what is to be written of it, and what will have come of it.
 
-    *is_cancelled* is whether its task is to stop when that is written, however the handler has ended.
+    *is_cancelled* is whether its task is to stop when that is written, however the handler has ended. *interrupt* is
+    what the program is to be told then.
     """
 
     letter: FailedOperationData
     end: ReplayEnd
     why: str = ""
     is_cancelled: bool = False
+    interrupt: BaseException | None = None
 
     def outcome(self, *, noted: bool) -> ReplayOutcome:
         """Return what became of the letter; *noted* is whether its end was written."""
@@ -90,6 +92,8 @@ class Replayer:
         """
         selection.check(force=manner.force)
         manner.check()
+        if progress is not None and not callable(progress):
+            raise ConfigurationError(f"progress is a function of a number and an outcome, not {progress!r:.50}.")
         if selection.id is None and not manner.dry_run:
             await self._letters.release_stale_replaying()
         bulk = Bulk(self, self._letters, self._world, manner, progress)
@@ -116,6 +120,8 @@ class Replayer:
         [noted] = await self._letters.complete_many([ended.end])
         if ended.is_cancelled:
             raise asyncio.CancelledError
+        if ended.interrupt is not None:
+            raise ended.interrupt
         return ended.outcome(noted=noted)
 
     async def attempt(
@@ -128,7 +134,7 @@ class Replayer:
         """Have *handle* replay a letter that is held under its token, in this task; return what is to be written.
 
         A cancelled replay counts as one that failed, and is returned like any other; unless its handler has ended all
-        the same, as one on a thread does, or one that will not be stopped.
+        the same, as one on a thread does, or one that will not be stopped. So does whatever else the handler raises.
         """
         assert letter.replay_token is not None  # noqa: S101 -- whoever acquires gets one
         held = self._held.setdefault(letter.id, _Held(letter.replay_token, None))
@@ -141,7 +147,7 @@ class Replayer:
             if not held.lost:
                 await handle(letter)
                 error = next(iter(replay.failures), None)
-        except (Exception, asyncio.CancelledError, SystemExit) as raised:  # noqa: BLE001 -- the handler's boundary
+        except BaseException as raised:  # noqa: BLE001 -- the handler's boundary: the letter's end is written first
             error = raised
         finally:
             replayed.reset(mark)
@@ -197,11 +203,12 @@ def _ended(
             resolved_by_id=resolved_by_id,
         )  # fmt: skip
         return Ended(letter, end, is_cancelled=is_cancelled)
+    interrupt = error if isinstance(error, KeyboardInterrupt) else None
     stopped = isinstance(error, asyncio.CancelledError)
     note = "The replay was cancelled." if stopped else f"{type(error).__name__}: {safe_text(error)}"
     details = {} if stopped else {"last_replay_error": traceback_of(error)}
     end = ReplayEnd(id=letter.id, token=held.token, success=False, note=note, error_details=details)
-    return Ended(letter, end, note, is_cancelled)
+    return Ended(letter, end, note, is_cancelled, interrupt)
 
 
 __all__ = ["CONCURRENCY", "LEASE", "Ended", "Find", "Manner", "Progress", "Replayer", "Selection"]

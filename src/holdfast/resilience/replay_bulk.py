@@ -188,6 +188,8 @@ class Bulk:
         self._ended.append(ended)
         if self._ending is None or self._ending.done():
             self._ending = self._begin(self._end_all(), None)
+        if ended.interrupt is not None:
+            raise ended.interrupt
 
     async def _end_all(self) -> None:
         """End what was handled, and then what was handled meanwhile."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from holdfast.core.numbers import count, number
 from holdfast.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ class Selection:
                 f"Letters in {self.status!r} are not replayed: pending ones are, and with force=True those that "
                 "require review."
             )
+        if self.limit is not None:
+            count(self.limit, "limit")
 
     def statuses(self, *, force: bool) -> tuple[str, ...]:
         """Return the statuses that are gone through, in this order."""
@@ -51,11 +54,13 @@ class Manner:
     resolved_by_id: int | None = None
 
     def check(self) -> None:
-        """Raise ``ConfigurationError`` for what makes no sense."""
-        if self.rate is not None and not self.rate > 0:
-            raise ConfigurationError(f"A rate is more than 0 letters a second, not {self.rate}.")
-        if self.concurrency < 1:
-            raise ConfigurationError(f"At least one letter is replayed at once, not {self.concurrency}.")
+        """Raise ``ConfigurationError`` or ``ValueError`` for what makes no sense, before anything was done for it."""
+        if self.rate is not None and not (isinstance(self.rate, int | float) and self.rate > 0):
+            raise ConfigurationError(f"A rate is more than 0 letters a second, not {self.rate!r:.50}.")
+        if type(self.concurrency) is not int or self.concurrency < 1:
+            raise ConfigurationError(f"At least one letter is replayed at once, not {self.concurrency!r:.50}.")
+        if self.resolved_by_id is not None:
+            number(self.resolved_by_id, "resolved_by_id")
 
 
 class Pace:

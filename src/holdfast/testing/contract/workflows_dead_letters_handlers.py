@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from holdfast.errors import NotInitialized
+from holdfast.errors import ConfigurationError, NotInitialized
 from holdfast.testing.colours import Colour
 from holdfast.testing.contract.workflows_dead_letters import replay
 from holdfast.testing.contract.workflows_stage import App, Stage
 from holdfast.testing.workers import until
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from holdfast.model.dead_letter import FailedOperationData
     from holdfast.testing.contract.venue import Venue
 
@@ -29,6 +31,10 @@ class Order:
     """An argument of the tests' own type."""
 
     number: int
+
+
+class _End(BaseException):
+    """What is no error, and raised all the same."""
 
 
 class Wordless(Exception):
@@ -116,7 +122,13 @@ class ReplayHandlersContract:
     def test_whatever_a_handler_raises_is_a_failed_replay(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:
             app, domain = stage.app(), f"d{stage.version}"
-            ends = {"exit": lambda: sys.exit(3), "stop": lambda: next(iter(())), "wordless": _wordless}
+            ends = {
+                "exit": lambda: sys.exit(3),
+                "stop": lambda: next(iter(())),
+                "wordless": _wordless,
+                "end": _raiser(_End),
+                "close": _raiser(GeneratorExit),
+            }
 
             def handle(letter: FailedOperationData) -> None:
                 if letter.failure_type in ends:
@@ -130,7 +142,7 @@ class ReplayHandlersContract:
                     await app.value(letters.create(domain, kind))
                     await app.value(letters.create(f"a{domain}", kind, retry_delay=0, max_retries=1))
                 report = await replay(app, domain=domain)
-                assert (report.failed, report.replayed) == (3, 1)
+                assert (report.failed, report.replayed) == (5, 1)
                 said = " ".join(report.errors.values())
                 assert "SystemExit" in said
                 assert "StopIteration" in said
@@ -138,9 +150,59 @@ class ReplayHandlersContract:
 
                 async def ended() -> bool:
                     counts = (await app.value(letters.get_facet_counts(domain=f"a{domain}")))["by_status"]
-                    return bool(counts == {"resolved": 1, "requires_review": 3})
+                    return bool(counts == {"resolved": 1, "requires_review": 5})
 
                 await stage.until(ended)
+
+        Stage(venue).play(scene)
+
+    @pytest.mark.parametrize("error", [_End, GeneratorExit, SystemExit, KeyboardInterrupt])
+    def test_letter_whose_coroutine_ends_with_anything_is_ended(self, venue: Venue, error: type[BaseException]) -> None:
+        async def scene(stage: Stage) -> None:
+            app, domain = stage.app(), f"d{stage.version}"
+            if app.colour is Colour.SYNC and error is KeyboardInterrupt:
+                return  # it would end the application's own loop
+
+            async def handle(letter: FailedOperationData) -> None:
+                if letter.failure_type == "wrong":
+                    raise error
+
+            app.raw.replay_handler(domain, handle)
+            async with app:
+                letters = app.raw.dead_letters
+                for kind in ("right", "wrong"):
+                    await app.value(letters.create(domain, kind))
+                try:
+                    report = await replay(app, domain=domain)
+                    assert (report.failed, report.replayed) == (1, 1)
+                except KeyboardInterrupt:
+                    assert error is KeyboardInterrupt
+                counts = (await app.value(letters.get_facet_counts(domain=domain)))["by_status"]
+                assert counts == {"resolved": 1, "pending": 1}
+
+        Stage(venue).play(scene)
+
+    @pytest.mark.parametrize(
+        "wrong",
+        [
+            *({"resolved_by_id": each} for each in ("x", 1.5, 2**70, True)),
+            *({"limit": each} for each in (-1, 1.5)),
+            *({"concurrency": 1.5}, {"rate": "5"}, {"progress": 5}),
+        ],
+    )
+    def test_replay_that_makes_no_sense_is_refused_before_a_handler_is_called(
+        self, venue: Venue, wrong: dict[str, Any]
+    ) -> None:
+        async def scene(stage: Stage) -> None:
+            app, domain = stage.app(), f"d{stage.version}"
+            handled: list[str] = []
+            app.raw.replay_handler(domain, lambda letter: handled.append(letter.id))
+            async with app:
+                letter = await app.value(app.raw.dead_letters.create(domain, "t"))
+                with pytest.raises((ValueError, ConfigurationError), match=next(iter(wrong)) + "|at once"):
+                    await replay(app, domain=domain, **wrong)
+                assert (await letter_of(stage, letter.id)).status == "pending"
+            assert handled == []
 
         Stage(venue).play(scene)
 
@@ -251,6 +313,13 @@ class ReplayHandlersContract:
 
 def _wordless() -> None:
     raise Wordless
+
+
+def _raiser(error: type[BaseException]) -> Callable[[], None]:
+    def fail() -> None:
+        raise error
+
+    return fail
 
 
 __all__ = ["ReplayHandlersContract"]
