@@ -16,8 +16,10 @@ LONGEST = _MOST_DAYS * 86_400.0
 SHORTEST_LEASE = 0.001  # databases count in milliseconds, and who holds nothing for no time has nothing
 
 
-def checked_seconds(duration: Duration, what: str, *, least: float = 0.0, past: bool = False) -> float:
-    """Return a duration in seconds. ``InvalidDuration`` unless it is from *least* to a hundred years.
+def checked_seconds(
+    duration: Duration, what: str, *, least: float = 0.0, most: float = LONGEST, past: bool = False
+) -> float:
+    """Return a duration in seconds. ``InvalidDuration`` unless it is from *least* to *most*, a hundred years.
 
     With *past* it may be below 0, as what is left until a moment may be, and is 0 then.
     """
@@ -28,9 +30,10 @@ def checked_seconds(duration: Duration, what: str, *, least: float = 0.0, past: 
         length = float("nan")
     if past and length < 0:
         return 0.0
-    if not least <= length <= LONGEST:  # nor is it if this is no number
+    if not least <= length <= most:  # nor is it if this is no number
+        longest = "a hundred years" if most == LONGEST else f"{most:g} s"
         raise InvalidDuration(
-            f"{what} is a number of seconds, or a timedelta, from {least:g} s to a hundred years, not {duration!r}."
+            f"{what} is a number of seconds, or a timedelta, from {least:g} s to {longest}, not {duration!r}."
         )
     return length
 

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from holdfast.model.workflow import Duration
 
 _SHORTEST = 0.001  # seconds
+# A server has to be reached and to answer three times a lease. And servers keep time by it: some count no further than
+# 24 days.
+_SHORTEST_LEASE, _LONGEST_LEASE = 0.1, 86_400.0
 _PLACEHOLDER = re.compile(r"\$\{[^}]*\}")
 _YAML_KEYS = {
     "name": "name",
@@ -111,7 +114,7 @@ def engine_settings(
         executor_id=executor_id,
         application_version=application_version,
         compatible_versions=_texts("compatible_versions", compatible_versions),
-        lease=checked_seconds(lease, "lease", least=_SHORTEST),
+        lease=checked_seconds(lease, "lease", least=_SHORTEST_LEASE, most=_LONGEST_LEASE),
         schema=schema,
         serialization=serialization_of(serializer),
         max_workflow_threads=max_workflow_threads,

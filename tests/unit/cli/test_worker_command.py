@@ -83,7 +83,7 @@ def test_wrong_setting_of_the_application_is_one_line(folder: Path) -> None:
     done = worker("shop_wrong:app")
     assert (done.exit_code, done.stderr) == (
         2,
-        "Error: lease is a number of seconds, or a timedelta, from 0.001 s to a hundred years, not 0.\n",
+        "Error: lease is a number of seconds, or a timedelta, from 0.1 s to 86400 s, not 0.\n",
     )
 
 

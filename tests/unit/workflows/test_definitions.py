@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -66,6 +67,12 @@ def test_duration_that_no_clock_can_count_is_refused_where_it_is_set(length: Any
         Retry(interval=length)
     with pytest.raises(ValueError, match="a hundred years"):
         Retry(cap=length)
+
+
+@pytest.mark.parametrize("length", [0.001, 0.05, 86_401, timedelta(days=30)])
+def test_lease_that_no_server_can_keep_is_refused(length: Any) -> None:
+    with pytest.raises(InvalidDuration, match=r"lease is a number of seconds, or a timedelta, from 0\.1 s to 86400 s"):
+        Holdfast("postgresql://nobody@nowhere/none", lease=length)
 
 
 @pytest.mark.parametrize("length", [*UNCOUNTABLE, 1e308, 0, 1e-300])
