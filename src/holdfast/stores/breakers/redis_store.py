@@ -41,7 +41,7 @@ logger = logging.getLogger("holdfast.breakers")
 
 _LUA = Path(__file__).with_name("lua")
 _PUT, _READ, _OPEN, _ALL, _HISTORY = (_LUA / f"{name}.lua" for name in ("put", "read", "open", "all", "history"))
-_RECEIPTS_KEPT = 3600
+_RECEIPTS_KEPT = 120  # seconds: twice as long as a call is tried again
 _LISTEN = 1.0
 
 

@@ -1,4 +1,4 @@
-"""The idempotency store in Redis: a hash a key, and a sorted set of when each expires."""
+"""The idempotency store in Redis: a hash a key, and a sorted set of when each goes."""
 
 from __future__ import annotations
 
@@ -84,8 +84,7 @@ class RedisIdempotencyStore(IdempotencyStore):
 
     async def _put(self, key: str, fingerprint: str, mark: str, result: Result) -> bool:
         data, status_code, headers, ttl_ms = result
-        args = (fingerprint, mark, data, status_code, headers, ttl_ms, ABANDONED_MS)
-        return bool(await self._run("put", key, *args))
+        return bool(await self._run("put", key, fingerprint, mark, data, status_code, headers, ttl_ms))
 
     async def _sweep(self, before: str | None, most: int) -> int:
         until = "" if before is None else _milliseconds(before)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.durations import milliseconds
-from holdfast.errors import TaskConflict
+from holdfast.errors import TaskConflict, Unavailable, UnknownCommit
 from holdfast.stores.redis import unmoved
 from holdfast.stores.tasks.facts import LOST, MOST_DUE
 from holdfast.stores.tasks.letters import Letters
@@ -160,17 +160,16 @@ class RedisTaskQueue(TaskQueue):
         self, queue_name: str | None, status: TaskStatus | None, limit: int, after: str | None
     ) -> Sequence[Row]:
         found: list[Row] = []
-        begin: Any = "-" if after is None else f"({after}"
-        while len(found) < limit:
-            ids = await self._link.read("zrangebylex", f"{self._base}:ids", begin, "+", 0, _PAGE)
-            for each in ids:
-                row = await self._get(each.decode())
-                if row and queue_name in {None, row["queue_name"]} and status in {None, row["status"]}:
-                    found.append(row)
-            if len(ids) < _PAGE:
-                break
-            begin = b"(" + ids[-1]
-        return found[:limit]
+        last: Any = _text(after)
+        while True:
+            wanted = (_text(queue_name), _text(status), limit - len(found), _PAGE)
+            try:
+                last, rows = await self._run("list", last, *wanted)
+            except UnknownCommit as error:
+                raise Unavailable(f"The tasks could not be listed: {error}") from error
+            found += map(_row, rows)
+            if not last or len(found) >= limit:
+                return found
 
     async def _queues(self, queue_name: str | None) -> list[str]:
         if queue_name is not None:

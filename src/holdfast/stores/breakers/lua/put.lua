@@ -3,7 +3,7 @@
 -- KEYS[1] {prefix}:breakers            hash: name -> record
 -- KEYS[2] {prefix}:breakers:open       sorted set: names of open breakers by the time of their opening
 -- KEYS[3] {prefix}:breakers:history:N  list: the last changes of this breaker, newest first
--- KEYS[4] {prefix}:breakers:receipt:K  string: what was answered, for an hour
+-- KEYS[4] {prefix}:breakers:receipt:K  string: what was answered, for as long as somebody may ask again
 -- ARGV: name, record that was read ('' for none), record to write ('' for none), time of opening ('' if it is not open),
 --       answers, seconds to keep them, entries of the history to keep, channel, new entries ...
 -- Returns 1; or 2 and the answers, if it was made before; or 0, the record there is, and the time.
@@ -27,5 +27,5 @@ if #ARGV > 8 then
     redis.call('LTRIM', KEYS[3], 0, ARGV[7] - 1)
 end
 redis.call('SET', KEYS[4], ARGV[5], 'EX', ARGV[6])
-redis.call('PUBLISH', ARGV[8], ARGV[1])
+redis.pcall('PUBLISH', ARGV[8], ARGV[1]) -- a user may have no right to the channel: the others find out by their poll
 return {1}

@@ -1,4 +1,4 @@
--- KEYS: 1 the entry of a key, a hash; 2 when each key expires, a sorted set of milliseconds
+-- KEYS: 1 the entry of a key, a hash; 2 when Redis lets each entry go, a sorted set of milliseconds
 -- ARGV: 1 the key, 2 fingerprint, 3 token, 4 for how many milliseconds, 5 note, 6 for how many more a claim is left
 -- Makes a claim unless there is a living entry of somebody else's; returns what is there then. The same again does no
 -- harm.
@@ -17,10 +17,11 @@ local expires = string.format('%.0f', now + ARGV[4])
 redis.call('HSET', KEYS[1],
     'fingerprint', ARGV[2], 'response_data', note, 'status_code', '0', 'headers', '{}',
     'created_at', string.format('%.0f', now), 'expires_at', expires, 'owner_token', ARGV[3])
-redis.call('PEXPIREAT', KEYS[1], string.format('%.0f', now + ARGV[4] + ARGV[6]))
-redis.call('ZADD', KEYS[2], expires, ARGV[1])
+local goes = string.format('%.0f', now + ARGV[4] + ARGV[6])
+redis.call('PEXPIREAT', KEYS[1], goes)
+redis.call('ZADD', KEYS[2], goes, ARGV[1])
 if redis.call('ZCARD', KEYS[2]) % 256 == 0 then -- now and then: the names of entries that Redis has let go by itself
-    redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', string.format('%.0f', now - ARGV[6]))
+    redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', string.format('%.0f', now))
 end
 return redis.call('HMGET', KEYS[1],
     'fingerprint', 'response_data', 'status_code', 'headers', 'created_at', 'expires_at', 'owner_token')

@@ -1,4 +1,4 @@
--- KEYS: 1 the entry of a key, a hash; 2 when each key expires, a sorted set of milliseconds
+-- KEYS: 1 the entry of a key, a hash; 2 when Redis lets each entry go, a sorted set of milliseconds
 -- ARGV: 1 the key, 2 token or nothing, 3 mark, 4 data, 5 status code, 6 headers, 7 for how many milliseconds
 -- Makes a result of the claim that the token has, or, without one, of a claim that has expired. Returns 1 if this very
 -- result is there then.

@@ -1,4 +1,4 @@
--- KEYS: 1 the entry of a key, a hash; 2 when each key expires, a sorted set of milliseconds
+-- KEYS: 1 the entry of a key, a hash; 2 when Redis lets each entry go, a sorted set of milliseconds
 -- ARGV: 1 the key
 -- Returns the entry, or nothing if there is none or it has expired.
 local row = redis.call('HMGET', KEYS[1],

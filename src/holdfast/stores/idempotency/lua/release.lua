@@ -1,4 +1,4 @@
--- KEYS: 1 the entry of a key, a hash; 2 when each key expires, a sorted set of milliseconds
+-- KEYS: 1 the entry of a key, a hash; 2 when Redis lets each entry go, a sorted set of milliseconds
 -- ARGV: 1 the key, 2 token or nothing
 -- Removes the claim that the token has, or, without one, a claim that has expired.
 local row = redis.call('HMGET', KEYS[1], 'status_code', 'owner_token', 'expires_at')

@@ -15,7 +15,7 @@
 --   ARGV[1]             the verb; the rest are its arguments
 local base = KEYS[1]
 local now = now_ms()
-local CLAIM_KEPT_MS = 300000
+local CLAIM_KEPT_MS = 120000 -- twice as long as a call is tried again
 
 local function key_of(id) return base .. ':task:' .. id end
 local function list_of(queue, name) return base .. ':q:' .. queue .. ':' .. name end
@@ -254,6 +254,23 @@ function verbs.purge(argv)
     end
   end
   return {#ended, gone}
+end
+
+-- after which id ('' for the first), queue ('' for all), status ('' for all), how many, of how many that are looked at.
+-- Returns the last id it looked at if there may be more, and the tasks in the order of their ids.
+function verbs.list(argv)
+  local begin, most, found, last = '-', tonumber(argv[4]), {}, ''
+  if argv[1] ~= '' then begin = '(' .. argv[1] end
+  local ids = redis.call('ZRANGEBYLEX', base .. ':ids', begin, '+', 'LIMIT', 0, argv[5])
+  if #ids == tonumber(argv[5]) then last = ids[#ids] end
+  for _, id in ipairs(ids) do
+    if #found == most then break end
+    local has = redis.call('HMGET', key_of(id), 'queue_name', 'status')
+    if has[1] and (argv[2] == '' or has[1] == argv[2]) and (argv[3] == '' or has[2] == argv[3]) then
+      found[#found + 1] = flat_of(read(id))
+    end
+  end
+  return {last, found}
 end
 
 local argv = {}
