@@ -28,19 +28,24 @@ if TYPE_CHECKING:
 
 
 class _MaskedShelf(SqlShelf):
-    """The tables, into which nothing goes with a field that is to be masked."""
+    """The tables, into which nothing goes with a field that is to be masked, or without the delay of its domain."""
 
     contents: Contents
     made: Callable[[], None]
+    delay_of: Callable[[str], float | None]
 
     async def add(self, fresh: FailedOperationData) -> FailedOperationData:
-        added = await super().add(self._masked(fresh))
-        if fresh.retry_delay is not None:
+        added = await super().add(self._masked(self._due(fresh)))
+        if added.retry_delay is not None:
             self.made()
         return added
 
     async def add_in(self, transaction: Transaction, fresh: FailedOperationData) -> FailedOperationData:
-        return await super().add_in(transaction, self._masked(fresh))
+        return await super().add_in(transaction, self._masked(self._due(fresh)))
+
+    def _due(self, fresh: FailedOperationData) -> FailedOperationData:
+        delay = self.delay_of(fresh.domain) if fresh.retry_delay is None else None
+        return fresh if delay is None else replace(fresh, retry_delay=delay)
 
     def _masked(self, fresh: FailedOperationData) -> FailedOperationData:
         if not self.contents.mask_fields:
@@ -54,7 +59,8 @@ _OPEN = ("request_data", "response_data", "snapshot_data", "metadata", "entity_r
 class AsyncDeadLetters(DBDeadLetterQueue, AsyncSQLFailedOperationRepository):
     """The dead letters of an application: every call of the queue and of the repository, and ``replay``.
 
-    *find* names the handler of a letter; *made* is called when one was made that is due by itself.
+    *find* names the handler of a letter; *made* is called when one was made that is due by itself, as all
+    are of a domain for which *delay_of* tells a delay.
     """
 
     def __init__(
@@ -64,13 +70,14 @@ class AsyncDeadLetters(DBDeadLetterQueue, AsyncSQLFailedOperationRepository):
         contents: Contents,
         find: Find,
         made: Callable[[], None] = lambda: None,
+        delay_of: Callable[[str], float | None] = lambda _: None,
         world: World | None = None,
         lease: float = LEASE,
         **options: Any,
     ) -> None:
         world = world or RealWorld()
         shelf = _MaskedShelf(manager, world=world, **options)
-        shelf.contents, shelf.made = contents, made
+        shelf.contents, shelf.made, shelf.delay_of = contents, made, delay_of
         self.manager = manager
         self._tables = shelf
         AsyncFailedOperationRepository.__init__(self, shelf, lease=lease, world=world)

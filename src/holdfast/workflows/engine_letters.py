@@ -69,6 +69,7 @@ class EngineLetters(ABC):
             contents=self._contents(),
             find=self.run_replays.handler_of,
             made=self.letter_made,
+            delay_of=self.handlers.delay_of,
         )
         return self._letters
 
