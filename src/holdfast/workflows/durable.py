@@ -14,6 +14,7 @@ from uuid import UUID
 
 from holdfast import faults
 from holdfast.errors import Superseded
+from holdfast.workflows.away import answered
 from holdfast.workflows.facts import STARTED, Existing
 from holdfast.workflows.parking import Wait
 from holdfast.workflows.ticket import Call, Ticket
@@ -125,8 +126,7 @@ class Durable:
         """
         operation, recorded, child_id = self._begin_child(place, call)
         if recorded is not None:
-            found = await self._engine.results.look(child_id) if call.options.workflow_id is not None else None
-            return self._found(call, child_id, place, found)
+            return self._found(call, child_id, place, await self._look_for(call, child_id, place))
         run, row = self._engine.starts.prepare(call, run_id=child_id, parent=place.run)
         outcome = await self._recorder.start_child(operation, row)
         if outcome is not STARTED:
@@ -138,8 +138,7 @@ class Durable:
         """Start a child from a sync workflow; with *here* carry it to its end on this thread."""
         operation, recorded, child_id = self._begin_child(place, call)
         if recorded is not None:
-            look = self._engine.results.look
-            found = self._engine.ask_blocking(look(child_id)) if call.options.workflow_id is not None else None
+            found = self._engine.ask_blocking(self._look_for(call, child_id, place))
             return self._found(call, child_id, place, found)
         run, row = self._engine.starts.prepare(call, run_id=child_id, parent=place.run)
         outcome = self._recorder.start_child_blocking(operation, row)
@@ -159,6 +158,12 @@ class Durable:
         if place.run.cut_at is not None:
             place.run.cut_at.child(child_id, operation.position)
         return operation, recorded, child_id
+
+    async def _look_for(self, call: Call, child_id: str, place: WorkflowPlace) -> Row | None:
+        """Return the row of a child in the record that has an id of its own."""
+        if call.options.workflow_id is None:
+            return None
+        return await answered(self._engine, place, call.definition.name, partial(self._engine.results.look, child_id))
 
     def _found(self, call: Call, child_id: str, place: WorkflowPlace, row: Row | None) -> Ticket:
         """Return the ticket of a child that is in the record; one with an id of its own may not be the same call."""

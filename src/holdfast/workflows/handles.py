@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from holdfast.core.durations import patience
 from holdfast.workflows import branches
+from holdfast.workflows.away import answered
 from holdfast.workflows.place import task_place, thread_place
 
 if TYPE_CHECKING:
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
 
     from holdfast.model.workflow import Duration, WorkflowState
     from holdfast.workflows.engine import Engine
+    from holdfast.workflows.place import WorkflowPlace
     from holdfast.workflows.run import Outcome
     from holdfast.workflows.ticket import Ticket
 
@@ -46,7 +49,7 @@ class Handle(Generic[R_co]):
 
     def status(self) -> WorkflowState:
         """Return where the run stands now, without its input and output."""
-        return self._engine.ask_blocking(_state(self._engine, self.workflow_id))
+        return self._engine.ask_blocking(_state(self._engine, self.workflow_id, thread_place(self._engine)))
 
     def __repr__(self) -> str:
         return f"<Handle of run {self.workflow_id}>"
@@ -85,7 +88,7 @@ class AsyncHandle(Generic[R_co]):
 
     async def status(self) -> WorkflowState:
         """Return where the run stands now, without its input and output."""
-        return await _state(self._engine, self.workflow_id)
+        return await _state(self._engine, self.workflow_id, task_place(self._engine))
 
     def __await__(self) -> Generator[Any, Any, R_co]:
         return self.result().__await__()
@@ -110,6 +113,7 @@ def _value(outcome: Outcome) -> Any:
     return outcome.value
 
 
-async def _state(engine: Engine, workflow_id: str) -> WorkflowState:
+async def _state(engine: Engine, workflow_id: str, place: WorkflowPlace | None) -> WorkflowState:
     engine.check_launched()
-    return await engine.desk.looking.get(workflow_id, load_input=False, load_output=False)
+    look = partial(engine.desk.looking.get, workflow_id, load_input=False, load_output=False)
+    return await look() if place is None else await answered(engine, place, "status()", look)

@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from holdfast.errors import DatabaseError
+from holdfast.workflows.away import answered
 from holdfast.workflows.desk import Change
 from holdfast.workflows.recorded_change import RecordedChange
 from holdfast.workflows.transactions.carrying import to_the_end
@@ -69,7 +70,7 @@ class Managing(Generic[T]):
     async def _do_recorded(self, operation: Operation) -> T | Kept:
         if isinstance(self._call, Change):
             return await to_the_end(self._change(operation), operation)
-        return await self._do()
+        return await answered(self._engine, operation.place, self._name, self._do)
 
     async def _change(self, operation: Operation) -> Kept:
         def name(number: int) -> str:

@@ -7,13 +7,12 @@ answer in it, and the change may be one of this very run, which may cancel itsel
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Any
 
 from holdfast import faults
-from holdfast.core.backoff import backoff
 from holdfast.errors import Retryable, Superseded, Unavailable, UnknownCommit
 from holdfast.model.workflow import WorkflowStatus
+from holdfast.workflows.away import wait_for_database
 from holdfast.workflows.recorder import Kept
 
 if TYPE_CHECKING:
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from holdfast.workflows.run import Run
 
     Change = Callable[[Transaction, "Ownership"], Coroutine[Any, Any, Any]]
-
-logger = logging.getLogger("holdfast.workflows")
 
 
 class Ownership:
@@ -80,7 +77,7 @@ class RecordedChange:
                 self._operation.run.suspect = False
                 return kept
             failures += 1
-            await self._pause(failures, trouble)
+            await wait_for_database(self._engine, self._operation.place, self._operation.name, failures, trouble)
 
     async def _once(self, transaction: Transaction, change: Change) -> Kept:
         engine, operation = self._engine, self._operation
@@ -95,17 +92,3 @@ class RecordedChange:
         await transaction.execute_batch(engine.queries["step_record_held"], [record])
         faults.point("control.before_commit")
         return kept
-
-    async def _pause(self, failures: int, trouble: Exception) -> None:
-        operation, world = self._operation, self._engine.settings.world
-        if failures == 1 or failures % 20 == 0:
-            logger.warning(
-                "%s of run %s waits for the database (attempt %s): %s",
-                operation.name,
-                operation.run.id,
-                failures,
-                trouble,
-            )
-        await world.sleep(backoff(failures, base=0.01, cap=1.0, draw=world.random.random()))
-        await self._engine.permit.wait()
-        operation.check()

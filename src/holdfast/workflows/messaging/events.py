@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import MisuseError
+from holdfast.workflows.away import answered
 from holdfast.workflows.facts import RecordSteps
 from holdfast.workflows.messaging.event_reader import event_of
 from holdfast.workflows.messaging.message import check_name
@@ -18,14 +19,20 @@ from holdfast.workflows.recorder import Kept
 from holdfast.workflows.voice import RecordWrites, SideWrite, voice_of
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from holdfast.db.queries import Queries
+    from holdfast.db.session import Row
     from holdfast.workflows.engine import Engine
     from holdfast.workflows.messaging.bells import Bells
     from holdfast.workflows.messaging.event_reader import EventReader
     from holdfast.workflows.messaging.telling import Telling
+    from holdfast.workflows.parking import Awaited
     from holdfast.workflows.payloads import Codec
     from holdfast.workflows.place import WorkflowPlace
     from holdfast.workflows.recorder import Operation
+
+    _Look = Callable[[], Awaitable[Row | None]]
 
 SET_EVENT = "holdfast.set_event"
 GET_EVENT = "holdfast.get_event"
@@ -72,10 +79,12 @@ class Events:
         check_name(key, "The key of an event")
         patience = Patience(self._engine, place, GET_EVENT_TIMEOUT, limit)
         await patience.recall()
-        if not self._is_recorded(place) and not await self._comes_soon(patience, workflow_id, key):
+        look = partial(answered, self._engine, place, GET_EVENT, partial(self._reader.look, workflow_id, key))
+        thing = event_of(workflow_id, key)
+        if not self._is_recorded(place) and not await self._comes_soon(patience, thing, look):
             await patience.record()
         mark = self._engine.payloads.mark(GET_EVENT, (workflow_id, key, limit), {})
-        produce = partial(self._await, patience, workflow_id, key)
+        produce = partial(self._await, patience, thing, look)
         return await self._engine.recorder.do(place, GET_EVENT, mark, codec, produce)
 
     def get_blocking(
@@ -85,23 +94,23 @@ class Events:
         with self._engine.threads.waiting():
             return self._engine.ask_blocking(self.get(place, workflow_id, key, limit, codec))
 
-    async def _await(self, patience: Patience, workflow_id: str, key: str, operation: Operation) -> Kept:
+    async def _await(self, patience: Patience, thing: Awaited, look: _Look, operation: Operation) -> Kept:
         """Wait for the event, and record it as it is stored."""
-        with self._bells.watch(event_of(workflow_id, key)) as bell:
-            while (found := await self._reader.look(workflow_id, key)) is None and not patience.is_over():
+        with self._bells.watch(thing) as bell:
+            while (found := await look()) is None and not patience.is_over():
                 await patience.wait(bell)
         text, format_ = (None, None) if found is None else (found["value"], found["serialization"])
         record = self._engine.recorder.record_with
         await record(operation, self._record, (), output=text, format_=format_, point="step.recorded")
         return Kept(text, format_)
 
-    async def _comes_soon(self, patience: Patience, workflow_id: str, key: str) -> bool:
+    async def _comes_soon(self, patience: Patience, thing: Awaited, look: _Look) -> bool:
         """Return whether the event is there, or comes within a moment."""
-        with self._bells.watch(event_of(workflow_id, key)) as bell:
-            if await self._reader.look(workflow_id, key) is not None:
+        with self._bells.watch(thing) as bell:
+            if await look() is not None:
                 return True
             await patience.wait_briefly(bell)
-        return await self._reader.look(workflow_id, key) is not None
+        return await look() is not None
 
     def _is_recorded(self, place: WorkflowPlace) -> bool:
         return place.branch.peek_identity() in (place.run.history or {})
