@@ -35,7 +35,7 @@ def count(tmp_path: Path) -> Path:
 
 
 def _read_only(server: Redis) -> None:
-    server.execute_command("REPLICAOF", "127.0.0.1", 1)
+    server.replicaof("127.0.0.1", 1)
 
 
 def _without_replicas(server: Redis) -> None:
@@ -47,7 +47,7 @@ def _full(server: Redis) -> None:
 
 
 def _well(server: Redis) -> None:
-    server.execute_command("REPLICAOF", "NO", "ONE")
+    server.replicaof("NO", "ONE")
     server.config_set("min-replicas-to-write", 0)
     server.config_set("maxmemory", 0)
 

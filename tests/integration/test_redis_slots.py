@@ -129,6 +129,7 @@ def test_lock_that_is_held_is_extended_while_its_slot_is_moved(
         async with link_to() as link:
             locks = RedisLockStore(link, prefix="locks")
             lease = await locks.acquire("x")
+            assert lease is not None
             with Move(cluster, "{locks}"):
                 assert await locks.extend(lease, 60)
                 assert await locks.acquire("x", blocking=False) is None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holdfast.core.numbers import count, number
 from holdfast.errors import ConfigurationError
@@ -55,8 +55,9 @@ class Manner:
 
     def check(self) -> None:
         """Raise ``ConfigurationError`` or ``ValueError`` for what makes no sense, before anything was done for it."""
-        if self.rate is not None and not (isinstance(self.rate, int | float) and self.rate > 0):
-            raise ConfigurationError(f"A rate is more than 0 letters a second, not {self.rate!r:.50}.")
+        rate: Any = self.rate
+        if rate is not None and not (isinstance(rate, int | float) and rate > 0):
+            raise ConfigurationError(f"A rate is more than 0 letters a second, not {rate!r:.50}.")
         if type(self.concurrency) is not int or self.concurrency < 1:
             raise ConfigurationError(f"At least one letter is replayed at once, not {self.concurrency!r:.50}.")
         if self.resolved_by_id is not None:

@@ -11,7 +11,15 @@ import re
 from hashlib import sha1
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from holdfast.errors import DriverMissing, NotInitialized, QueryFailed, Unavailable, UnknownCommit, WrongLoop
+from holdfast.errors import (
+    ConfigurationError,
+    DriverMissing,
+    NotInitialized,
+    QueryFailed,
+    Unavailable,
+    UnknownCommit,
+    WrongLoop,
+)
 from holdfast.stores.opened import Opened
 from holdfast.stores.redis_packets import Packets, packed
 from holdfast.stores.redis_url import address_of, readable_url
@@ -63,7 +71,7 @@ class RedisLink(Opened):
         except (*lost(), *refused()) as error:
             await client.aclose()
             raise Unavailable(f"Redis cannot be reached: {plain(error)}") from error
-        if self._client is not None:  # another task was faster
+        if self._loop is not None:  # another task was faster
             await client.aclose()
             return
         self._client, self._loop = client, asyncio.get_running_loop()
@@ -72,7 +80,8 @@ class RedisLink(Opened):
 
     async def close(self) -> None:
         """End the connections; a second call changes nothing."""
-        client, packets, self._client, self._packets = self._client, self._packets, None, None
+        client, packets = self._client, self._packets
+        self._client = self._packets = self._loop = None
         if packets is not None:
             await packets.close()
         if client is not None:
@@ -228,6 +237,15 @@ def not_now(error: BaseException) -> bool:
     if isinstance(error, named) or type(error) is exceptions.ClusterError:  # the driver followed redirections in vain
         return True
     return isinstance(error, exceptions.ResponseError) and _NOT_NOW.search(str(error)) is not None
+
+
+def tagged(prefix: Any) -> str:
+    """Return *prefix* as the hash tag that all keys of a store share; ``ConfigurationError`` if it would be none."""
+    if not isinstance(prefix, str) or not prefix or prefix.startswith("}"):
+        raise ConfigurationError(
+            f"The prefix of a store in Redis is a text that does not begin with '}}', not {prefix!r:.50}."
+        )
+    return f"{{{prefix}}}"
 
 
 def unmoved(prefix: str) -> str:

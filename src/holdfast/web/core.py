@@ -234,9 +234,7 @@ class Rules:
         return Answer(status, [*pairs, (REPLAYED, "true")], body)
 
     def _parsed(self, given: list[str]) -> str:
-        quoted = _QUOTED.fullmatch(given[0].strip())
-        bare = _BARE.fullmatch(given[0].strip())
-        key = re.sub(r"\\(.)", r"\1", quoted[1]) if quoted else bare[0] if bare else ""
+        key = key_in(given[0])
         if len(given) > 1 or not key:
             detail = f"The header {self.header} is one string of printable ASCII characters, quoted or bare."
             raise Refused(self.problem(400, f"{self.header} cannot be read", detail))
@@ -244,6 +242,13 @@ class Rules:
             detail = f"A key may have {self.max_key_length} characters."
             raise Refused(self.problem(400, f"{self.header} is too long", detail))
         return key
+
+
+def key_in(header: str) -> str:
+    """Return the key that a header says, quoted or bare; an empty text if it cannot be read."""
+    quoted = _QUOTED.fullmatch(header.strip())
+    bare = _BARE.fullmatch(header.strip())
+    return re.sub(r"\\(.)", r"\1", quoted[1]) if quoted else bare[0] if bare else ""
 
 
 def body_length(given: str | None) -> int | None:
@@ -275,4 +280,4 @@ def _matches(routes: Routes, request: Request) -> bool:
     return any(fnmatchcase(request.path, pattern) for pattern in routes)
 
 
-__all__ = ["Answer", "Headers", "Refused", "Request", "RuleSettings", "Rules", "body_length", "store_key"]
+__all__ = ["Answer", "Headers", "Refused", "Request", "RuleSettings", "Rules", "body_length", "key_in", "store_key"]

@@ -9,7 +9,7 @@ from holdfast.errors import ClaimLost, KeyConflict, KeyInUse
 from holdfast.model.world import RealWorld
 from holdfast.stores.idempotency.entry import ClaimState
 from holdfast.stores.idempotency.memory import InMemoryIdempotencyStore
-from holdfast.web.core import UNSTORED_HEADERS, store_key
+from holdfast.web.core import UNSTORED_HEADERS, key_in, store_key
 from holdfast.web.fingerprint import RequestFingerprinter
 
 if TYPE_CHECKING:
@@ -168,7 +168,9 @@ class RequestDeduplicator:
     def _key(self, mark: str, headers: Mapping[str, str] | None, key: str | None, scope: str | None) -> str | None:
         """Return the key as it is stored; None for a request that is never merged with another."""
         sent = {name.lower(): value for name, value in (headers or {}).items()}.get(HEADER)
-        given = key or sent
+        given = key or (sent and (key_in(sent) or sent))  # quoted and bare are one key, as in the middlewares
+        if given is not None and not isinstance(given, str):
+            raise ValueError(f"An idempotency key is a text, not {given!r:.50}.")
         if given is not None:
             return store_key(given, scope)
         return store_key(f"request:{mark}", scope) if self._merge_keyless else None

@@ -75,7 +75,7 @@ def test_listing_asks_once_for_a_page_and_not_for_every_task(fresh_database: Cal
                 asked.append(args)
                 return await read(*args)  # type: ignore[arg-type]
 
-            link.run, link.read = counted, counted_read  # type: ignore[method-assign]
+            link.run, link.read = counted, counted_read  # type: ignore[method-assign, assignment]
             assert [task.payload for task in await queue.list_tasks("rare")] == ["rare"]
             assert len(asked) == 2
             assert [task.payload for task in await queue.list_tasks(limit=3, after="0001")] == [2, 3, 4]

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast.errors import InvalidURL
-from holdfast.stores import RedisCheckpointBackend
+from holdfast.errors import ConfigurationError, InvalidURL
+from holdfast.stores import (
+    AsyncRedisCircuitBreakerStateRepository,
+    AsyncRedisDLQRepository,
+    RedisCheckpointBackend,
+    RedisIdempotencyStore,
+    RedisLockStore,
+    RedisTaskQueue,
+)
 from holdfast.stores.redis import RedisLink
 from holdfast.stores.redis_blocking import BlockingRedisLink
 from holdfast.stores.redis_url import address_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SECRET = "unspoken"
 
@@ -56,3 +67,20 @@ def test_option_that_the_driver_does_not_know_is_refused_without_the_password(
 )
 def test_address_is_the_server_and_the_database_whoever_logs_in(url: str, address: str) -> None:
     assert address_of(url) == RedisLink(url).address == address
+
+
+@pytest.mark.parametrize("prefix", ["", "}x", None, 5])
+@pytest.mark.parametrize(
+    "store",
+    [
+        *(RedisTaskQueue, RedisLockStore, RedisIdempotencyStore, AsyncRedisDLQRepository),
+        AsyncRedisCircuitBreakerStateRepository,
+    ],
+)
+def test_prefix_that_is_no_hash_tag_is_refused(store: Callable[..., object], prefix: str) -> None:
+    with pytest.raises(ConfigurationError, match="prefix"):
+        store(RedisLink("redis://localhost"), prefix=prefix)
+
+
+def test_backend_of_checkpoints_takes_decode_responses_as_its_document_has_it() -> None:
+    RedisCheckpointBackend("localhost", 6379, decode_responses=True).close()

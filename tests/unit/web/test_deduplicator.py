@@ -64,6 +64,21 @@ def test_key_may_come_in_the_header() -> None:
     asyncio.run(scene())
 
 
+def test_quoted_and_bare_headers_are_one_key() -> None:
+    async def scene() -> None:
+        requests = RequestDeduplicator()
+        for header in ('"k"', "k"):
+            found = await requests.check_duplicate("POST", "/pay", headers={"Idempotency-Key": header})
+            assert (found is None) == (header == '"k"')
+            if found is None:
+                await requests.cache_response("POST", "/pay", headers={"Idempotency-Key": header}, response_data=1)
+        for key in (5, b"k"):
+            with pytest.raises(ValueError, match="is a text"):
+                await requests.check_duplicate("POST", "/pay", idempotency_key=key)  # type: ignore[arg-type]
+
+    asyncio.run(scene())
+
+
 def test_request_that_is_under_way_is_not_carried_out_twice() -> None:
     async def scene() -> None:
         dedup = RequestDeduplicator()

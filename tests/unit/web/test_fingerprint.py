@@ -43,6 +43,12 @@ def test_empty_counts_as_none() -> None:
     assert make("POST", "/", None, None) == make("POST", "/", {}, b"") == make("POST", "/", "", "")
 
 
+def test_bodies_that_say_nothing_are_no_empty_ones() -> None:
+    make = RequestFingerprinter().create_fingerprint
+    bodies: list[object] = [None, 0, False, [], {"a": None}]
+    assert len({make("POST", "/pay", body=body) for body in bodies}) == len(bodies)
+
+
 def test_chosen_headers_count_in_any_case_and_others_do_not() -> None:
     make = RequestFingerprinter(include_headers=["X-Tenant"]).create_fingerprint
     assert make("POST", "/", headers={"x-tenant": "a"}) == make("POST", "/", headers={"X-TENANT": "a", "x": "y"})

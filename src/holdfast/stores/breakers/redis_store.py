@@ -26,6 +26,7 @@ from holdfast.stores.breakers.documents import (
 )
 from holdfast.stores.breakers.facts import HISTORY_KEPT
 from holdfast.stores.breakers.watching import POLL_EVERY, Sighting, Watching, ended, sighted
+from holdfast.stores.redis import tagged
 from holdfast.stores.ways import check_link
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class AsyncRedisCircuitBreakerStateRepository(Deciding):
         check_link(self, link)
         super().__init__(world or RealWorld(), f"redis {link.address} {prefix}")
         self._link = link
-        self._states = f"{{{prefix}}}:breakers"
+        self._states = f"{tagged(prefix)}:breakers"
         self._channel = f"{self._states}:changes"
         self._asked: dict[str, list[_Asked]] = {}
         self._at_work: set[asyncio.Task[None]] = set()

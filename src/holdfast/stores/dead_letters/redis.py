@@ -22,7 +22,7 @@ from holdfast.stores.dead_letters import redis_records as records
 from holdfast.stores.dead_letters.remembered import Remembered
 from holdfast.stores.dead_letters.repository import DEFAULT_LEASE, AsyncFailedOperationRepository
 from holdfast.stores.dead_letters.shelf import Gone, Wanted
-from holdfast.stores.redis import unmoved
+from holdfast.stores.redis import tagged, unmoved
 from holdfast.stores.ways import check_link
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class RedisShelf:
 
     def __init__(self, link: RedisLink, *, prefix: str = "holdfast:dlq", world: World | None = None) -> None:
         self._link = link
-        self._base = f"{{{prefix}}}:"
+        self._base = f"{tagged(prefix)}:"
         self._keys = [self._base, unmoved(self._base)]
         self._world = world or RealWorld()
         self.place = f"redis {link.address} {prefix}"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.stores.idempotency.entry import Kept, KeptRow, Result
 from holdfast.stores.idempotency.store import ABANDONED_MS, DEFAULT_LEASE, DEFAULT_TTL, IdempotencyStore
+from holdfast.stores.redis import tagged
 from holdfast.stores.ways import check_link
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class RedisIdempotencyStore(IdempotencyStore):
             f"redis {link.address} {prefix}", ttl_seconds=ttl_seconds, lease_seconds=lease_seconds, world=world
         )
         self._link = link
-        self._prefix = f"{{{prefix}}}"
+        self._prefix = tagged(prefix)
 
     async def initialize(self) -> None:
         """Reach the server; a second call changes nothing."""

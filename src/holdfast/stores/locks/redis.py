@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.stores.keys import checked_key
 from holdfast.stores.locks.lease import Held, Lease, lease_of
 from holdfast.stores.locks.store import DistributedLock
+from holdfast.stores.redis import tagged
 from holdfast.stores.ways import check_link
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ class RedisLockStore(DistributedLock):
         check_link(self, link)
         super().__init__(world=world)
         self._link = link
-        self._prefix = f"{{{prefix}}}"
+        self._prefix = tagged(prefix)
 
     async def initialize(self) -> None:
         await self._link.initialize()

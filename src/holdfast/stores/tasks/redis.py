@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.core.durations import milliseconds
 from holdfast.errors import TaskConflict, Unavailable, UnknownCommit
-from holdfast.stores.redis import unmoved
+from holdfast.stores.redis import tagged, unmoved
 from holdfast.stores.tasks.facts import LOST, MOST_DUE
 from holdfast.stores.tasks.letters import Letters
 from holdfast.stores.tasks.store import VISIBILITY_TIMEOUT, TaskQueue
@@ -62,7 +62,7 @@ class RedisTaskQueue(TaskQueue):
         check_link(self, link)
         super().__init__(f"redis {link.address} {prefix}", world=world, visibility_timeout=visibility_timeout)
         self._link = link
-        self._base = f"{{{prefix}}}"
+        self._base = tagged(prefix)
         self._keys = [self._base, unmoved(self._base)]
         self._letters = Letters(dead_letters, None)
         self._owed_ms = _text(self._letters.owed_ms)
