@@ -178,8 +178,7 @@ class Engine(EngineNotices, EngineLetters):
             self.settings.lease,
             self.listens or frozenset(),
         )
-        if self.registry.workflows or self.settings.application_version is not None:  # else it runs nothing under it
-            await self.versions.register(version, self.registry.workflows)
+        await self.versions.register(version, self.registry.workflows)
         self.premises = Premises(self.manager, self.queries)
         await self.premises.open()
         self._wire()

@@ -65,9 +65,7 @@ class Versions:
         """Return the version that was set as latest last."""
         found = await self.all()
         if not found:
-            raise WorkflowNotFound(
-                "No application version has registered: no application with workflows was ever launched here."
-            )
+            raise WorkflowNotFound("No application version has registered: no application was ever launched here.")
         return found[0]
 
     async def later(self, name: str, workflows: Iterable[str]) -> str | None:

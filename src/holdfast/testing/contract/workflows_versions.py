@@ -79,11 +79,11 @@ class VersionsContract:
         with caplog.at_level(logging.WARNING, "holdfast"):
             Stage(venue).play(scene)
 
-    def test_application_without_workflows_registers_no_version(self, venue: Venue) -> None:
+    def test_application_without_workflows_registers_its_version_too(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:
             async with stage.app(application_version=None) as app:
                 names = [each.version_name for each in await app.do("list_application_versions")]
-                assert app.raw.application_version not in names
+                assert app.raw.application_version in names
 
         Stage(venue).play(scene)
 
