@@ -14,7 +14,7 @@ from redis.crc import key_slot
 from holdfast.errors import Unavailable
 from holdfast.stores import AsyncRedisDLQRepository, RedisLockStore, RedisTaskQueue
 from holdfast.stores.flow.redis_shelf import RedisShelf
-from holdfast.stores.flow.shelf import Wanted
+from holdfast.stores.flow.shelf import Card, Put, Wanted
 from holdfast.stores.redis import RedisLink
 from holdfast.stores.threads.redis_threads import RedisThreads
 from holdfast.testing.servers.redis_cluster import RedisCluster
@@ -118,6 +118,26 @@ def test_listings_of_checkpoints_and_threads_wait_until_their_slot_has_moved(
                 )
             assert await shelf.query(Wanted()) == []
             assert await threads.find("x", "", None) is None
+
+    asyncio.run(main())
+
+
+def test_checkpoint_that_is_changed_while_its_slot_is_moved_is_changed_whole_or_not_at_all(
+    link_to: Callable[[], RedisLink], cluster: RedisCluster
+) -> None:
+    made = "2026-01-01T00:00:00.000000+00:00"
+    card = Card("c", "flow", "run", "run", "active", None, made, made, None, 1, b"{}")
+    ended = card._replace(status="completed", revision=2)
+
+    async def main() -> None:
+        async with link_to() as link:
+            shelf = RedisShelf(link, VirtualWorld(), prefix="{cards}:", ttl=None)
+            assert await shelf.put(card, 0) is Put.STORED
+            with Move(cluster, "{cards}"):
+                await _none_runs(shelf.put(ended, 1))
+            assert [each.status for each in await shelf.query(Wanted(flow_id="flow"))] == ["active"]
+            assert await shelf.put(ended, 1) is Put.STORED
+            assert [each.status for each in await shelf.query(Wanted(flow_id="flow"))] == ["completed"]
 
     asyncio.run(main())
 
