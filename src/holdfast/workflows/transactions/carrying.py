@@ -2,7 +2,7 @@
 
 The database may ask for the whole of it to be done again (a deadlock, a serialization failure, a lost connection): that
 is not an attempt in the sense of ``retry=``, and is bounded once the function was called. After a commit of unknown
-outcome the home is asked.
+outcome the home is asked, for as long as it takes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from holdfast import faults
 from holdfast.core.backoff import backoff
 from holdfast.db.outlast import outlast
-from holdfast.errors import Retryable, Superseded, Unavailable, UnknownCommit
+from holdfast.errors import DatabaseError, Retryable, Superseded, Unavailable, UnknownCommit
 from holdfast.model.workflow import seconds
 from holdfast.workflows.commits import TooLate
 from holdfast.workflows.place import Inside, inside
@@ -38,6 +38,32 @@ _TIMES = 10
 _TOLD_EVERY = 20
 
 
+class _Tries:
+    """How often a transaction was tried, and what its beginning waits for without an end.
+
+    After a commit of unknown outcome that is also a database that is away: whether the function's writes are there must
+    be known before anything is said of them, and it shows when the transaction is begun again. From then on it is a try
+    like the first.
+    """
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.waits_for: tuple[type[DatabaseError], ...] = (Retryable,)
+        self._failed = 0
+
+    def unknown(self) -> None:
+        """Note a commit of unknown outcome."""
+        self.number += 1
+        self.waits_for = (Retryable, Unavailable)
+
+    def failed(self) -> bool:
+        """Note a try that has surely changed nothing; return whether it was the last."""
+        self.number += 1
+        self.waits_for = (Retryable,)
+        self._failed += 1
+        return self._failed == _TIMES
+
+
 class Carrier:
     """Carries out the transactions of async functions whose data is in *home*."""
 
@@ -48,20 +74,21 @@ class Carrier:
 
     async def run(self, operation: Operation | None, call: Callable[[Any], Coroutine[Any, Any, Any]]) -> Kept:
         """Return the outcome as it is kept."""
-        for failures in range(1, _TIMES + 1):
+        tries = _Tries()
+        while True:
             try:
-                return await self._once(operation, call)
+                return await self._once(operation, call, tries)
             except UnknownCommit:
                 if operation is None:
                     raise
                 kept = await to_the_end(self._recalled(operation), operation)
                 if kept is not None:
                     return kept
+                tries.unknown()
             except (Retryable, Unavailable):
-                if failures == _TIMES:
+                if tries.failed():
                     raise
-            await self._pause(operation, failures)
-        raise UnknownCommit(_never_known(self._definition.name))
+            await self._pause(operation, tries.number)
 
     async def _pause(self, operation: Operation | None, failures: int) -> None:
         world = self._engine.settings.world
@@ -70,24 +97,26 @@ class Carrier:
             await self._engine.permit.wait()
             operation.check()
 
-    async def _begun_later(self, operation: Operation, refused: Retryable) -> Opened | Kept:
-        """Ask on for as long as the database says so: an earlier execution may still hold the row that is opened."""
+    async def _begun_later(self, operation: Operation, refused: DatabaseError, tries: _Tries) -> Opened | Kept:
+        """Ask on for as long as it takes: an earlier execution may still hold the row that is opened."""
         for failures in count(1):
             _tell_waiting(operation, failures, refused)
             await self._pause(operation, failures)
             try:
                 return await self._home.begin(self._definition, operation)
-            except Retryable as again:
+            except tries.waits_for as again:
                 refused = again
         raise AssertionError("counting has no end")
 
-    async def _once(self, operation: Operation | None, call: Callable[[Any], Coroutine[Any, Any, Any]]) -> Kept:
+    async def _once(
+        self, operation: Operation | None, call: Callable[[Any], Coroutine[Any, Any, Any]], tries: _Tries
+    ) -> Kept:
         try:
             opened = await self._home.begin(self._definition, operation)
-        except Retryable as refused:
+        except tries.waits_for as refused:
             if operation is None:
                 raise
-            opened = await self._begun_later(operation, refused)
+            opened = await self._begun_later(operation, refused, tries)
         if isinstance(opened, Kept):
             return opened
         try:
@@ -146,20 +175,21 @@ class BlockingCarrier:
 
     def run(self, operation: Operation | None, call: Callable[[Any], Any]) -> Kept:
         """Return the outcome as it is kept."""
-        for failures in range(1, _TIMES + 1):
+        tries = _Tries()
+        while True:
             try:
-                return self._once(operation, call)
+                return self._once(operation, call, tries)
             except UnknownCommit:
                 if operation is None:
                     raise
                 kept = self._recalled(operation)
                 if kept is not None:
                     return kept
+                tries.unknown()
             except (Retryable, Unavailable):
-                if failures == _TIMES:
+                if tries.failed():
                     raise
-            self._pause(operation, failures)
-        raise UnknownCommit(_never_known(self._definition.name))
+            self._pause(operation, tries.number)
 
     def _pause(self, operation: Operation | None, failures: int) -> None:
         time.sleep(backoff(failures, base=0.005, cap=1.0, draw=self._engine.settings.world.random.random()))
@@ -167,23 +197,23 @@ class BlockingCarrier:
             self._engine.permit.wait_blocking()
             operation.check()
 
-    def _begun_later(self, operation: Operation, refused: Retryable) -> Opened | Kept:
+    def _begun_later(self, operation: Operation, refused: DatabaseError, tries: _Tries) -> Opened | Kept:
         for failures in count(1):
             _tell_waiting(operation, failures, refused)
             self._pause(operation, failures)
             try:
                 return self._home.begin(self._definition, operation)
-            except Retryable as again:
+            except tries.waits_for as again:
                 refused = again
         raise AssertionError("counting has no end")
 
-    def _once(self, operation: Operation | None, call: Callable[[Any], Any]) -> Kept:
+    def _once(self, operation: Operation | None, call: Callable[[Any], Any], tries: _Tries) -> Kept:
         try:
             opened = self._home.begin(self._definition, operation)
-        except Retryable as refused:
+        except tries.waits_for as refused:
             if operation is None:
                 raise
-            opened = self._begun_later(operation, refused)
+            opened = self._begun_later(operation, refused, tries)
         if isinstance(opened, Kept):
             return opened
         try:
@@ -253,7 +283,7 @@ class _Within:
         inside.reset(self._mark)
 
 
-def _tell_waiting(operation: Operation, failures: int, refused: Retryable) -> None:
+def _tell_waiting(operation: Operation, failures: int, refused: DatabaseError) -> None:
     if failures == 1 or failures % _TOLD_EVERY == 0:
         logger.warning(
             "The transaction %r of run %s waits to begin (attempt %s): %s",
@@ -279,10 +309,3 @@ def _announce(operation: Operation | None) -> None:
 def _stop(operation: Operation | None, lost: Superseded) -> None:
     if operation is not None and not isinstance(lost, TooLate):  # what others of its run commit is to be recorded
         operation.run.stop(lost)
-
-
-def _never_known(name: str) -> str:
-    return (
-        f"The connection broke during the commit of the transaction {name!r} {_TIMES} times in a row, and each time it "
-        "was not there afterwards. Look at the network between this process and the database."
-    )
