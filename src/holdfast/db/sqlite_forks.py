@@ -109,13 +109,20 @@ class _Forks:
 def _is_at_rest(connection: Inherited, deadline: float) -> bool:
     """Wait until *connection* is in nobody's use; it is held then."""
     while connection.in_use.acquire(timeout=max(0.0, deadline - time.monotonic())):
-        if not connection.in_transaction:
+        if not _has_begun(connection):
             return True
         connection.in_use.release()
         if time.monotonic() >= deadline:
             break
         time.sleep(_LOOK_AGAIN)
     return False
+
+
+def _has_begun(connection: Inherited) -> bool:
+    try:
+        return connection.in_transaction
+    except sqlite3.ProgrammingError:  # it was closed, and nobody has let go of it yet
+        return False
 
 
 forks = _Forks()
