@@ -209,3 +209,33 @@ def test_i14_records_lost_between_two_beats_leave_no_holes(pair: Pair) -> None:
     effects = [(effect.run_id, effect.what.partition("@")[2]) for effect in pair.front.ledger.all()[happened:]]
     assert_not_done_again(kept, effects)
     assert_one_voice(kept, Seen.of(pair.after), known, dict.fromkeys(known, PACES))
+
+
+def test_i14_records_that_were_lost_leave_no_holes_though_nothing_is_left_of_what_was_written_last(
+    pair: Pair, tmp_path: Path
+) -> None:
+    """The last write was of a run that the standby never heard of: it might as well have been deleted there."""
+    hold, before = tmp_path / "hold", 7
+    hold.touch()
+    worker = pair.front.ready("async", app={"lease": 120.0}, held_from=before, held_while=str(hold))
+    [known] = march(worker, "known")
+    until(lambda: paces_of(pair.front, known) > 1)
+    pair.standby.catch_up()
+    pair.standby.fall_behind()
+    until(lambda: len([key for key in Seen.of(pair.before).steps if key[0] == known]) == before)
+    march(worker, "unknown", paces=2)
+    assert worker.hear("result", "unknown")[2] == 1
+    acknowledged, kept = pair.fail_over()
+    assert acknowledged.beats == kept.beats
+    assert kept.runs.keys() == {known}
+    assert len(kept.steps) < before
+    happened = len(pair.front.ledger.all())
+    hold.unlink()
+    pair.let_in()
+
+    assert worker.hear("result", known)[2] == TOTAL
+    until(pair.after.all_ended)
+    effects = [(effect.run_id, effect.what.partition("@")[2]) for effect in pair.front.ledger.all()[happened:]]
+    assert_not_done_again(kept, effects)
+    assert_one_voice(kept, Seen.of(pair.after), [known], {known: PACES})
+    assert "Another server has taken the database's place" in worker.log()

@@ -13,7 +13,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from holdfast import faults
-from holdfast.db.operation import Counted, Fleeting, ThreadWaiter
+from holdfast.db.look_back import LookBack
+from holdfast.db.operation import Counted, Fleeting, ThreadWaiter, grouped, written
 from holdfast.db.query_text import together
 from holdfast.db.session import Transaction, commit, run_sync
 from holdfast.db.url import DialectName
@@ -33,11 +34,9 @@ if TYPE_CHECKING:
 
     from holdfast.db.lane import Lane
     from holdfast.db.mailbox import Mailbox
-    from holdfast.db.operation import Kind, Operation, Values
+    from holdfast.db.operation import Groups, Kind, Operation, Values
     from holdfast.db.session import Session
     from holdfast.model.world import World
-
-    Groups = dict[Kind[Any], tuple[list[int], list[Values]]]
 
 logger = logging.getLogger("holdfast.pipeline")
 
@@ -72,10 +71,8 @@ class Committer:
         world: World,
         went_back: Callable[[], None] | None = None,
     ) -> None:
-        self._went_back = went_back
-        self._last: tuple[Session, Part, Sequence[Any]] | None = None  # the last batch acknowledged, by whom and how
+        self._past = LookBack(lane, dialect, went_back)
         self._texts: dict[tuple[Counted, ...], str] = {}  # of statements that write several kinds
-        self.barred = False
         self._mailbox = mailbox
         self._lane = lane
         self.wake = lane.wake
@@ -218,15 +215,15 @@ class Committer:
         """Write *part* in one transaction and return the outcomes in order."""
         session = await self._lane.session()
         if self._lane.can_go_back:
-            await self._look_back(session)
+            await self._past.look(session)
         first = part.operations[0]
         if len(part.operations) == 1 and first.kind.one_statement and not part.asks:
             outcomes = await self._write_alone(session, first)
         else:
             outcomes = await self._write_together(session, part)
         self.commits += 1
-        if self._lane.can_go_back and not all(map(_failed, outcomes)):
-            self._last = session, part, outcomes
+        if self._lane.can_go_back and any(map(written, outcomes)):
+            self._past.last = part.operations, outcomes
         faults.point("pipeline.after_commit")
         return outcomes
 
@@ -237,49 +234,16 @@ class Committer:
         return await self._apply(Transaction(session, self._dialect), operation.kind, (operation.row,))
 
     async def _write_together(self, session: Session, part: Part) -> Sequence[Any]:
-        groups = _grouped(part.operations)
+        groups = grouped(part.operations)
         self._lane.wait_for_disk(not all(isinstance(kind, Fleeting) for kind in groups))
         if part.asks or not self._is_one_statement(groups):
             return await self._write_in_transaction(session, part, groups)
         faults.point("pipeline.before_commit")
         return await self._write_at_once(session, groups, len(part.operations))
 
-    async def _look_back(self, session: Session) -> None:
-        """Look, on a new connection, whether what the old one acknowledged last is there; ``WentBack`` if it is not.
-
-        A standby that lagged has all that was committed up to some moment, and nothing of what came after. So if the
-        last batch is there, everything is. If it is not, nothing is written any more until the owner has seen to it:
-        what is handed over now stands on what was lost.
-        """
-        last = self._last
-        if self._went_back is not None and last is not None and last[0] is not session:
-            lost = not self.barred and not await self._still_there(session, *last[1:])
-            if self._last is not last:
-                return  # the owner found out meanwhile, and has seen to it
-            if lost:
-                logger.error("The database has lost writes that it had acknowledged.")
-                self.barred = True
-                self._went_back()
-            self._last = (session, *last[1:])
-        if self.barred:
-            raise WentBack("The database has lost what it had acknowledged; this was not written.")
-
-    async def _still_there(self, session: Session, part: Part, outcomes: Sequence[Any]) -> bool:
-        done = [each for each, outcome in zip(part.operations, outcomes, strict=True) if not _failed(outcome)]
-        await session.begin()
-        try:
-            transaction = Transaction(session, self._dialect)
-            for kind, (_, rows) in _grouped(done).items():
-                if None in await self._lane.finish(kind.recall(transaction, rows)):
-                    return False
-        finally:
-            await session.rollback()
-        return True
-
     def readmit(self) -> None:
         """Write again: the owner has dropped what stood on the writes that were lost."""
-        self._last = None
-        self.barred = False
+        self._past.readmit()
 
     def _is_one_statement(self, groups: Groups) -> bool:
         """Whether one statement writes them all, so that it needs no BEGIN and COMMIT around it."""
@@ -369,24 +333,8 @@ class Committer:
         self._mailbox.settled(part.operations)
 
 
-def _failed(outcome: Any) -> bool:
-    return isinstance(outcome, BaseException)
-
-
 def _name(kind: Kind[Any]) -> str:
     return kind.name
-
-
-def _grouped(operations: Sequence[Operation]) -> Groups:
-    """Return the places and the rows of *operations* by their kinds."""
-    groups: Groups = {}
-    for place, operation in enumerate(operations):
-        group = groups.get(operation.kind)
-        if group is None:
-            group = groups[operation.kind] = [], []
-        group[0].append(place)
-        group[1].append(operation.row)
-    return groups
 
 
 def _put(outcomes: list[Any], places: Sequence[int], results: Sequence[Any]) -> None:

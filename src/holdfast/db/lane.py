@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from holdfast.core.backoff import backoff
 from holdfast.db.session import Session, run_sync
 from holdfast.db.sqlite import SqliteSession
-from holdfast.errors import Unavailable
+from holdfast.errors import QueryFailed, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
     from contextlib import AbstractContextManager
 
+    from holdfast.db.queries import Query
     from holdfast.db.sqlite import SqliteConnection
     from holdfast.db.sqlite_threads import SqliteThreads
     from holdfast.model.world import World
@@ -69,6 +70,12 @@ class Lane(Protocol):
     async def session(self) -> Session:
         """Return a usable session, replacing a broken one; waits for as long as the database is away."""
 
+    async def server(self, session: Session) -> str | None:
+        """Return which server *session* leads to, in a transaction in which nothing is asked afterwards.
+
+        None while it takes no writes, since it follows another one; empty if it does not tell.
+        """
+
     def wait_for_disk(self, waits: bool) -> None:
         """Have the next batch on the disk when it is committed, or not: see ``Fleeting``."""
 
@@ -91,9 +98,12 @@ class LoopLane:
     lone_statement_commits = True
     can_go_back = True
 
-    def __init__(self, connect: Callable[[], Awaitable[Session]], world: World, *, overlaps: bool) -> None:
+    def __init__(
+        self, connect: Callable[[], Awaitable[Session]], world: World, which_server: Query, *, overlaps: bool
+    ) -> None:
         self.overlaps = overlaps
         self._connect = connect
+        [(self._which_server, _)] = which_server.bind({})
         self._world = world
         self._work = asyncio.Event()
         self._session: Session | None = None
@@ -135,6 +145,14 @@ class LoopLane:
                     logger.warning("Durable writes wait for the database (attempt %s): %s", failures, error)
                 await self.pause(failures)
         return self._session
+
+    async def server(self, session: Session) -> str | None:
+        try:
+            [row] = await session.fetch(self._which_server, ())
+        except QueryFailed:  # not every server that speaks as PostgreSQL does has what is asked for, or lets us ask
+            return ""
+        server: str | None = row["server"]
+        return server
 
     def wait_for_disk(self, waits: bool) -> None:
         """Nothing: a server's commits are the server's."""
@@ -215,6 +233,9 @@ class ThreadLane:
     async def session(self) -> Session:
         self._connection.rollback()  # what a thread may have left open that was interrupted
         return self._session
+
+    async def server(self, session: Session) -> str | None:  # noqa: ARG002 -- there is none
+        return ""
 
     def wait_for_disk(self, waits: bool) -> None:
         self._connection.waits_for_disk = waits

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 from msgspec import Struct
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from holdfast.db.queries import Query
     from holdfast.db.session import Transaction
+
+    Groups = dict["Kind[Any]", tuple[list[int], list["Values"]]]
 
 R_co = TypeVar("R_co", covariant=True)
 Values = tuple[Any, ...]
@@ -45,6 +47,24 @@ class Kind(Protocol[R_co]):
 
     async def recall(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[R_co | None]:
         """After a commit of unknown outcome: return for each row its result if its key is stored, else None."""
+
+
+@runtime_checkable
+class Witness(Protocol):
+    """A kind of which can be told, long after a row was written, whether the database has lost it."""
+
+    async def stands(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[bool | None]:
+        """Return for each row that was committed: True if it is there, and False if it was lost.
+
+        It was lost if all is as it was before, though nobody but its writer could have set that back. None if neither
+        can be told: what was written may have been changed or deleted by others since.
+        """
+
+
+class Unwritten:
+    """Marks a result which says that nothing was written, since what was wanted is there already."""
+
+    __slots__ = ()
 
 
 class Counted(ABC):
@@ -123,6 +143,26 @@ class Operation(Struct, eq=False):
     waiter: asyncio.Future[Any] | ThreadWaiter
     size: int
     missed: tuple[Any] | None = None
+
+
+_NOTHING_WRITTEN = BaseException, Unwritten
+
+
+def written(outcome: Any) -> bool:
+    """Whether an outcome says that its operation was written."""
+    return not isinstance(outcome, _NOTHING_WRITTEN)
+
+
+def grouped(operations: Sequence[Operation]) -> Groups:
+    """Return the places and the rows of *operations* by their kinds."""
+    groups: Groups = {}
+    for place, operation in enumerate(operations):
+        group = groups.get(operation.kind)
+        if group is None:
+            group = groups[operation.kind] = [], []
+        group[0].append(place)
+        group[1].append(operation.row)
+    return groups
 
 
 def weight(row: Values) -> int:

@@ -28,6 +28,7 @@ from holdfast.db.lane import Lane, LoopLane, ThreadLane
 from holdfast.db.mailbox import Mailbox
 from holdfast.db.operation import Kind, Operation, ThreadWaiter, Values, weight
 from holdfast.db.process import this_process
+from holdfast.db.queries import Queries
 from holdfast.db.url import DialectName
 from holdfast.errors import MisuseError, PipelineClosed, WrongLoop
 
@@ -49,8 +50,9 @@ class Pipeline:
     At most *max_pending* operations and *max_pending_bytes* are held; callers beyond that wait. A pipeline that was
     closed stays closed.
 
-    *went_back* is called, on the loop, when a new connection shows that the database has lost what it had acknowledged.
-    From then on every operation fails with ``WentBack``, until ``readmit`` is called. Without it nobody looks.
+    *went_back* is called, on the loop, when a new connection shows that the database has lost what it had acknowledged:
+    see ``look_back``. From then on every operation fails with ``WentBack``, until ``readmit`` is called. Without it
+    nobody looks.
     """
 
     def __init__(
@@ -97,7 +99,8 @@ class Pipeline:
         else:
             # MariaDB/MySQL needs several round trips a batch: there fewer batches win.
             overlaps = self._manager.dialect is DialectName.POSTGRES
-            lane = LoopLane(backend.connect_for_lookups, self._manager.world, overlaps=overlaps)
+            which_server = Queries.load(self._manager.dialect)["server_here"]
+            lane = LoopLane(backend.connect_for_lookups, self._manager.world, which_server, overlaps=overlaps)
         if connected:
             await lane.connect()
         committer = Committer(self._mailbox, lane, self._manager.dialect, self._manager.world, self._went_back)

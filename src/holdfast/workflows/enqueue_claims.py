@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from holdfast.db.operation import Unwritten
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -34,6 +36,12 @@ class Entered(NamedTuple):
     rows: list[Row]
 
 
+class NotEntered(Unwritten, Entered):
+    """An entry that stands for one which is there already, with which nothing was claimed."""
+
+    __slots__ = ()
+
+
 class EnqueueAndClaim:
     """none -> ENQUEUED, and of what waits in that queue ENQUEUED -> PENDING for this executor. Rows are (entry, claim).
 
@@ -50,13 +58,18 @@ class EnqueueAndClaim:
     async def apply(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[Any]:
         outcomes = await self._enqueue.apply(transaction, [entry for entry, _ in rows])
         return [
-            outcome if isinstance(outcome, Exception) else Entered(outcome, await _claimed(transaction, claim))
+            outcome if isinstance(outcome, Exception) else _entered(outcome, await _claimed(transaction, claim))
             for outcome, (_, claim) in zip(outcomes, rows, strict=True)
         ]
 
     async def recall(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[Any]:
         outcomes = await self._enqueue.recall(transaction, [entry for entry, _ in rows])
         return [None if outcome is None else Entered(outcome, []) for outcome in outcomes]
+
+
+def _entered(outcome: Any, rows: list[Row]) -> Entered:
+    is_new = rows or not isinstance(outcome, Unwritten)
+    return Entered(outcome, rows) if is_new else NotEntered(outcome, rows)
 
 
 async def _claimed(transaction: Transaction, claim: ClaimToCome) -> list[Row]:

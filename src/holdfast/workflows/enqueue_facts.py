@@ -111,6 +111,10 @@ class PutByWorkflow:
                 outcomes.append(self._ids.load(there["output"], there["serialization"]))
         return outcomes
 
+    async def stands(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[bool | None]:
+        """Return what ``Witness.stands`` returns, by the records."""
+        return await self._record.stands(transaction, [row[0] for row in rows])
+
     async def _decided(
         self, transaction: Transaction, rows: Sequence[Values], granted: Sequence[int]
     ) -> dict[int, list[str]]:

@@ -10,7 +10,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from holdfast.db.operation import Counted
+from holdfast.db.operation import Counted, Unwritten
 from holdfast.db.url import DialectName
 from holdfast.errors import Conflict, Retryable, Superseded, WorkflowConflict
 from holdfast.model.workflow import INTERNAL_QUEUE, WorkflowStatus
@@ -31,8 +31,14 @@ class Existing:
     row: Row
 
 
+class ExistingAlone(Unwritten, Existing):
+    """The same, where nothing else was written with the start."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
-class Duplicate:
+class Duplicate(Unwritten):
     """An enqueue that found its deduplication id taken: the row of the run that has it."""
 
     row: Row
@@ -71,7 +77,7 @@ class _RunsFirst(Counted):
                 gone = f"The run {row[0]} was there and is gone: it was deleted meanwhile. Start it again."
                 outcomes.append(WorkflowConflict(gone))
             else:
-                outcomes.append(STARTED if there["creation_key"] == row[self._key] else Existing(there))
+                outcomes.append(STARTED if there["creation_key"] == row[self._key] else ExistingAlone(there))
         return outcomes
 
     async def _found(self, transaction: Transaction, rows: Sequence[Values]) -> dict[str, Row]:
@@ -138,7 +144,7 @@ class EnqueueRuns(_RunsFirst):
         for row in rows:
             there, holder = found.get(row[0]), holders.get(_deduplication(row))
             if there is not None:
-                outcomes.append(STARTED if there["creation_key"] == row[self._key] else Existing(there))
+                outcomes.append(STARTED if there["creation_key"] == row[self._key] else ExistingAlone(there))
             else:
                 outcomes.append(None if holder is None else Duplicate(holder))
         return outcomes
@@ -176,17 +182,33 @@ class RecordSteps(Counted):
         found = await self._found(transaction, rows)
         return [True if found[row[0], row[4]]["recorded_by"] == row[1] else None for row in rows]
 
+    async def stands(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[bool | None]:
+        """Return what ``Witness.stands`` returns: only with the token does a record that was made go away again."""
+        found = await self._found(transaction, rows)
+        return [_record_stands(found[row[0], row[4]], row[1]) for row in rows]
+
     async def _found(self, transaction: Transaction, rows: Sequence[Values]) -> dict[tuple[str, str], Row]:
         keys = [(row[0], row[4]) for row in rows]
         answer = await transaction.fetch_batch(self._look, keys)
         return {(row["workflow_uuid"], row["identity"]): row for row in answer}
 
 
+def _is_held(found: Row, token: str) -> bool:
+    """Whether the execution with this token still owns the run."""
+    return bool(found["owner_xid"] == token and found["status"] == WorkflowStatus.PENDING)
+
+
+def _record_stands(found: Row, token: str) -> bool | None:
+    if found["recorded_by"] == token:
+        return True
+    return False if _is_held(found, token) else None
+
+
 def _verdict(found: Row, token: str) -> Any:
     """Tell by the token in the record whose it is; if there is none of this token, why it was refused."""
     if found["recorded_by"] == token:
         return True
-    if found["owner_xid"] != token or found["status"] != WorkflowStatus.PENDING:
+    if not _is_held(found, token):
         return Superseded(found["status"])
     return Conflict(
         f"Operation {found['identity']} of run {found['workflow_uuid']} is recorded already, "
@@ -214,17 +236,31 @@ class StartChildren:
         if granted:
             started = await self._start.apply(transaction, [rows[place][1] for place in granted])
             for place, outcome in zip(granted, started, strict=True):
-                outcomes[place] = outcome
+                outcomes[place] = _beside_a_record(outcome)
         return outcomes
 
     async def recall(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[Any]:
         recorded = await self._record.recall(transaction, [row[0] for row in rows])
         started = await self._start.explain(transaction, [row[1] for row in rows])
-        return [None if record is None else outcome for record, outcome in zip(recorded, started, strict=True)]
+        return [
+            None if record is None else _beside_a_record(outcome)
+            for record, outcome in zip(recorded, started, strict=True)
+        ]
+
+    async def stands(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[bool | None]:
+        """Return what ``Witness.stands`` returns, by the records."""
+        return await self._record.stands(transaction, [row[0] for row in rows])
+
+
+def _beside_a_record(outcome: Any) -> Any:
+    """Return what came of a start, which says no more that nothing was written: the record was."""
+    return Existing(outcome.row) if isinstance(outcome, Existing) else outcome
 
 
 class EndRuns(Counted):
     """What all have in common by which an execution gives its run up: a guarded update, then why it left some out."""
+
+    leaves_key = True  # the token, by which the update is known again
 
     def __init__(self, name: str, update: Query, look: Query, constants: Mapping[str, Any]) -> None:
         super().__init__(update, constants)
@@ -243,6 +279,16 @@ class EndRuns(Counted):
     async def recall(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[Any]:
         found = await self._found(transaction, rows)
         return [True if self._is_mine(found.get(row[0]), row) else None for row in rows]
+
+    async def stands(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[bool | None]:
+        """Return what ``Witness.stands`` returns: an execution never gets back what it has given up."""
+        found = await self._found(transaction, rows)
+        return [self._row_stands(found.get(row[0]), row) for row in rows]
+
+    def _row_stands(self, found: Row | None, row: Values) -> bool | None:
+        if found is not None and _is_held(found, row[1]):
+            return False
+        return True if self.leaves_key and self._is_mine(found, row) else None
 
     @abstractmethod
     def _is_mine(self, found: Row | None, row: Values) -> bool:
@@ -265,6 +311,8 @@ class FinishRuns(EndRuns):
 
 class HandOverRuns(EndRuns):
     """PENDING -> ENQUEUED by its holder. Rows are (id, token)."""
+
+    leaves_key = False
 
     def __init__(self, queries: Queries) -> None:
         constants = {"internal_queue": INTERNAL_QUEUE}

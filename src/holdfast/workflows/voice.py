@@ -149,6 +149,10 @@ class RecordWrites:
         await transaction.fetch_batch(self._hold, [(each,) for each in ids])
         return await self._record.recall(transaction, [row[0] for row in rows])
 
+    async def stands(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[bool | None]:
+        """Return what ``Witness.stands`` returns, by the records."""
+        return await self._record.stands(transaction, [row[0] for row in rows])
+
 
 def by_kind(writes: Iterable[SideWrite]) -> list[tuple[SideKind, list[Values]]]:
     """Return the rows of each kind in their order, kinds in the order of their first rows."""

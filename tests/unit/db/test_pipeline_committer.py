@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from holdfast import faults
 from holdfast.db.committer import Committer
 from holdfast.db.mailbox import Mailbox
-from holdfast.db.operation import Fleeting, Operation, ThreadWaiter
+from holdfast.db.operation import Fleeting, Operation, ThreadWaiter, Unwritten
 from holdfast.db.session import run_sync
 from holdfast.db.url import DialectName
 from holdfast.errors import BrokenOff, ConnectionLost, PipelineClosed, QueryFailed, Retryable, UnknownCommit, WentBack
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Sequence
 
     from holdfast.db import Transaction
+    from holdfast.db.session import Session
 
 T = TypeVar("T")
 
@@ -112,6 +113,7 @@ class FakeLane:
         self.lone_statement_commits = lone_statement_commits
         self.overlaps = overlaps
         self.can_go_back = False
+        self.leads_to: str | None = "one"
         self.pauses = 0
         self.waited: list[bool] = []
 
@@ -123,6 +125,9 @@ class FakeLane:
 
     async def session(self) -> FakeSession:
         return FakeSession(self._database)
+
+    async def server(self, session: Session) -> str | None:
+        return self.leads_to
 
     def wait_for_disk(self, waits: bool) -> None:
         self.waited.append(waits)
@@ -160,6 +165,28 @@ class Fact:
     async def recall(self, transaction: Transaction, rows: Sequence[tuple[Any, ...]]) -> Sequence[str | None]:
         self.asked()
         return [f"{self.name} {key}" if key in self._database.facts else None for (key,) in rows]
+
+
+class OwnFact(Fact):
+    """A kind whose rows nobody else deletes, save those that begin with "shared"."""
+
+    async def stands(self, transaction: Transaction, rows: Sequence[tuple[Any, ...]]) -> Sequence[bool | None]:
+        found = await self.recall(transaction, rows)
+        return [
+            (None if key.startswith("shared") else False) if fact is None else True
+            for (key,), fact in zip(rows, found, strict=True)
+        ]
+
+
+class Found(Unwritten):
+    """What a kind says of a row for which nothing was written."""
+
+
+class FoundFact(Fact):
+    """A kind that finds that everything is there already."""
+
+    async def apply(self, transaction: Transaction, rows: Sequence[tuple[Any, ...]]) -> Sequence[Any]:
+        return [Found() for _ in rows]
 
 
 class Scene:
@@ -286,46 +313,114 @@ def test_crowd_that_comes_at_rest_is_halved_where_that_overlaps(overlaps: bool, 
     assert [len(batch) for batch in scene.database.batches] == [first, *late]
 
 
-def test_new_connection_that_has_all_that_was_acknowledged_goes_on() -> None:
-    scene = Scene()
-    scene.lane.can_go_back = True  # and every batch has a connection of its own
-    for number in range(3):
-        scene.put(f"key {number}", number % 2)
-        scene.drain()
-    assert scene.database.facts == ["key 0", "key 1", "key 2"]
-    assert scene.losses == 0
-
-
-def test_database_that_lost_what_it_acknowledged_is_written_to_no_more_until_the_owner_says_so() -> None:
+@pytest.fixture
+def connections() -> Scene:
+    """Every batch has a connection of its own, and facts are nobody else's."""
     scene = Scene()
     scene.lane.can_go_back = True
+    scene.kinds = [OwnFact(scene.database, "one"), Fact(scene.database, "two"), FoundFact(scene.database, "three")]
+    return scene
+
+
+def test_new_connection_that_has_all_that_was_acknowledged_goes_on(connections: Scene) -> None:
+    for number in range(4):
+        connections.put(f"key {number}", number % 2)
+        connections.drain()
+        connections.lane.leads_to = f"server {number}"
+    assert connections.database.facts == ["key 0", "key 1", "key 2", "key 3"]
+    assert connections.losses == 0
+
+
+def test_database_that_lost_what_it_acknowledged_is_written_to_no_more_until_the_owner_says_so(
+    connections: Scene,
+) -> None:
+    connections.put("lost")
+    connections.drain()
+    connections.database.facts.clear()
+    for key in ("after", "later"):
+        connections.put(key)
+        connections.drain()
+        assert isinstance(connections.outcome(key), WentBack)
+    assert connections.losses == 1
+    assert connections.database.facts == []
+    connections.committer.readmit()
+    connections.put("anew")
+    connections.drain()
+    assert connections.outcome("anew") == "one anew"
+    assert connections.database.facts == ["anew"]
+
+
+def test_loss_that_the_owner_has_seen_to_while_it_is_found_out_is_not_told_again(connections: Scene) -> None:
+    connections.put("lost")
+    connections.drain()
+    connections.database.facts.clear()
+    connections.kinds[0].asked = connections.committer.readmit  # as a beat has found out, at this very moment
+    connections.put("anew")
+    connections.drain()
+    assert connections.outcome("anew") == "one anew"
+    assert connections.losses == 0
+
+
+@pytest.mark.parametrize("kind", [0, 1])
+@pytest.mark.parametrize("server", ["one", "", "another"])
+def test_what_others_may_have_deleted_was_lost_only_if_another_server_has_taken_over(
+    connections: Scene, kind: int, server: str
+) -> None:
+    connections.put("shared", kind)
+    connections.drain()
+    connections.database.facts.clear()
+    connections.lane.leads_to = server
+    connections.put("next")
+    connections.drain()
+    assert connections.losses == (server == "another")
+    assert connections.database.facts == ([] if server == "another" else ["next"])
+
+
+@pytest.mark.parametrize(("left", "losses"), [(["shared"], 1), (["own"], 0), ([], 1)])
+def test_one_row_tells_for_its_batch_and_one_that_was_lost_before_all(
+    connections: Scene, left: list[str], losses: int
+) -> None:
+    for key in ("shared", "own"):
+        connections.put(key)
+    connections.drain()
+    connections.database.facts[:] = left
+    connections.lane.leads_to = "another"
+    connections.put("next")
+    connections.drain()
+    assert connections.losses == losses
+
+
+def test_batch_of_which_nothing_was_written_shows_nothing(connections: Scene) -> None:
+    connections.put("lost")
+    connections.drain()
+    connections.put("found", 2)
+    connections.drain()
+    connections.database.facts.clear()
+    connections.put("next")
+    connections.drain()
+    assert connections.losses == 1
+
+
+def test_server_that_follows_another_is_looked_at_when_it_has_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it has not received until then may be on its way."""
+    scene = Scene([None, None, None, "deadlock"])  # in place of the refusal of a server that takes no writes
+    scene.lane.can_go_back = True
+    told: list[int] = []
+
+    async def pause(failures: int) -> None:
+        told.append(scene.losses)
+        scene.lane.leads_to = "another"
+
+    monkeypatch.setattr(scene.lane, "pause", pause)
     scene.put("lost")
     scene.drain()
     scene.database.facts.clear()
-    for key in ("after", "later"):
-        scene.put(key)
-        scene.drain()
-        assert isinstance(scene.outcome(key), WentBack)
+    scene.lane.leads_to = None
+    scene.put("next")
+    scene.drain()
+    assert told == [0]
     assert scene.losses == 1
     assert scene.database.facts == []
-    scene.committer.readmit()
-    scene.put("anew")
-    scene.drain()
-    assert scene.outcome("anew") == "one anew"
-    assert scene.database.facts == ["anew"]
-
-
-def test_loss_that_the_owner_has_seen_to_while_it_is_found_out_is_not_told_again() -> None:
-    scene = Scene()
-    scene.lane.can_go_back = True
-    scene.put("lost")
-    scene.drain()
-    scene.database.facts.clear()
-    scene.kinds[0].asked = scene.committer.readmit  # as a beat has found out, at this very moment
-    scene.put("anew")
-    scene.drain()
-    assert scene.outcome("anew") == "one anew"
-    assert scene.losses == 0
 
 
 def test_nothing_is_told_before_the_commit() -> None:

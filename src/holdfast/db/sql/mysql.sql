@@ -29,3 +29,8 @@ SELECT GET_LOCK(CONCAT('holdfast.migrations.', :lock), 0) AS held;
 -- name: migration_lock_release
 -- only: postgres, mysql
 SELECT RELEASE_LOCK(CONCAT('holdfast.migrations.', :lock)) AS released;
+
+-- name: server_here
+-- only: postgres, mysql
+-- Which server this is: no two that replicate from each other have the same id.
+SELECT CAST(@@server_id AS CHAR) AS server;

@@ -33,3 +33,11 @@ SELECT pg_try_advisory_lock(:lock) AS held;
 -- name: migration_lock_release
 -- only: postgres, mysql
 SELECT pg_advisory_unlock(:lock) AS released;
+
+-- name: server_here
+-- only: postgres, mysql
+-- Which server this is, and since how many promotions: one that is started again is the same, and a standby that has
+-- taken its primary's place is another. NULL while it is a standby.
+SELECT CASE WHEN NOT pg_is_in_recovery() THEN
+    concat((SELECT s.system_identifier FROM pg_control_system() AS s), '/', left(pg_walfile_name(pg_current_wal_lsn()), 8))
+END AS server;

@@ -86,6 +86,10 @@ class ReceiveMessages:
             for row, key in zip(rows, keys, strict=True)
         ]
 
+    async def stands(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[bool | None]:
+        """Return what ``Witness.stands`` returns, by the records."""
+        return await self._record.stands(transaction, [row[0] for row in rows])
+
     async def _round(
         self, transaction: Transaction, rows: Sequence[Values], turn: dict[tuple[str, str], int]
     ) -> dict[int, Any]:
