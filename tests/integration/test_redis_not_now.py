@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -58,6 +59,13 @@ WAYS = [(_read_only, "READONLY"), (_without_replicas, "NOREPLICAS"), (_full, "OO
 def _refusals(server: Redis, code: str) -> int:
     told = server.info("errorstats").get(f"errorstat_{code}", {"count": 0})
     return int(told["count"])
+
+
+def _until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def _driven(call: Coroutine[Any, Any, Any]) -> Any:
@@ -160,8 +168,7 @@ def test_connections_that_ended_at_rest_cost_one_try_and_not_one_each(own_server
         threads = [threading.Thread(target=letters.create, args=("d", "t")) for _ in range(IDLE)]
         for each in threads:
             each.start()
-        while len(admin.client_list()) <= IDLE:
-            pass
+        _until(lambda: len(admin.client_list()) > IDLE)
         admin.execute_command("CLIENT", "UNPAUSE")
         for each in threads:
             each.join(PATIENCE)
@@ -182,8 +189,7 @@ def test_tasks_that_open_a_link_at_once_leave_no_connection_behind(own_server: C
 
     asyncio.run(main())
     with Redis.from_url(server.url) as admin:
-        while len(admin.client_list()) > 1:
-            pass
+        _until(lambda: len(admin.client_list()) == 1)
 
 
 def test_link_on_another_loop_says_so(fresh_database: Callable[[str], str], count: Path) -> None:
