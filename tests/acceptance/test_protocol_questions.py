@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -69,12 +70,18 @@ def test_i6_questions_of_threads_wait_while_the_database_is_away(
         outage.is_there.wait()
         return questions[what]()
 
-    with app:
+    def outside() -> Any:
+        outage.is_there.wait()
+        return app.get_event("known", "word", timeout=60)
+
+    with app, ThreadPoolExecutor(1) as pool:
         app.register_queue("work")
         known.options(workflow_id="known")()
         handles = {each: curious.start(each) for each in ANSWERS}
+        waiting = pool.submit(outside)
         outage.pass_by()
         assert {each: handle.result(60) for each, handle in handles.items()} == ANSWERS
+        assert waiting.result(60) == "said"  # within its own time
 
 
 @pytest.mark.parametrize("kind", ["postgres", "mariadb"])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Any
 
+from holdfast.errors import DatabaseError, Retryable, Unavailable
 from holdfast.workflows.messaging.message import check_name
 from holdfast.workflows.parking import Awaited
 
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
     from holdfast.model.world import World
     from holdfast.workflows.messaging.bells import Bells
     from holdfast.workflows.payloads import Codec
+
+_LOOK_AGAIN = 0.5  # seconds, where the database is away
 
 
 def event_of(workflow_id: str, key: str) -> Awaited:
@@ -42,11 +46,18 @@ class EventReader:
         return await self._manager.fetchone(self._get, workflow_id=workflow_id, event=key)
 
     async def _wait(self, workflow_id: str, key: str, patience: float | None) -> Row | None:
-        end = None if patience is None else self._world.monotonic() + patience
+        end = inf if patience is None else self._world.monotonic() + patience
         with self._bells.watch(event_of(workflow_id, key)) as bell:
-            while (found := await self.look(workflow_id, key)) is None:
-                left = None if end is None else end - self._world.monotonic()
-                if left is not None and left <= 0:
+            while True:
+                away: DatabaseError | None = None
+                try:
+                    found = await self.look(workflow_id, key)
+                except (Retryable, Unavailable) as error:
+                    found, away = None, error
+                left = end - self._world.monotonic()
+                if found is not None or left <= 0:
                     break
-                await bell.wait(left)
+                await bell.wait(min(left, _LOOK_AGAIN) if away else None if left == inf else left)
+        if away is not None:
+            raise away
         return found
