@@ -200,9 +200,7 @@ def test_role_that_may_make_no_tables_is_told_what_to_do(postgres_url: str) -> N
         await server.execute(f"CREATE ROLE {role}")
         manager = ConnectionManager(f"{url}?role={role}")
         try:
-            with pytest.raises(
-                NotPermitted, match=r"may not make or change tables: run `holdfast migrate` as"
-            ):
+            with pytest.raises(NotPermitted, match=r"may not make or change tables: run `holdfast migrate` as"):
                 await Migrator(manager).migrate()
         finally:
             await manager.close()
