@@ -112,9 +112,12 @@ class PipelineContract:
 
     def test_operations_that_come_together_commit_together(self, venue: Venue) -> None:
         async def scene(made: Stage) -> None:
-            await asyncio.gather(*(made.write(f"k{number:03}") for number in range(_WRITERS)))
+            async with made.held():  # threads that write to memory would be done before the next one comes
+                writes = [asyncio.create_task(apart(made.write(f"k{number:03}"))) for number in range(_WRITERS)]
+                await until(lambda: made.pipeline.unsettled + sum(each.done() for each in writes) == _WRITERS)
+            await asyncio.gather(*writes)
             assert made.pipeline.commits < _WRITERS
-            assert await made.keys() == [f"k{number:03}" for number in range(_WRITERS)]
+            assert await made.keys() == ["gate", *(f"k{number:03}" for number in range(_WRITERS))]
 
         play(venue, scene)
 
