@@ -19,7 +19,7 @@ from yard.table import print_table
 
 from holdfast import AsyncHoldfast
 from holdfast.db import ConnectionManager
-from holdfast.workflows.release import Releases
+from holdfast.workflows.ownership.release import Releases
 
 
 def _app(url: str, *, blocks: bool) -> tuple[AsyncHoldfast, object]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine
     from typing import Any
 
-    from holdfast.workflows.functions import AsyncWorkflow
+    from holdfast.workflows.declaring.functions import AsyncWorkflow
 
 QUEUE = "bench"
 

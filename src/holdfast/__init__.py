@@ -7,11 +7,11 @@ from holdfast.errors import HoldfastError
 from holdfast.model.queue import Queue
 from holdfast.model.schedule import Schedule
 from holdfast.model.workflow import Changes, Retry, StepState, WorkflowState, WorkflowStatus
+from holdfast.workflows.declaring.functions import AsyncWorkflow, Step, Workflow
 from holdfast.workflows.dispatch_state import DispatchState
-from holdfast.workflows.functions import AsyncWorkflow, Step, Workflow
-from holdfast.workflows.handles import AsyncHandle, Handle
 from holdfast.workflows.messaging import Message, NotificationInfo
 from holdfast.workflows.retention import Retention
+from holdfast.workflows.running.handles import AsyncHandle, Handle
 from holdfast.workflows.schedules import ScheduleSpec
 from holdfast.workflows.streams import AsyncStreamReader, StreamReader, StreamReset
 from holdfast.workflows.transactions import AsyncTransaction, Transaction

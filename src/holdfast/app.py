@@ -11,19 +11,19 @@ from holdfast.core.durations import checked_seconds
 from holdfast.db.portal import Portal
 from holdfast.errors import MisuseError
 from holdfast.model.workflow import DEFAULT_MAX_RECOVERY_ATTEMPTS
-from holdfast.workflows import branches
-from holdfast.workflows.app_life import AppLife, AsyncAppLife
-from holdfast.workflows.app_stores import AppStores, AsyncAppStores
-from holdfast.workflows.application import Application
-from holdfast.workflows.configuration import refuse_one_loop
-from holdfast.workflows.durable import unpatched
-from holdfast.workflows.functions import AsyncWorkflow, Workflow
-from holdfast.workflows.handles import AsyncHandle, Handle, ticket_of, values
-from holdfast.workflows.management import AsyncManagement, Management
-from holdfast.workflows.managing import Managing
+from holdfast.workflows.application.application import Application
+from holdfast.workflows.application.configuration import refuse_one_loop
+from holdfast.workflows.application.life import AppLife, AsyncAppLife
+from holdfast.workflows.application.stores import AppStores, AsyncAppStores
+from holdfast.workflows.declaring.functions import AsyncWorkflow, Workflow
+from holdfast.workflows.management.management import AsyncManagement, Management
+from holdfast.workflows.management.managing import Managing
 from holdfast.workflows.messaging.methods import AsyncMessagingMethods, MessagingMethods
-from holdfast.workflows.place import WorkflowPlace, task_place, thread_place
-from holdfast.workflows.steps import run_step, run_step_blocking
+from holdfast.workflows.operations import branches
+from holdfast.workflows.operations.durable import unpatched
+from holdfast.workflows.operations.place import WorkflowPlace, task_place, thread_place
+from holdfast.workflows.operations.steps import run_step, run_step_blocking
+from holdfast.workflows.running.handles import AsyncHandle, Handle, ticket_of, values
 
 if TYPE_CHECKING:
     import os
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from holdfast.model.workflow import Duration, Retry
-    from holdfast.workflows.configuration import Settings
-    from holdfast.workflows.decorators import AsyncWorkflowDecorator, WorkflowDecorator
-    from holdfast.workflows.desk import Desk
-    from holdfast.workflows.remote import QueueOptions
+    from holdfast.workflows.application.configuration import Settings
+    from holdfast.workflows.declaring.decorators import AsyncWorkflowDecorator, WorkflowDecorator
+    from holdfast.workflows.management.desk import Desk
+    from holdfast.workflows.remote.remote import QueueOptions
     from holdfast.workflows.streams import AsyncStreamReader, StreamReader
     from holdfast.workflows.streams.reading import Reading
 

@@ -8,13 +8,18 @@ from holdfast.core.options import refuse_unknown
 from holdfast.core.texts import check_text
 from holdfast.db.portal import Portal
 from holdfast.model.world import RealWorld, World
-from holdfast.workflows.configuration import connection_settings, refuse_one_loop, resolve_url, serialization_of
-from holdfast.workflows.enqueue_rows import given
-from holdfast.workflows.management import AsyncManagement, Management
+from holdfast.workflows.application.configuration import (
+    connection_settings,
+    refuse_one_loop,
+    resolve_url,
+    serialization_of,
+)
+from holdfast.workflows.enqueueing.rows import given
+from holdfast.workflows.management.management import AsyncManagement, Management
 from holdfast.workflows.messaging.client_methods import AsyncClientMessaging, ClientMessaging
-from holdfast.workflows.remote import DebounceOptions, QueueOptions, Remote, RemoteSettings, RunOptions
-from holdfast.workflows.remote_enqueues import NamedCall
-from holdfast.workflows.run_ids import sought_id
+from holdfast.workflows.remote.enqueues import NamedCall
+from holdfast.workflows.remote.remote import DebounceOptions, QueueOptions, Remote, RemoteSettings, RunOptions
+from holdfast.workflows.running.ids import sought_id
 from holdfast.workflows.streams.reading import (
     AsyncStreamReader,
     Cursor,
@@ -32,8 +37,8 @@ if TYPE_CHECKING:
 
     from holdfast.model.workflow import Duration, WorkflowState
     from holdfast.serialize import Serialization
-    from holdfast.workflows.desk import Desk
-    from holdfast.workflows.run import Outcome
+    from holdfast.workflows.management.desk import Desk
+    from holdfast.workflows.running.run import Outcome
     from holdfast.workflows.streams.reading import Reading
 
 T = TypeVar("T")

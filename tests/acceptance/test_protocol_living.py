@@ -15,7 +15,7 @@ from holdfast.model.world import RealWorld
 from holdfast.testing.clocks import WrongClock
 from holdfast.testing.contract.venue import until as wait_until
 from holdfast.testing.workers import Worker, until
-from holdfast.workflows import wiring
+from holdfast.workflows.engine import wiring
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,10 +18,10 @@ from holdfast.testing.contract.venue import apart
 from holdfast.testing.run_rows import RunRows
 from holdfast.testing.stage import Stage
 from holdfast.workflows.facts import RecordSteps
+from holdfast.workflows.operations.voice import RecordWrites, SideWrite
 from holdfast.workflows.streams import stream_queries
 from holdfast.workflows.streams.entries import CLOSED, AppendEntries, Entry
 from holdfast.workflows.streams.live import LiveEntry, WriteLive
-from holdfast.workflows.voice import RecordWrites, SideWrite
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator

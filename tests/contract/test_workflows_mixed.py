@@ -11,7 +11,7 @@ import pytest
 
 from holdfast import AsyncHoldfast, Holdfast
 from holdfast.errors import MisuseError, StepTimeout
-from holdfast.workflows.runner import Runner
+from holdfast.workflows.running.runner import Runner
 
 if TYPE_CHECKING:
     from collections.abc import Callable

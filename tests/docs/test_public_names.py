@@ -21,7 +21,7 @@ import holdfast.web
 from holdfast import AsyncHoldfast, Handle, Holdfast, Retry, WorkflowStatus, errors
 from holdfast.model.workflow import StartOptions, WorkflowState
 from holdfast.testing.world import VirtualWorld
-from holdfast.workflows.configuration import engine_settings
+from holdfast.workflows.application.configuration import engine_settings
 
 REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference"
 

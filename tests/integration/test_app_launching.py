@@ -13,7 +13,7 @@ import pytest
 from holdfast import AsyncHoldfast, Holdfast
 from holdfast.db import DatabaseURL, SyncConnectionManager
 from holdfast.errors import MisuseError, Unavailable
-from holdfast.workflows.beats import Beats
+from holdfast.workflows.ownership.beats import Beats
 
 if TYPE_CHECKING:
     from collections.abc import Callable

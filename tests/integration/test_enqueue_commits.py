@@ -16,9 +16,9 @@ from holdfast.model.workflow import StartOptions, WorkflowStatus
 from holdfast.model.world import RealWorld
 from holdfast.serialize import Serialization
 from holdfast.testing.run_rows import RunRows
-from holdfast.workflows.debounce import PutOff, debounced
-from holdfast.workflows.enqueue_facts import PutAll, PutByWorkflow, put_durably
-from holdfast.workflows.enqueue_rows import Entry, Work, entry
+from holdfast.workflows.enqueueing.debounce import PutOff, debounced
+from holdfast.workflows.enqueueing.facts import PutAll, PutByWorkflow, put_durably
+from holdfast.workflows.enqueueing.rows import Entry, Work, entry
 from holdfast.workflows.facts import EnqueueRuns, RecordSteps
 from holdfast.workflows.payloads import Payloads
 

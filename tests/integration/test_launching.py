@@ -9,7 +9,7 @@ import pytest
 
 from holdfast import AsyncHoldfast
 from holdfast.errors import Unavailable
-from holdfast.workflows.launching import Launching
+from holdfast.workflows.ownership.launching import Launching
 
 if TYPE_CHECKING:
     from collections.abc import Callable

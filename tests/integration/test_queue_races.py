@@ -12,8 +12,8 @@ from holdfast.db.migrations import Migrator
 from holdfast.model.workflow import StartOptions
 from holdfast.model.world import RealWorld
 from holdfast.serialize import Serialization
-from holdfast.workflows.enqueue_rows import Work, entry
-from holdfast.workflows.outbox import OutboxRuns
+from holdfast.workflows.enqueueing.rows import Work, entry
+from holdfast.workflows.outbox.outbox import OutboxRuns
 from holdfast.workflows.payloads import Payloads
 from holdfast.workflows.queries import workflow_queries
 from holdfast.workflows.queues import QueueStore, queue_queries

@@ -18,8 +18,8 @@ from holdfast.errors import InvalidIdentifier
 from holdfast.model.world import RealWorld
 from holdfast.testing.contract.venue import until
 from holdfast.testing.proxy import Proxy
-from holdfast.workflows import wakeups_postgres
-from holdfast.workflows.wakeups import NoWakeUps, WakeUps, wakeups_for
+from holdfast.workflows.wakeups import postgres as wakeups_postgres
+from holdfast.workflows.wakeups.wakeups import NoWakeUps, WakeUps, wakeups_for
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, assert_type
 
 from holdfast import AsyncHandle, AsyncHoldfast, Handle, Holdfast
-from holdfast.workflows.ticket import PlannedCall
+from holdfast.workflows.running.ticket import PlannedCall
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession

@@ -14,11 +14,11 @@ from holdfast.client import AsyncClient, AsyncClientHandle, Client, ClientHandle
 from holdfast.errors import ConfigurationError, MisuseError, TransitionRefused, WorkflowNotFound
 from holdfast.model.workflow import Changes, WorkflowState, WorkflowStatus
 from holdfast.serialize import Serialization
-from holdfast.workflows import desk
-from holdfast.workflows.desk import FilterOptions
-from holdfast.workflows.desk_records import ChangesRecord, CountRecord, PageRecord, PruneRecord
 from holdfast.workflows.looking import Filters
-from holdfast.workflows.management import AsyncManagement, Management
+from holdfast.workflows.management import desk
+from holdfast.workflows.management.desk import FilterOptions
+from holdfast.workflows.management.desk_records import ChangesRecord, CountRecord, PageRecord, PruneRecord
+from holdfast.workflows.management.management import AsyncManagement, Management
 from holdfast.workflows.payloads import Payloads
 from holdfast.workflows.retention import Retention
 

@@ -11,7 +11,7 @@ import click
 
 from holdfast.cli.failure import Failure
 from holdfast.errors import HoldfastError
-from holdfast.workflows.application import Application
+from holdfast.workflows.application.application import Application
 
 
 def application_place(word: str) -> tuple[str, str]:

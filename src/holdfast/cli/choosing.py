@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from holdfast.client import Client
     from holdfast.core.transitions import Event
-    from holdfast.workflows.desk import FilterOptions
+    from holdfast.workflows.management.desk import FilterOptions
 
 _PAGE = 500
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from holdfast.model.dead_letter import FailedOperationData
     from holdfast.resilience.replay_report import ReplayOutcome, ReplayReport
     from holdfast.stores.dead_letters.blocking import BlockingFailedOperations
-    from holdfast.workflows.application import Application
+    from holdfast.workflows.application.application import Application
 
 _COLUMNS = ("letter", "status", "domain", "type", "replays", "created", "error")
 _STATUSES = [each.value for each in FailedOperationStatus]

@@ -23,7 +23,7 @@ from holdfast.db.queries import Queries
 from holdfast.db.url import DialectName
 from holdfast.errors import DatabaseError, NotOurDatabase, SchemaError
 from holdfast.workflows.queries import workflow_queries
-from holdfast.workflows.remote import refuse_foreign_file
+from holdfast.workflows.remote.remote import refuse_foreign_file
 
 if TYPE_CHECKING:
     from holdfast.db.session import Row

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from holdfast.cli.output import Output
     from holdfast.client import Client
-    from holdfast.workflows.remote import QueueOptions
+    from holdfast.workflows.remote.remote import QueueOptions
 
 _ON_DUPLICATE = click.Choice(["reject", "return_existing"])
 

@@ -14,7 +14,7 @@ from holdfast.cli.output import Output
 from holdfast.db.manager import ConnectionManager
 from holdfast.db.migrations import Migrator
 from holdfast.db.portal import Portal
-from holdfast.workflows.remote import refuse_foreign_file
+from holdfast.workflows.remote.remote import refuse_foreign_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

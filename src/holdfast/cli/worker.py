@@ -23,14 +23,14 @@ from holdfast.cli.reload import Watch, start_anew
 from holdfast.cli.signals import BY_SIGNAL, Restart, because, heard, keep_hang_ups
 from holdfast.cli.words import duration
 from holdfast.errors import HoldfastError
-from holdfast.workflows.worker import Worker
+from holdfast.workflows.application.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import timedelta
 
-    from holdfast.workflows.application import Application
-    from holdfast.workflows.worker import Farewell, Readiness
+    from holdfast.workflows.application.application import Application
+    from holdfast.workflows.application.worker import Farewell, Readiness
 
 T = TypeVar("T")
 

@@ -17,7 +17,7 @@ from holdfast.cli.workflow_start import start
 if TYPE_CHECKING:
     from holdfast.cli.output import Output
     from holdfast.client import Client
-    from holdfast.workflows.desk import FilterOptions
+    from holdfast.workflows.management.desk import FilterOptions
 
 _COLUMNS = ("id", "status", "name", "created", "queue", "completed", "executor", "version")
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from holdfast.cli.output import Output
     from holdfast.client import Client
     from holdfast.model.workflow import Changes
-    from holdfast.workflows.desk import FilterOptions, Place
+    from holdfast.workflows.management.desk import FilterOptions, Place
 
 _AT_ONCE = 100
 _SOME_REFUSED = 1

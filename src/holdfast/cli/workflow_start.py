@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from holdfast.cli.output import Output
     from holdfast.client import Client, ClientHandle
-    from holdfast.workflows.remote import QueueOptions
+    from holdfast.workflows.remote.remote import QueueOptions
 
 _FAILED = 1
 

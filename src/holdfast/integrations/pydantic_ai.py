@@ -36,10 +36,10 @@ except ImportError as error:
     raise DriverMissing("Durable agents need Pydantic AI: pip install 'holdfast[pydantic-ai]'.") from error
 
 from holdfast.errors import CannotSerialize, ConfigurationError, MisuseError, Superseded, WorkflowCancelled
+from holdfast.workflows.declaring.registry import StepDefinition, checked_name
+from holdfast.workflows.operations.place import WorkflowPlace, here, task_place
+from holdfast.workflows.operations.steps import run_step
 from holdfast.workflows.parking import Wait
-from holdfast.workflows.place import WorkflowPlace, here, task_place
-from holdfast.workflows.registry import StepDefinition, checked_name
-from holdfast.workflows.steps import run_step
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping

@@ -9,7 +9,7 @@ import msgspec
 
 from holdfast.core.fingerprint import fingerprint
 from holdfast.serialize import PortableJSON, error_name
-from holdfast.workflows.function_codec import FunctionCodec
+from holdfast.workflows.declaring.codec import FunctionCodec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

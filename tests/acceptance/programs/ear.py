@@ -18,7 +18,7 @@ from typing import Any
 from holdfast.db import ConnectionManager
 from holdfast.errors import Unavailable
 from holdfast.model.world import RealWorld
-from holdfast.workflows.wakeups import wakeups_for
+from holdfast.workflows.wakeups.wakeups import wakeups_for
 
 SETTINGS = json.loads(sys.argv[1])
 _READS, _READ_AGAIN = 100, 0.1

@@ -20,7 +20,7 @@ from typing import Any
 from holdfast import AsyncHoldfast, Holdfast
 from holdfast.errors import HoldfastError
 from holdfast.testing.effects import Effects
-from holdfast.workflows.place import StepPlace, here
+from holdfast.workflows.operations.place import StepPlace, here
 
 SETTINGS = json.loads(sys.argv[1])
 LEDGER = Effects(SETTINGS["ledger"])

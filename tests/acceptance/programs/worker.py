@@ -20,7 +20,7 @@ from holdfast import AsyncHoldfast, Holdfast, faults
 from holdfast.errors import HoldfastError
 from holdfast.testing.clocks import mend_sleep
 from holdfast.testing.effects import Effects
-from holdfast.workflows.place import StepPlace, here
+from holdfast.workflows.operations.place import StepPlace, here
 
 SETTINGS = json.loads(sys.argv[1])
 NAP = SETTINGS.get("nap", 0.05)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from holdfast.workflows.guarding import Guarding
+    from holdfast.workflows.application.guarding import Guarding
 
 
 class Kept(TypedDict, total=False):

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast import AsyncHandle, AsyncHoldfast, Handle, Holdfast
 from holdfast.errors import ConfigurationError
-from holdfast.workflows.functions import AsyncWorkflow, Workflow
+from holdfast.workflows.declaring.functions import AsyncWorkflow, Workflow
 
 ONLY_ASYNC = {"__aenter__", "__aexit__", "__await__"}
 ONLY_SYNC = {"__enter__", "__exit__"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.model.queue import Queue
-from holdfast.workflows.burden import Burden
+from holdfast.workflows.ownership.burden import Burden
 from holdfast.workflows.queues.passed import Passed
 
 QUEUE = Queue(queue_id="q", name="q")

@@ -10,7 +10,7 @@ import pytest
 from holdfast import AsyncClient, AsyncHoldfast, Client, Holdfast
 from holdfast.errors import ConfigurationError, InvalidURL
 from holdfast.testing.world import VirtualWorld
-from holdfast.workflows.configuration import engine_settings, read_configuration
+from holdfast.workflows.application.configuration import engine_settings, read_configuration
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 import pytest
 
 from holdfast.model.dead_letter import FailedOperationData
-from holdfast.workflows.dead_letters import failed_again, letter_id
-from holdfast.workflows.dead_letters_face import AsyncDeadLetters, DeadLetters
+from holdfast.workflows.dead_letters.face import AsyncDeadLetters, DeadLetters
+from holdfast.workflows.dead_letters.letters import failed_again, letter_id
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 

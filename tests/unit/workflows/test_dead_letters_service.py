@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from holdfast.db import ConnectionManager
 from holdfast.model.world import RealWorld
 from holdfast.resilience.letters import Contents
-from holdfast.workflows import dead_letters_service
-from holdfast.workflows.dead_letters_face import AsyncDeadLetters
-from holdfast.workflows.dead_letters_service import ReplayService
+from holdfast.workflows.dead_letters import service as dead_letters_service
+from holdfast.workflows.dead_letters.face import AsyncDeadLetters
+from holdfast.workflows.dead_letters.service import ReplayService
 
 if TYPE_CHECKING:
     from pathlib import Path

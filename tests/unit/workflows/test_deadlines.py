@@ -6,13 +6,13 @@ import asyncio
 from typing import TYPE_CHECKING, Any, cast
 
 from holdfast.testing.world import VirtualWorld
-from holdfast.workflows.deadlines import Deadlines
+from holdfast.workflows.running.deadlines import Deadlines
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from holdfast.workflows.control import Control
-    from holdfast.workflows.run import Run
+    from holdfast.workflows.running.run import Run
 
 HOUR = 3600.0
 

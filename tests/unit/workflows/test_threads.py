@@ -7,7 +7,7 @@ from queue import SimpleQueue
 
 import pytest
 
-from holdfast.workflows.threads import WorkflowThreads
+from holdfast.workflows.running.threads import WorkflowThreads
 
 PATIENCE = 60
 

@@ -14,7 +14,7 @@ from holdfast.stores import (
     RedisCircuitBreakerStateRepository,
     SQLCircuitBreakerStateRepository,
 )
-from holdfast.workflows.wakeups import wakeups_for
+from holdfast.workflows.wakeups.wakeups import wakeups_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

@@ -10,7 +10,7 @@ import pytest
 from holdfast.errors import StepTimeout
 from holdfast.model.workflow import Retry
 from holdfast.testing.contract.workflows_stage import Stage
-from holdfast.workflows.place import StepPlace, here
+from holdfast.workflows.operations.place import StepPlace, here
 
 if TYPE_CHECKING:
     from holdfast.testing.contract.venue import Venue

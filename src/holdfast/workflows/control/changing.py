@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from holdfast.db.joined import Verbs
     from holdfast.db.queries import Queries, Query
     from holdfast.model.world import World
-    from holdfast.workflows.recorded_change import Ownership
+    from holdfast.workflows.operations.recorded_change import Ownership
 
 T = TypeVar("T")
 Work = Callable[[Transaction], Coroutine[Any, Any, T]]

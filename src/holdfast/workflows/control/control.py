@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from holdfast.model.world import World
     from holdfast.workflows.control.changing import Work
     from holdfast.workflows.control.refusals import Refusals
-    from holdfast.workflows.recorded_change import Ownership
+    from holdfast.workflows.operations.recorded_change import Ownership
 
 
 class Control:

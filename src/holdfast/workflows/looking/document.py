@@ -10,8 +10,8 @@ import msgspec
 from holdfast.core.texts import is_kept
 from holdfast.errors import ConfigurationError
 from holdfast.model.workflow import INTERNAL_QUEUE, WorkflowStatus
-from holdfast.workflows.names import check_name
-from holdfast.workflows.run import LONGEST_ID
+from holdfast.workflows.declaring.names import check_name
+from holdfast.workflows.running.run import LONGEST_ID
 
 FORMAT = "holdfast.workflow"
 FORMAT_VERSION = 1

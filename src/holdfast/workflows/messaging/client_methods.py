@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from holdfast.db.portal import Portal
     from holdfast.model.workflow import Duration
-    from holdfast.workflows.remote import Remote
+    from holdfast.workflows.remote.remote import Remote
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ from holdfast.workflows.messaging.telling import Telling
 
 if TYPE_CHECKING:
     from holdfast.db.queries import Queries
-    from holdfast.workflows.engine import Engine
+    from holdfast.workflows.engine.engine import Engine
 
 
 class Communication:

@@ -9,28 +9,28 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import MisuseError
-from holdfast.workflows.away import answered
 from holdfast.workflows.facts import RecordSteps
 from holdfast.workflows.messaging.event_reader import event_of
 from holdfast.workflows.messaging.message import check_name
 from holdfast.workflows.messaging.patience import Patience
 from holdfast.workflows.messaging.setting import EventRow, SetEvents
-from holdfast.workflows.recorder import Kept
-from holdfast.workflows.voice import RecordWrites, SideWrite, voice_of
+from holdfast.workflows.operations.away import answered
+from holdfast.workflows.operations.recorder import Kept
+from holdfast.workflows.operations.voice import RecordWrites, SideWrite, voice_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from holdfast.db.queries import Queries
     from holdfast.db.session import Row
-    from holdfast.workflows.engine import Engine
+    from holdfast.workflows.engine.engine import Engine
     from holdfast.workflows.messaging.bells import Bells
     from holdfast.workflows.messaging.event_reader import EventReader
     from holdfast.workflows.messaging.telling import Telling
+    from holdfast.workflows.operations.place import WorkflowPlace
+    from holdfast.workflows.operations.recorder import Operation
     from holdfast.workflows.parking import Awaited
     from holdfast.workflows.payloads import Codec
-    from holdfast.workflows.place import WorkflowPlace
-    from holdfast.workflows.recorder import Operation
 
     _Look = Callable[[], Awaitable[Row | None]]
 

@@ -16,19 +16,19 @@ from holdfast.workflows.messaging.patience import Patience
 from holdfast.workflows.messaging.receiving import RECV, Instead, NothingThere, Received, ReceiveMessages
 from holdfast.workflows.messaging.sending import PutMessages, SendAlone, SendBesides
 from holdfast.workflows.messaging.telling import message_to
-from holdfast.workflows.voice import SideWrite, voice_of
+from holdfast.workflows.operations.voice import SideWrite, voice_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.db.queries import Queries
-    from holdfast.workflows.engine import Engine
+    from holdfast.workflows.engine.engine import Engine
     from holdfast.workflows.messaging.bells import Bells
     from holdfast.workflows.messaging.message import Message
     from holdfast.workflows.messaging.telling import Telling
+    from holdfast.workflows.operations.place import WorkflowPlace
+    from holdfast.workflows.operations.recorder import Operation
     from holdfast.workflows.payloads import Codec
-    from holdfast.workflows.place import WorkflowPlace
-    from holdfast.workflows.recorder import Operation
 
 SEND = "holdfast.send"
 RECV_TIMEOUT = "holdfast.recv_timeout"

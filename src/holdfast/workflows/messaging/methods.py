@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from holdfast.core.durations import patience
 from holdfast.errors import MisuseError
 from holdfast.workflows.messaging.message import Message
-from holdfast.workflows.place import StepPlace, WorkflowPlace, here, task_place, thread_place
+from holdfast.workflows.operations.place import StepPlace, WorkflowPlace, here, task_place, thread_place
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from holdfast.model.workflow import Duration
-    from holdfast.workflows.engine import Engine
+    from holdfast.workflows.engine.engine import Engine
     from holdfast.workflows.payloads import Codec
 
 T = TypeVar("T")

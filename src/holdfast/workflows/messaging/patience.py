@@ -8,9 +8,9 @@ from holdfast.workflows.messaging.receiving import Instead
 from holdfast.workflows.parking import Wait
 
 if TYPE_CHECKING:
-    from holdfast.workflows.engine import Engine
+    from holdfast.workflows.engine.engine import Engine
     from holdfast.workflows.messaging.bells import Bell
-    from holdfast.workflows.place import WorkflowPlace
+    from holdfast.workflows.operations.place import WorkflowPlace
 
 
 _BRIEF = 0.02

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from holdfast.workflows.desk import Request
+from holdfast.workflows.management.desk import Request
 from holdfast.workflows.messaging.message import NotificationInfo
-from holdfast.workflows.run_ids import sought_id
+from holdfast.workflows.running.ids import sought_id
 
 if TYPE_CHECKING:
-    from holdfast.workflows.desk import Desk
+    from holdfast.workflows.management.desk import Desk
 
 
 def all_events(workflow_id: str) -> Request[dict[str, Any]]:

@@ -11,7 +11,7 @@ from holdfast.workflows.parking import Awaited
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast.workflows.engine import Engine
+    from holdfast.workflows.engine.engine import Engine
     from holdfast.workflows.messaging.bells import Bells
     from holdfast.workflows.messaging.message import MessageRow
     from holdfast.workflows.messaging.setting import EventRow

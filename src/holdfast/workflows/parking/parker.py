@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from holdfast.model.world import World
     from holdfast.workflows.parking.waits import Awaited, Parts, Wait
     from holdfast.workflows.parking.wakes import Wakes
-    from holdfast.workflows.results import Results
-    from holdfast.workflows.run import Run
-    from holdfast.workflows.runner import Runner
+    from holdfast.workflows.running.results import Results
+    from holdfast.workflows.running.run import Run
+    from holdfast.workflows.running.runner import Runner
 
 logger = logging.getLogger("holdfast.workflows")
 

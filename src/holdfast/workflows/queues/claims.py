@@ -14,7 +14,7 @@ import msgspec
 from holdfast import faults
 from holdfast.core.limits import Limits, Room, room, soonest
 from holdfast.db.url import DialectName
-from holdfast.workflows.enqueue_claims import ClaimToCome
+from holdfast.workflows.enqueueing.claims import ClaimToCome
 from holdfast.workflows.queues.claimed import Claimed, claim_query, in_order, seconds_of, use_of
 from holdfast.workflows.queues.partitions import Partitions
 from holdfast.workflows.queues.passed import Passed
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from holdfast.db.session import Row, Transaction
     from holdfast.model.queue import Queue
     from holdfast.model.world import World
-    from holdfast.workflows.beats import Identity
+    from holdfast.workflows.declaring.registry import Registry
+    from holdfast.workflows.ownership.beats import Identity
     from holdfast.workflows.queues.store import QueueStore
-    from holdfast.workflows.registry import Registry
 
 _BUSY = 0.005, 0.02  # when somebody else claims from the queue at this moment: look again within so many seconds
 

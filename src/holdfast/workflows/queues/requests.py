@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from holdfast.core.texts import check_text
 from holdfast.model.queue import Queue
-from holdfast.workflows.desk import Change, Request
+from holdfast.workflows.management.desk import Change, Request
 
 if TYPE_CHECKING:
-    from holdfast.workflows.desk import Desk
+    from holdfast.workflows.management.desk import Desk
     from holdfast.workflows.queues.settings import OnConflict, QueueSettings
 
 

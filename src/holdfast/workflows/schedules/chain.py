@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.model.workflow import WorkflowStatus
-from holdfast.workflows.enqueue_rows import KEY
+from holdfast.workflows.enqueueing.rows import KEY
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from holdfast.db.queries import Queries
     from holdfast.db.session import Transaction
-    from holdfast.workflows.enqueue_rows import Entry
+    from holdfast.workflows.enqueueing.rows import Entry
 
 _STATUS, _UNTIL = 1, -1  # in a row of run_enqueue
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import ConfigurationError
-from holdfast.workflows.registry import is_defined_anew
+from holdfast.workflows.declaring.registry import is_defined_anew
 from holdfast.workflows.schedules.settings import ScheduleSpec, wanted
 
 if TYPE_CHECKING:
-    from holdfast.workflows.desk import Desk
-    from holdfast.workflows.registry import Registry
+    from holdfast.workflows.declaring.registry import Registry
+    from holdfast.workflows.management.desk import Desk
     from holdfast.workflows.schedules.settings import Wanted
 
 logger = logging.getLogger("holdfast.schedules")

@@ -16,7 +16,7 @@ from holdfast.core.cron import cron
 from holdfast.core.slots import milliseconds_of, moment_of, plan, written
 from holdfast.db.url import DialectName
 from holdfast.errors import InvalidSchedule, Retryable, SerializationError
-from holdfast.workflows.enqueue_rows import Entry, waits_in
+from holdfast.workflows.enqueueing.rows import Entry, waits_in
 from holdfast.workflows.facts import STARTED
 from holdfast.workflows.schedules.chain import Chain, link, runs_left
 from holdfast.workflows.schedules.rows import Rows

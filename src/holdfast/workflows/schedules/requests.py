@@ -9,14 +9,14 @@ from holdfast.core.moments import checked_moment
 from holdfast.core.texts import check_text
 from holdfast.errors import ConfigurationError
 from holdfast.model.schedule import Schedule, ScheduleStatus
-from holdfast.workflows.desk import Change, Request
+from holdfast.workflows.management.desk import Change, Request
 from holdfast.workflows.schedules.settings import wanted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-    from holdfast.workflows.desk import Desk
+    from holdfast.workflows.management.desk import Desk
     from holdfast.workflows.schedules.settings import OnConflict, ScheduleSpec, Wanted
 
 

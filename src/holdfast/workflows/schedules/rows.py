@@ -9,7 +9,7 @@ from holdfast.core.slots import milliseconds_of, moment_of, run_id_of, shift
 from holdfast.errors import SerializationError
 from holdfast.model.schedule import Schedule, ScheduleStatus
 from holdfast.model.workflow import INTERNAL_QUEUE, StartOptions
-from holdfast.workflows.enqueue_rows import Entry, Work, entry
+from holdfast.workflows.enqueueing.rows import Entry, Work, entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable

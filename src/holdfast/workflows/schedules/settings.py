@@ -12,13 +12,13 @@ from holdfast.core.texts import check_text, demand_text
 from holdfast.errors import ConfigurationError
 from holdfast.model.queue import RESERVED_PREFIX
 from holdfast.model.schedule import Overlap
-from holdfast.workflows.names import check_name
-from holdfast.workflows.starts import class_name
+from holdfast.workflows.declaring.names import check_name
+from holdfast.workflows.running.starts import class_name
 
 if TYPE_CHECKING:
     from holdfast.model.workflow import Duration
-    from holdfast.workflows.functions import AsyncWorkflow, Workflow
-    from holdfast.workflows.registry import Definition
+    from holdfast.workflows.declaring.functions import AsyncWorkflow, Workflow
+    from holdfast.workflows.declaring.registry import Definition
 
 OnConflict = Literal["update", "keep", "reject"]
 POLICIES = ("update", "keep", "reject")

@@ -20,8 +20,8 @@ from holdfast.errors import (
     UnknownCommit,
 )
 from holdfast.model.schedule import Schedule, ScheduleStatus
-from holdfast.workflows.enqueue_facts import PutAll
-from holdfast.workflows.enqueue_rows import KEY
+from holdfast.workflows.enqueueing.facts import PutAll
+from holdfast.workflows.enqueueing.rows import KEY
 from holdfast.workflows.schedules.chain import Chain, link, runs_left
 from holdfast.workflows.schedules.rows import Rows
 from holdfast.workflows.schedules.settings import BOTH, POLICIES, passes_of
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from holdfast.db.queries import Queries
     from holdfast.db.session import Row, Transaction
     from holdfast.model.world import World
-    from holdfast.workflows.enqueue_rows import Entry
+    from holdfast.workflows.declaring.registry import Definition
+    from holdfast.workflows.enqueueing.rows import Entry
     from holdfast.workflows.facts import EnqueueRuns
     from holdfast.workflows.payloads import Payloads
     from holdfast.workflows.queues import QueueStore
-    from holdfast.workflows.registry import Definition
     from holdfast.workflows.schedules.settings import OnConflict, Wanted
 
 T = TypeVar("T")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from holdfast.core.durations import patience
 from holdfast.core.numbers import MOST_BITS, count
 from holdfast.errors import ConfigurationError
-from holdfast.workflows.run_ids import sought_id
+from holdfast.workflows.running.ids import sought_id
 from holdfast.workflows.streams.entries import RESET, check_key
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import asyncio
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
-from holdfast.workflows.place import StepPlace, WorkflowPlace, here, task_place, thread_place
+from holdfast.workflows.operations.place import StepPlace, WorkflowPlace, here, task_place, thread_place
 from holdfast.workflows.streams.reading import (
     READ_STREAM,
     AsyncStreamReader,
@@ -18,8 +18,8 @@ from holdfast.workflows.streams.reading import (
 )
 
 if TYPE_CHECKING:
-    from holdfast.workflows.engine import Engine
-    from holdfast.workflows.recorder import Operation
+    from holdfast.workflows.engine.engine import Engine
+    from holdfast.workflows.operations.recorder import Operation
     from holdfast.workflows.streams.feed import Chunk
     from holdfast.workflows.streams.reading import Reading
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from holdfast.workflows.desk import Change, Request
 from holdfast.workflows.dispatch_state import DispatchState
-from holdfast.workflows.run_ids import sought_id
+from holdfast.workflows.management.desk import Change, Request
+from holdfast.workflows.running.ids import sought_id
 from holdfast.workflows.streams.store import StreamState
 
 if TYPE_CHECKING:
-    from holdfast.workflows.desk import Desk
+    from holdfast.workflows.management.desk import Desk
 
 
 def all_entries(workflow_id: str) -> Request[dict[str, list[Any]]]:

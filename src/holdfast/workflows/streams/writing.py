@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast import faults
 from holdfast.errors import MisuseError, Superseded
-from holdfast.workflows.place import task_place, thread_place
+from holdfast.workflows.operations.place import task_place, thread_place
+from holdfast.workflows.operations.voice import SideWrite, voice_of
 from holdfast.workflows.streams.entries import CLOSED, AppendEntries, Attempts, Entry, SettleAttempts, check_key
 from holdfast.workflows.streams.live import LiveEntry, WriteLive
 from holdfast.workflows.streams.queries import stream_queries
-from holdfast.workflows.voice import SideWrite, voice_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.db.queries import Queries
     from holdfast.db.session import Transaction
-    from holdfast.workflows.engine import Engine
-    from holdfast.workflows.place import WorkflowPlace
-    from holdfast.workflows.recorder import Operation
-    from holdfast.workflows.voice import Voice
+    from holdfast.workflows.engine.engine import Engine
+    from holdfast.workflows.operations.place import WorkflowPlace
+    from holdfast.workflows.operations.recorder import Operation
+    from holdfast.workflows.operations.voice import Voice
 
 WRITE_STREAM = "holdfast.write_stream"
 CLOSE_STREAM = "holdfast.close_stream"

@@ -20,7 +20,7 @@ from holdfast import faults
 from holdfast.core.durations import checked_seconds
 from holdfast.errors import ConfigurationError, Conflict, MisuseError, Retryable, TransactionBroken, UnknownCommit
 from holdfast.model.workflow import seconds
-from holdfast.workflows.commits import begin_commit
+from holdfast.workflows.running.commits import begin_commit
 from holdfast.workflows.transactions.alchemy_limits import Limits
 from holdfast.workflows.transactions.alchemy_outputs import Outputs, asks_again, meaning, refuse_unknown
 from holdfast.workflows.transactions.elsewhere import KEEP
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     from holdfast.model.workflow import Duration
     from holdfast.model.world import World
-    from holdfast.workflows.engine import Engine
-    from holdfast.workflows.recorder import Kept, Operation
+    from holdfast.workflows.engine.engine import Engine
+    from holdfast.workflows.operations.recorder import Kept, Operation
     from holdfast.workflows.transactions.home import TransactionDefinition
 
 _MARK = "holdfast_begun"

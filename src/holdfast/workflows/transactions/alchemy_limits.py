@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy.exc import SQLAlchemyError
 
 from holdfast.db.url import DialectName
-from holdfast.workflows.outbox_alchemy import DIALECTS, execute
+from holdfast.workflows.outbox.alchemy import DIALECTS, execute
 from holdfast.workflows.transactions.queries import SCHEMA, transaction_queries
 
 if TYPE_CHECKING:

@@ -13,14 +13,14 @@ from sqlalchemy.schema import CreateSchema
 from holdfast.db import mysql, postgres, sqlite
 from holdfast.db.migrations import key_collation
 from holdfast.errors import BrokenOff, ConfigurationError, ConnectionLost, DatabaseError, Retryable
-from holdfast.workflows.recorder import Kept
+from holdfast.workflows.operations.recorder import Kept
 from holdfast.workflows.transactions.elsewhere import key_of, unfinished
 from holdfast.workflows.transactions.queries import SCHEMA
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Dialect
 
-    from holdfast.workflows.recorder import Operation
+    from holdfast.workflows.operations.recorder import Operation
 
 _MEANINGS = {
     "postgresql": postgres.meaning,

@@ -9,7 +9,7 @@ from holdfast.core.durations import checked_seconds
 from holdfast.core.options import check_retry
 from holdfast.db.manager import checked_isolation
 from holdfast.errors import ConfigurationError, TransactionBroken
-from holdfast.workflows.registry import StepDefinition, binds_to, checked_name, is_coroutine_function
+from holdfast.workflows.declaring.registry import StepDefinition, binds_to, checked_name, is_coroutine_function
 from holdfast.workflows.transactions.functions import TransactionStep
 from holdfast.workflows.transactions.home import TransactionDefinition
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
     from holdfast.model.workflow import Duration, Retry
-    from holdfast.workflows.engine import Engine
+    from holdfast.workflows.engine.engine import Engine
     from holdfast.workflows.transactions.handle import AsyncTransaction, Transaction
 
 P = ParamSpec("P")

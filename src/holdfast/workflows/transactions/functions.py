@@ -5,14 +5,14 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 
-from holdfast.workflows.place import task_place, thread_place
+from holdfast.workflows.operations.place import task_place, thread_place
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
-    from holdfast.workflows.engine import Engine
-    from holdfast.workflows.place import WorkflowPlace
-    from holdfast.workflows.recorder import Kept, Operation
+    from holdfast.workflows.engine.engine import Engine
+    from holdfast.workflows.operations.place import WorkflowPlace
+    from holdfast.workflows.operations.recorder import Kept, Operation
     from holdfast.workflows.transactions.carrying import BlockingCarrier, Carrier
     from holdfast.workflows.transactions.home import TransactionDefinition
 

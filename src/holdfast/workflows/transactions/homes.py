@@ -14,7 +14,7 @@ from holdfast.workflows.transactions.on_thread import OnThread
 from holdfast.workflows.transactions.own import OwnDatabase
 
 if TYPE_CHECKING:
-    from holdfast.workflows.engine import Engine
+    from holdfast.workflows.engine.engine import Engine
     from holdfast.workflows.transactions.alchemy import AsyncAlchemy, SyncAlchemy
     from holdfast.workflows.transactions.home import Home, TransactionDefinition
 

@@ -14,8 +14,8 @@ from holdfast.workflows.transactions.handle import Transaction
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from holdfast.workflows.engine import Engine
-    from holdfast.workflows.recorder import Kept, Operation
+    from holdfast.workflows.engine.engine import Engine
+    from holdfast.workflows.operations.recorder import Kept, Operation
     from holdfast.workflows.transactions.asking import Asked
     from holdfast.workflows.transactions.conversation import Conversation
     from holdfast.workflows.transactions.home import TransactionDefinition

@@ -1,0 +1,270 @@
+"""What an application is configured by: arguments, then the environment, then defaults; or a YAML file."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict, get_args
+
+from holdfast.core.durations import checked_seconds
+from holdfast.core.options import several
+from holdfast.core.texts import check_text, demand_text
+from holdfast.db.identifiers import check_identifier
+from holdfast.db.settings import Settings as ConnectionSettings
+from holdfast.db.url import DatabaseURL
+from holdfast.errors import ConfigurationError, InvalidURL
+from holdfast.model.world import RealWorld, World
+from holdfast.resilience.letters import DEFAULT_BYTES
+from holdfast.serialize import Serialization
+from holdfast.workflows.engine.settings import DeadLetterPolicy, EngineSettings
+from holdfast.workflows.parking import PUT_AWAY_AFTER
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from holdfast.model.workflow import Duration
+
+_SHORTEST = 0.001  # seconds
+# A server has to be reached and to answer three times a lease. And servers keep time by it: some count no further than
+# 24 days.
+_SHORTEST_LEASE, _LONGEST_LEASE = 0.1, 86_400.0
+_PLACEHOLDER = re.compile(r"\$\{[^}]*\}")
+_YAML_KEYS = {
+    "name": "name",
+    "system_database_url": "url",
+    "holdfast_system_schema": "schema",
+    "executor_id": "executor_id",
+    "application_version": "application_version",
+    "compatible_versions": "compatible_versions",
+    "lease": "lease",
+}
+_DATABASE_KEYS = {"sys_db_pool_size": "pool_size"}
+_CONNECT_KEYS = {"connect_timeout": "connect_timeout", "application_name": "application_name"}
+_ENGINE_KEYS = {"pool_timeout": "pool_timeout", "pool_size": "pool_size"}
+
+
+class Settings(TypedDict, total=False):
+    """What an application may be given besides its URL; ``engine_settings`` has the defaults."""
+
+    name: str
+    executor_id: str
+    application_version: str | None
+    compatible_versions: Sequence[str]
+    lease: Duration
+    serializer: Serialization | None
+    schema: str
+    pool_size: int
+    pool_timeout: Duration
+    connect_timeout: Duration
+    pooled: bool
+    prepared: bool
+    application_name: str
+    max_workflow_threads: int
+    max_runs: int
+    max_run_bytes: int
+    put_away_after: Duration
+    notify: bool
+    dead_letters: DeadLetterPolicy
+    mask_fields: Sequence[str]
+    dead_letter_bytes: int
+    world: World | None
+    clock_offset_ms: str | None
+
+
+def engine_settings(
+    url: str | os.PathLike[str] | None,
+    *,
+    name: str = "holdfast",
+    executor_id: str = "local",
+    application_version: str | None = None,
+    compatible_versions: Sequence[str] = (),
+    lease: Duration = 10.0,
+    serializer: Serialization | None = None,
+    schema: str = "holdfast",
+    pool_size: int = 20,
+    pool_timeout: Duration = 30.0,
+    connect_timeout: Duration = 10.0,
+    pooled: bool = True,
+    prepared: bool = True,
+    application_name: str = "holdfast",
+    max_workflow_threads: int = 64,
+    max_runs: int = 20_000,
+    max_run_bytes: int = 256 * 1024 * 1024,
+    put_away_after: Duration = PUT_AWAY_AFTER,
+    notify: bool = True,
+    dead_letters: DeadLetterPolicy = "exhausted",
+    mask_fields: Sequence[str] = (),
+    dead_letter_bytes: int = DEFAULT_BYTES,
+    world: World | None = None,
+    clock_offset_ms: str | None = None,
+) -> EngineSettings:
+    """Return the settings of an engine, checked."""
+    check_text("name", name)
+    check_text("executor_id", executor_id)
+    if application_version is not None:
+        check_text("application_version", application_version)
+    _check_counts(max_workflow_threads=max_workflow_threads, max_runs=max_runs, max_run_bytes=max_run_bytes)
+    if dead_letters not in get_args(DeadLetterPolicy):
+        raise ConfigurationError(f'dead_letters is "exhausted" or "errors", not {dead_letters!r}.')
+    found = resolve_url(url, name)
+    return EngineSettings(
+        url=found,
+        name=name,
+        executor_id=executor_id,
+        application_version=application_version,
+        compatible_versions=_texts("compatible_versions", compatible_versions),
+        lease=checked_seconds(lease, "lease", least=_SHORTEST_LEASE, most=_LONGEST_LEASE),
+        schema=schema,
+        serialization=serialization_of(serializer),
+        max_workflow_threads=max_workflow_threads,
+        max_runs=max_runs,
+        max_run_bytes=max_run_bytes,
+        put_away_after=checked_seconds(put_away_after, "put_away_after", least=_SHORTEST),
+        notify=notify,
+        dead_letters=dead_letters,
+        mask_fields=_texts("mask_fields", mask_fields),
+        dead_letter_bytes=dead_letter_bytes,
+        connection=connection_settings(
+            found,
+            schema,
+            pool_size=pool_size,
+            pool_timeout=pool_timeout,
+            connect_timeout=connect_timeout,
+            pooled=pooled,
+            prepared=prepared,
+            application_name=application_name,
+        ),
+        world=world or RealWorld(),
+        clock_offset_ms=clock_offset_ms,
+    )
+
+
+def connection_settings(
+    url: str,
+    schema: str,
+    *,
+    pool_size: int,
+    pool_timeout: Duration,
+    connect_timeout: Duration,
+    pooled: bool,
+    prepared: bool,
+    application_name: str,
+) -> dict[str, Any]:
+    """Return how to reach a database, checked as if it were opened, which is later: mistakes show where they are."""
+    connection: dict[str, Any] = {
+        "pool_size": pool_size,
+        "pool_timeout": checked_seconds(pool_timeout, "pool_timeout"),
+        "connect_timeout": checked_seconds(connect_timeout, "connect_timeout"),
+        "pooled": pooled,
+        "prepared": prepared,
+        "application_name": check_text("application_name", application_name),
+    }
+    settings = ConnectionSettings(url=DatabaseURL.parse(url), **connection)
+    check_identifier(demand_text("schema", schema), settings.url.dialect, "schema")
+    return connection
+
+
+def serialization_of(serializer: object) -> Serialization:
+    """Return what was given as *serializer*, or the usual one; ``ConfigurationError`` for anything else."""
+    if serializer is None:
+        return Serialization()
+    if not isinstance(serializer, Serialization):
+        raise ConfigurationError(
+            f"serializer is a Serialization, as in serializer=Serialization(PickleFormat()), not {serializer!r:.100}."
+        )
+    return serializer
+
+
+def refuse_one_loop(world: object) -> None:
+    """Raise for a world whose time moves on one event loop, where an application or a client has one of its own."""
+    if getattr(world, "for_one_loop", False):
+        raise ConfigurationError(
+            f"A {type(world).__name__} belongs to the event loop of the test that moves its time: use AsyncHoldfast, "
+            "or AsyncClient, there."
+        )
+
+
+def _check_counts(**counts: int) -> None:
+    for name, count in counts.items():
+        if type(count) is not int or count < 1:
+            raise ConfigurationError(f"{name} is a whole number and at least 1, not {count!r:.100}.")
+
+
+def _texts(what: str, given: object) -> tuple[str, ...]:
+    return tuple(demand_text(f"Each of {what}", each) for each in several(what, given))
+
+
+def resolve_url(url: str | os.PathLike[str] | None, name: str) -> str:
+    """Return the URL given, or the environment's, or that of a SQLite file named after the application.
+
+    ``InvalidURL`` for an empty one, and for one with a placeholder in it that nobody has filled in.
+    """
+    found = None if url is None else str(url)
+    if found == "":
+        raise InvalidURL(
+            "The URL of the database is an empty text: a variable that is not set, perhaps. Pass None, or nothing, for "
+            "that of the environment or a SQLite file."
+        )
+    found = found or os.environ.get("HOLDFAST_DATABASE_URL") or os.environ.get("DATABASE_URL")
+    left = _PLACEHOLDER.search(found or "")
+    if left is not None:
+        raise InvalidURL(
+            f"The URL of the database has {left[0]} in it, and nobody puts a value in its place here: leave the URL "
+            "out and set HOLDFAST_DATABASE_URL."
+        )
+    return found or f"sqlite:///{name}.sqlite"
+
+
+def read_configuration(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read a YAML file into the arguments of an application; a key that is not known is refused with its place."""
+    import yaml  # noqa: PLC0415 -- only for those who use a file
+
+    try:
+        content = yaml.safe_load(Path(path).read_text(encoding="utf-8")) or {}
+    except yaml.YAMLError as error:
+        raise ConfigurationError(f"{path} is no YAML{_reason(error)}.") from None
+    if not isinstance(content, dict):
+        raise ConfigurationError(f"{path} must hold keys and values at its top, for instance `name: my-application`.")
+    place = "database.db_engine_kwargs."
+    database = _section(path, "database", content.pop("database", None))
+    engine = _section(path, place[:-1], database.pop("db_engine_kwargs", None))
+    connect = _section(path, f"{place}connect_args", engine.pop("connect_args", None))
+    _agree(path, place, "poolclass", engine.get("poolclass"), ("NullPool", "QueuePool"))
+    _agree(path, place, "max_overflow", engine.pop("max_overflow", None), (0,))
+    engine.pop("pool_pre_ping", None)  # a broken session is always noticed before it is used again
+    arguments = _known(path, "", content, _YAML_KEYS) | _known(path, "database.", database, _DATABASE_KEYS)
+    if engine.pop("poolclass", None) == "NullPool":
+        return arguments | {"pooled": False} | _known(path, f"{place}connect_args.", connect, _CONNECT_KEYS)
+    arguments |= _known(path, place, engine, _ENGINE_KEYS)
+    return arguments | _known(path, f"{place}connect_args.", connect, _CONNECT_KEYS)
+
+
+def _reason(error: object) -> str:
+    """Return what is wrong and where; not the line itself, which may have a password in it."""
+    problem, mark = getattr(error, "problem", None), getattr(error, "problem_mark", None)
+    return f": {problem}, in line {mark.line + 1}, column {mark.column + 1}" if problem and mark else ""
+
+
+def _section(path: str | os.PathLike[str], place: str, found: object) -> dict[str, Any]:
+    if found is None:
+        return {}
+    if not isinstance(found, dict):
+        raise ConfigurationError(f"{path}: {place} holds keys and values, not {found!r:.100}.")
+    return dict(found)
+
+
+def _agree(path: str | os.PathLike[str], place: str, key: str, value: object, allowed: tuple[object, ...]) -> None:
+    if value is not None and value not in allowed:
+        raise ConfigurationError(f"{path}: {place}{key} is {value!r}; here it may be {' or '.join(map(str, allowed))}.")
+
+
+def _known(
+    path: str | os.PathLike[str], place: str, found: Mapping[str, Any], keys: Mapping[str, str]
+) -> dict[str, Any]:
+    for key in found:
+        if key not in keys:
+            raise ConfigurationError(
+                f"{path}: {place}{key} is not a setting; here it may be {', '.join(sorted(keys))}."
+            )
+    return {keys[key]: value for key, value in found.items()}

@@ -1,0 +1,1 @@
+"""Dead letters of runs and steps: how they are made, and how an application replays them."""

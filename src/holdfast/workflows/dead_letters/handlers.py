@@ -1,0 +1,110 @@
+"""What an application says of its dead letters: who replays them, and which runs become one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+
+from holdfast.core.durations import checked_seconds
+from holdfast.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holdfast.model.workflow import Duration
+    from holdfast.workflows.declaring.decorators import L, ReplayDecorator, W
+    from holdfast.workflows.engine.engine import Engine
+
+F = TypeVar("F", bound="Callable[..., Any]")
+DOMAIN = "workflow"
+
+
+def letter_domain(engine: Engine, dead_letter: bool | str | None) -> str | None:
+    """Return the domain of the letters of runs that end as ERROR; None if there are to be none."""
+    if dead_letter is None:
+        dead_letter = engine.settings.dead_letters == "errors"
+    return DOMAIN if dead_letter is True else dead_letter or None
+
+
+class ReplayHandlers:
+    """The method of an application that registers who replays dead letters."""
+
+    _engine: Engine
+
+    @overload
+    def replay_handler(
+        self,
+        domain: str,
+        *,
+        automatic: bool = False,
+        delay: Duration = 60.0,
+        with_arguments: Literal[False] | None = None,
+    ) -> ReplayDecorator: ...
+    @overload
+    def replay_handler(
+        self, domain: str, *, automatic: bool = False, delay: Duration = 60.0, with_arguments: bool
+    ) -> Callable[[F], F]: ...
+    @overload
+    def replay_handler(
+        self,
+        domain: str,
+        handler: W,
+        *,
+        automatic: bool = False,
+        delay: Duration = 60.0,
+        with_arguments: bool | None = None,
+    ) -> W: ...
+    @overload
+    def replay_handler(
+        self,
+        domain: str,
+        handler: L,
+        *,
+        automatic: bool = False,
+        delay: Duration = 60.0,
+        with_arguments: Literal[False] | None = None,
+    ) -> L: ...
+    @overload
+    def replay_handler(
+        self, domain: str, handler: F, *, automatic: bool = False, delay: Duration = 60.0, with_arguments: bool
+    ) -> F: ...
+    def replay_handler(
+        self,
+        domain: str,
+        handler: Any = None,
+        *,
+        automatic: bool = False,
+        delay: Duration = 60.0,
+        with_arguments: bool | None = None,
+    ) -> Any:
+        """Have dead letters of *domain* replayed by a function, a workflow or a step: ``@app.replay_handler("mail")``.
+
+        A function, sync or async, gets the letter, or with *with_arguments* the arguments that it keeps; a workflow or
+        a step always gets those. What it raises is the failure of the replay. With *automatic* the letters that are
+        made here from now on are due by themselves while the application is launched, *delay* seconds after the first
+        failure, then twice as many. ``ConfigurationError`` if the domain has a handler.
+        """
+
+        def register(handler: Any) -> Any:
+            from holdfast.workflows.dead_letters.replay import handle_for  # noqa: PLC0415 -- as below
+
+            self._engine.handlers.add(domain, handle_for(self._engine, handler, with_arguments=with_arguments))
+            self._automatic(domain, delay, automatic=automatic)
+            return handler
+
+        return register if handler is None else register(handler)
+
+    def replay_runs(self, domain: str = DOMAIN, *, automatic: bool = True, delay: Duration = 60.0) -> None:
+        """Have letters of runs in *domain*, which need no handler, be due by themselves; as ``replay_handler`` says."""
+        self._automatic(domain, delay, automatic=automatic)
+
+    def _automatic(self, domain: str, delay: Duration, *, automatic: bool) -> None:
+        from holdfast.resilience.handlers import Automatic  # noqa: PLC0415 -- what is not used is not loaded
+
+        if not automatic:
+            return
+        if self._engine.launched:
+            raise ConfigurationError("What is replayed automatically is said before launch().")
+        self._engine.handlers.automatic[domain] = Automatic(checked_seconds(delay, "delay"))
+
+
+__all__ = ["DOMAIN", "ReplayHandlers", "letter_domain"]

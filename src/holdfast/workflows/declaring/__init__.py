@@ -1,0 +1,1 @@
+"""What the decorators make of functions, and where they are registered."""

@@ -1,0 +1,1 @@
+"""Putting runs in queues."""

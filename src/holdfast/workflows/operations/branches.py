@@ -1,0 +1,292 @@
+"""Parts of a workflow that run side by side, and parts that may take only so long: the same on every replay.
+
+Each part is a branch that gets its place when it is opened, so its operations keep their identities whatever the
+latencies. All parts end before ``gather`` does; of several errors the one of the first part is raised.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import threading
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from holdfast.core.durations import checked_seconds
+from holdfast.errors import InvalidDuration, MisuseError, Superseded
+from holdfast.workflows.operations.place import WorkflowPlace, here
+from holdfast.workflows.parking import Parts, Wait
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from holdfast.core.identity import Branch
+    from holdfast.model.workflow import Duration
+    from holdfast.workflows.operations.durable import Durable
+    from holdfast.workflows.running.run import Run
+    from holdfast.workflows.running.threads import WorkflowThreads
+
+TIMEOUT = "holdfast.timeout"
+TIMED_OUT = "holdfast.timed_out"
+
+
+async def gather(place: WorkflowPlace | None, parts: Sequence[Awaitable[Any]]) -> list[Any]:
+    """Run awaitables side by side; outside a workflow just that, inside one each in a branch of its own."""
+    _refuse_not_awaitable("gather", parts)
+    if place is None:
+        return list(await asyncio.gather(*parts))
+    together = Parts()
+    tasks = [_in_task(place.run, place.branch.open(), part, together) for part in parts]
+    with _joining(place, together):
+        await asyncio.gather(*tasks, return_exceptions=True)
+    return _sorted_out([_outcome(task) for task in tasks], place)
+
+
+def gather_blocking(
+    place: WorkflowPlace | None, parts: Sequence[Callable[[], Any]], threads: WorkflowThreads
+) -> list[Any]:
+    """Run callables side by side on threads, each in a branch of its own."""
+    _refuse_results("gather", parts)
+    outcomes: list[Any] = [None] * len(parts)
+    left = threading.Semaphore(0)
+    together = Parts()
+
+    def job(index: int, context: contextvars.Context, run: Run | None, branch: Branch | None) -> None:
+        outcomes[index] = context.run(_on_thread, run, branch, parts[index], together)
+        left.release()
+
+    for index in range(len(parts)):
+        run, branch = (None, None) if place is None else (place.run, place.branch.open())
+        if run is not None:
+            run.waits().opened(together)
+        threads.submit(partial(job, index, contextvars.copy_context(), run, branch))
+    with _joining(place, together), threads.waiting():
+        for _ in parts:
+            left.acquire()
+    return _sorted_out(outcomes, place)
+
+
+async def within(durable: Durable, place: WorkflowPlace | None, duration: Duration, part: Awaitable[Any]) -> Any:
+    """Await *part* for so long; whether it came in time is recorded, and every replay goes the same way."""
+    _refuse_not_awaitable("timeout", [part])
+    try:
+        seconds = _checked(duration)
+    except InvalidDuration:
+        _drop(part)
+        raise
+    if place is None:
+        return await asyncio.wait_for(part, seconds)
+    verdict = _verdict(place)
+    try:
+        end = await durable.deadline(place, TIMEOUT, seconds)
+        branch = place.branch.open()
+        known = durable.recorded(verdict)
+        if known == _LATE:
+            raise _time_is_over(seconds)
+    except BaseException:
+        _drop(part)
+        raise
+    together = Parts()
+    task = _in_task(place.run, branch, part, together)
+    try:
+        with _joining(place, together, None if known is not None else end):
+            await asyncio.wait([task], timeout=None if known is not None else durable.seconds_until(end))
+    except asyncio.CancelledError:
+        task.cancel()
+        raise
+    if known is None:
+        known = await durable.value(verdict, TIMED_OUT, durable.whole, lambda: int(not task.done()))
+        place.interrupted |= verdict.interrupted  # a cancellation that came meanwhile is due at the next operation
+    if known == _LATE:
+        branch.close()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        raise _time_is_over(seconds)
+    return await task
+
+
+def within_blocking(
+    durable: Durable, place: WorkflowPlace | None, duration: Duration, part: Callable[[], Any], threads: WorkflowThreads
+) -> Any:
+    """Run *part* on a thread for so long. A thread whose time is over goes on, but can do nothing durable any more."""
+    _refuse_results("timeout", [part])
+    seconds = _checked(duration)
+    if place is None:
+        return _sorted_out([_Side(None, None, part, threads).wait(seconds, threads)])[0]
+    verdict = _verdict(place)
+    end = durable.deadline_blocking(place, TIMEOUT, seconds)
+    branch = place.branch.open()
+    known = durable.recorded(verdict)
+    if known == _LATE:
+        raise _time_is_over(seconds)
+    side = _Side(place.run, branch, part, threads)
+    with _joining(place, side.parts, None if known is not None else end):
+        outcome = side.wait(None if known is not None else durable.seconds_until(end), threads)
+    if known is None:
+        known = durable.value_blocking(verdict, TIMED_OUT, durable.whole, lambda: int(outcome is _STILL_RUNS))
+    if known == _LATE:
+        branch.close()
+        raise _time_is_over(seconds)
+    return _sorted_out([outcome if outcome is not _STILL_RUNS else side.wait(None, threads)])[0]
+
+
+_LATE = 1
+_STILL_RUNS = object()
+
+
+class _Side:
+    """A part that runs on a thread beside the one that waits for it."""
+
+    def __init__(
+        self, run: Run | None, branch: Branch | None, part: Callable[[], Any], threads: WorkflowThreads
+    ) -> None:
+        self._ended = threading.Event()
+        self._outcome: Any = None
+        self.parts = Parts()
+        context = contextvars.copy_context()
+        if run is not None:
+            run.waits().opened(self.parts)
+
+        def job() -> None:
+            self._outcome = context.run(_on_thread, run, branch, part, self.parts)
+            self._ended.set()
+
+        self._place = threads.submit(job)
+
+    def wait(self, seconds: float | None, threads: WorkflowThreads) -> Any:
+        with threads.waiting():
+            if self._ended.wait(seconds):
+                return self._outcome
+            threads.leave(self._place)  # now, since there may be no other for this thread to go on with
+            return _STILL_RUNS
+
+
+def _verdict(place: WorkflowPlace) -> WorkflowPlace:
+    """Return where it is recorded whether a part came in time; to be called before the end of its time is recorded.
+
+    The verdict has the end's identity before its own. Where a run goes back to before the verdict, the end goes too,
+    and what is gone back into has all its time again: see ``steps_cut``, ``steps_copy`` and ``run_retry_cut``.
+    """
+    return WorkflowPlace(place.run, place.branch.of_operation(place.branch.peek_identity()), place.owner)
+
+
+def _refuse_results(verb: str, parts: Sequence[object]) -> None:
+    """Raise for a part that was called where it is handed over: its work is done, outside of the branch it was for."""
+    for part in parts:
+        if not callable(part):
+            _drop_all(parts)
+            raise MisuseError(
+                f"{verb}() takes what is to be called, not {part!r:.100}: write `lambda: price(1)` in place of "
+                "`price(1)`."
+            )
+
+
+def _refuse_not_awaitable(verb: str, parts: Sequence[object]) -> None:
+    for part in parts:
+        if not inspect.isawaitable(part):
+            _drop_all(parts)
+            raise MisuseError(
+                f"{verb}() of an async application takes what can be awaited, not {part!r:.100}: write `price(1)` of "
+                "an async function, or `app.run_step(price, 1)` of a sync one."
+            )
+
+
+def _checked(duration: Duration) -> float:
+    return checked_seconds(duration, "What timeout() is given", past=True)
+
+
+def _drop_all(parts: Sequence[object]) -> None:
+    for part in parts:
+        _drop(part)
+
+
+def _drop(part: object) -> None:
+    """Let go of a part that nobody will await, and of those that it was handed and has not begun to await."""
+    if not inspect.iscoroutine(part):
+        return
+    if inspect.getcoroutinestate(part) == inspect.CORO_CREATED:
+        for handed in inspect.getcoroutinelocals(part).values():
+            _drop_all(handed if isinstance(handed, tuple) else (handed,))
+    part.close()
+
+
+def _time_is_over(seconds: float) -> TimeoutError:
+    return TimeoutError(f"This part of the workflow took longer than its {seconds:g} s.")
+
+
+def _in_task(run: Run, branch: Branch, part: Awaitable[Any], together: Parts) -> asyncio.Task[Any]:
+    """Run *part* in a task of its own, as a branch of the run that is counted while it lasts."""
+
+    async def work() -> Any:
+        here.set(WorkflowPlace(run, branch, asyncio.current_task()))
+        return await part
+
+    def ended(task: asyncio.Task[Any]) -> None:
+        if not task.cancelled():
+            task.exception()  # seen, also if nobody asks any more: the run was stopped meanwhile
+        _drop(part)  # it may have been cancelled before it had begun
+        run.engine.parker.branch_ended(run, together)
+
+    run.waits().opened(together)
+    task = asyncio.ensure_future(work())
+    task.add_done_callback(ended)
+    return task
+
+
+def _outcome(task: asyncio.Task[Any]) -> Any:
+    """Return the result of a task that has ended, or what it raised."""
+    if task.cancelled():
+        return _Raised(asyncio.CancelledError())
+    error = task.exception()
+    return task.result() if error is None else _Raised(error)
+
+
+def _joining(place: WorkflowPlace | None, together: Parts, until_ms: int | None = None) -> AbstractContextManager[None]:
+    """Note that the branch waits for branches it has opened, at most until a moment."""
+    if place is None:
+        return nullcontext()
+    waiting: AbstractContextManager[None] = place.run.engine.parker.waiting(place.run, Wait(until_ms, parts=together))
+    return waiting
+
+
+def _on_thread(run: Run | None, branch: Branch | None, part: Callable[[], Any], together: Parts) -> Any:
+    if run is not None and branch is not None:
+        here.set(WorkflowPlace(run, branch, threading.get_ident()))
+    try:
+        return part()
+    except BaseException as error:  # noqa: BLE001 -- sorted out and raised in the thread that gathers
+        return _Raised(error)
+    finally:
+        if run is not None:
+            run.engine.parker.branch_ended(run, together)
+
+
+class _Raised:
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+
+def _sorted_out(outcomes: Sequence[Any], place: WorkflowPlace | None = None) -> list[Any]:
+    """Return the results, or raise: first that the run is lost, then the error of the first part.
+
+    A run that is tried again for that error does all parts anew that have failed.
+    """
+    if _STILL_RUNS in outcomes:
+        raise TimeoutError("The time is over; the thread goes on.")
+    raised = [each.error for each in outcomes if isinstance(each, _Raised)]
+    for error in raised:
+        if isinstance(error, Superseded):
+            raise error
+    if raised:
+        if place is not None and place.run.cut_at is not None:
+            place.run.cut_at.together(raised)
+        raise raised[0]
+    return list(outcomes)
+
+
+def refuse_empty(things: Sequence[Any], verb: str) -> None:
+    """Raise if there is nothing to wait for, which would be for ever."""
+    if not things:
+        raise MisuseError(f"{verb}() was given nothing to wait for.")

@@ -1,0 +1,356 @@
+"""The durable operations of a workflow: steps, children, results, sleeps, and values that must not change on replay.
+
+Each exists in two colours over the same record: ``async def`` for workflows on the loop, ``_blocking`` for workflows on
+threads.
+"""
+
+from __future__ import annotations
+
+import threading
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from holdfast import faults
+from holdfast.errors import Superseded
+from holdfast.workflows.facts import STARTED, Existing
+from holdfast.workflows.operations.away import answered
+from holdfast.workflows.parking import Wait
+from holdfast.workflows.running.ticket import Call, Ticket
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from holdfast.db.session import Row
+    from holdfast.model.workflow import Recorded
+    from holdfast.workflows.declaring.registry import StepDefinition
+    from holdfast.workflows.engine.engine import Engine
+    from holdfast.workflows.operations.place import WorkflowPlace
+    from holdfast.workflows.operations.recorder import Operation
+    from holdfast.workflows.payloads import Codec
+
+GET_RESULT = "holdfast.get_result"
+NOW = "holdfast.now"
+RANDOM = "holdfast.random"
+SLEEP = "holdfast.sleep"
+UUID_ = "holdfast.uuid"
+WAIT_FIRST = "holdfast.wait_first"
+
+_LOOK_UP = 0.5  # a thread that sleeps looks at the clock now and then: the database's may have been set
+
+
+class Durable:
+    """Operations on behalf of workflows of one engine."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._recorder = engine.recorder
+        self._payloads = engine.payloads
+        self.whole = engine.payloads.typed(int)
+        self._moment = engine.payloads.typed(datetime)
+        self._fraction = engine.payloads.typed(float)
+        self._uuid = engine.payloads.typed(UUID)
+
+    def step(
+        self, place: WorkflowPlace, step: StepDefinition, arguments: tuple[Any, ...], keywords: dict[str, Any]
+    ) -> Awaitable[Any]:
+        """Do an async step once. What comes back is to be awaited at once."""
+        mark = self._payloads.mark(step.name, arguments, keywords)
+        produce: Callable[[Operation], Awaitable[Any]]
+        if step.protection is None and step.dead_letter is None:
+            produce = partial(self._engine.attempts.run, step, partial(step.function, *arguments, **keywords))
+        else:
+            produce = partial(self._guarded, step, arguments, keywords)
+        return self._recorder.do(place, step.name, mark, step.codec, produce)
+
+    def step_blocking(
+        self, place: WorkflowPlace, step: StepDefinition, arguments: tuple[Any, ...], keywords: dict[str, Any]
+    ) -> Any:
+        """Do a sync step once."""
+        mark = self._payloads.mark(step.name, arguments, keywords)
+        produce: Callable[[Operation], Any]
+        if step.protection is None and step.dead_letter is None:
+            produce = partial(self._engine.attempts.run_blocking, step, partial(step.function, *arguments, **keywords))
+        else:
+            produce = partial(self._guarded_blocking, step, arguments, keywords)
+        return self._recorder.do_blocking(place, step.name, mark, step.codec, produce)
+
+    def _guarded(
+        self, step: StepDefinition, arguments: tuple[Any, ...], keywords: dict[str, Any], operation: Operation
+    ) -> Awaitable[Any]:
+        """Carry out a step that is protected, or leaves a dead letter."""
+
+        async def tried(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return await self._engine.attempts.run(step, partial(step.function, *args, **kwargs), operation)
+            except Exception as error:
+                self._keep(step, operation, error, args, kwargs)
+                raise
+
+        call = tried if step.protection is None else step.protection.around_attempts(tried, is_async=True)
+        made: Awaitable[Any] = call(*arguments, **keywords)
+        return made
+
+    def _guarded_blocking(
+        self, step: StepDefinition, arguments: tuple[Any, ...], keywords: dict[str, Any], operation: Operation
+    ) -> Any:
+        """Do as ``_guarded`` for a sync step."""
+
+        def tried(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return self._engine.attempts.run_blocking(step, partial(step.function, *args, **kwargs), operation)
+            except Exception as error:
+                self._keep(step, operation, error, args, kwargs)
+                raise
+
+        call = tried if step.protection is None else step.protection.around_attempts(tried, is_async=False)
+        return call(*arguments, **keywords)
+
+    def _keep(
+        self,
+        step: StepDefinition,
+        operation: Operation,
+        error: Exception,
+        arguments: tuple[Any, ...],
+        keywords: dict[str, Any],
+    ) -> None:
+        """Have a step that failed for good kept as a dead letter, if it says so, in the commit of its record."""
+        if step.dead_letter is not None and not isinstance(error, Superseded):
+            self._engine.step_letters.note(operation, step.dead_letter, error, arguments, keywords)
+
+    async def start_child(self, place: WorkflowPlace, call: Call) -> Ticket:
+        """Start a child, or find the one that was started.
+
+        It runs in a task of its own, also if it is called directly: whoever gives up waiting for it does not end it.
+        """
+        operation, recorded, child_id = self._begin_child(place, call)
+        if recorded is not None:
+            return self._found(call, child_id, place, await self._look_for(call, child_id, place))
+        run, row = self._engine.starts.prepare(call, run_id=child_id, parent=place.run)
+        outcome = await self._recorder.start_child(operation, row)
+        if outcome is not STARTED:
+            return self._engine.starts.attach(run, row, outcome, call.options)
+        self._engine.runner.launch(run)
+        return Ticket(run.id, run.codec, run)
+
+    def start_child_blocking(self, place: WorkflowPlace, call: Call, *, here: bool = False) -> Ticket:
+        """Start a child from a sync workflow; with *here* carry it to its end on this thread."""
+        operation, recorded, child_id = self._begin_child(place, call)
+        if recorded is not None:
+            found = self._engine.ask_blocking(self._look_for(call, child_id, place))
+            return self._found(call, child_id, place, found)
+        run, row = self._engine.starts.prepare(call, run_id=child_id, parent=place.run)
+        outcome = self._recorder.start_child_blocking(operation, row)
+        if outcome is not STARTED:
+            return self._engine.starts.attach(run, row, outcome, call.options)
+        if here and not call.definition.is_async:
+            self._engine.runner.execute_blocking(run)
+        else:
+            self._engine.on_loop(lambda: self._engine.runner.launch(run))
+        return Ticket(run.id, run.codec, run)
+
+    def _begin_child(self, place: WorkflowPlace, call: Call) -> tuple[Operation, Recorded | None, str]:
+        mark = self._payloads.mark(call.definition.name, call.arguments, call.keywords)
+        operation, recorded = self._recorder.begin(place, call.definition.name, mark)
+        child_id = recorded.child_id if recorded is not None else None
+        child_id = child_id or call.options.workflow_id or place.run.child_id(operation.identity)
+        if place.run.cut_at is not None:
+            place.run.cut_at.child(child_id, operation.position)
+        return operation, recorded, child_id
+
+    async def _look_for(self, call: Call, child_id: str, place: WorkflowPlace) -> Row | None:
+        """Return the row of a child in the record that has an id of its own."""
+        if call.options.workflow_id is None:
+            return None
+        return await answered(self._engine, place, call.definition.name, partial(self._engine.results.look, child_id))
+
+    def _found(self, call: Call, child_id: str, place: WorkflowPlace, row: Row | None) -> Ticket:
+        """Return the ticket of a child that is in the record; one with an id of its own may not be the same call."""
+        if row is None:
+            return Ticket(child_id, call.definition.codec, None)
+        run, wanted = self._engine.starts.prepare(call, run_id=child_id, parent=place.run)
+        return self._engine.starts.attach(run, wanted, Existing(row), call.options)
+
+    async def result(self, place: WorkflowPlace, ticket: Ticket) -> Any:
+        """Wait for another run's outcome and record it."""
+
+        async def produce(_: Operation) -> Any:
+            with self._engine.parker.waiting(place.run, Wait(results=(ticket.workflow_id,))):
+                outcome = await self._engine.waiting.outcome(ticket)
+            if outcome.error is not None:
+                raise outcome.error
+            return outcome.value
+
+        mark = self._payloads.mark(GET_RESULT, (ticket.workflow_id,), {})
+        return await self._recorder.do(place, GET_RESULT, mark, ticket.codec, produce, child_id=ticket.workflow_id)
+
+    def result_blocking(self, place: WorkflowPlace, ticket: Ticket) -> Any:
+        """Wait for another run's outcome on a thread and record it."""
+
+        def produce(_: Operation) -> Any:
+            with self._engine.parker.waiting(place.run, Wait(results=(ticket.workflow_id,))):
+                outcome = self._engine.waiting.outcome_blocking(ticket, place=place)
+            if outcome.error is not None:
+                raise outcome.error
+            return outcome.value
+
+        mark = self._payloads.mark(GET_RESULT, (ticket.workflow_id,), {})
+        return self._recorder.do_blocking(place, GET_RESULT, mark, ticket.codec, produce, child_id=ticket.workflow_id)
+
+    async def sleep(self, place: WorkflowPlace, seconds: float) -> None:
+        """Sleep until a recorded moment, however often the run is interrupted."""
+        end = await self.deadline(place, SLEEP, seconds)
+        faults.point("timer.set")
+        with self._engine.parker.waiting(place.run, Wait(end)):
+            await self._engine.settings.world.sleep(self.seconds_until(end))
+        place.run.check()
+
+    def sleep_blocking(self, place: WorkflowPlace, seconds: float) -> None:
+        """Sleep on a thread, which gives up its place meanwhile."""
+        end = self.deadline_blocking(place, SLEEP, seconds)
+        faults.point("timer.set")
+        halted = threading.Event()
+        waiting = self._engine.parker.waiting(place.run, Wait(end))
+        with place.halting(halted.set), self._engine.threads.waiting(), waiting:
+            while (left := end / 1000 - self._engine.now()) > 0:
+                if halted.wait(min(left, _LOOK_UP)):
+                    break
+        place.check()
+
+    async def value(self, place: WorkflowPlace, name: str, codec: Codec, make: Callable[[], Any], *given: Any) -> Any:
+        """Make a value once; every replay gets the same."""
+
+        async def produce(_: Operation) -> Any:
+            return make()
+
+        mark = self._payloads.mark(name, given, {})
+        return await self._recorder.do(place, name, mark, codec, produce)
+
+    def value_blocking(
+        self, place: WorkflowPlace, name: str, codec: Codec, make: Callable[[], Any], *given: Any
+    ) -> Any:
+        """Make a value once, on a thread."""
+        mark = self._payloads.mark(name, given, {})
+        return self._recorder.do_blocking(place, name, mark, codec, lambda _: make())
+
+    async def now(self, place: WorkflowPlace | None) -> datetime:
+        """Return the database's time, the same on every replay."""
+        moment: datetime = self._now() if place is None else await self.value(place, NOW, self._moment, self._now)
+        return moment
+
+    def now_blocking(self, place: WorkflowPlace | None) -> datetime:
+        """Return the database's time, the same on every replay, on a thread."""
+        moment: datetime = self._now() if place is None else self.value_blocking(place, NOW, self._moment, self._now)
+        return moment
+
+    async def random(self, place: WorkflowPlace | None) -> float:
+        """Return a random number from 0 to 1, the same on every replay."""
+        draw = self._engine.settings.world.random.random
+        return draw() if place is None else float(await self.value(place, RANDOM, self._fraction, draw))
+
+    def random_blocking(self, place: WorkflowPlace | None) -> float:
+        """Return a random number from 0 to 1, the same on every replay, on a thread."""
+        draw = self._engine.settings.world.random.random
+        return draw() if place is None else float(self.value_blocking(place, RANDOM, self._fraction, draw))
+
+    async def uuid(self, place: WorkflowPlace | None) -> UUID:
+        """Return a fresh UUID, the same on every replay."""
+        fresh: UUID = self._fresh() if place is None else await self.value(place, UUID_, self._uuid, self._fresh)
+        return fresh
+
+    def uuid_blocking(self, place: WorkflowPlace | None) -> UUID:
+        """Return a fresh UUID, the same on every replay, on a thread."""
+        fresh: UUID = self._fresh() if place is None else self.value_blocking(place, UUID_, self._uuid, self._fresh)
+        return fresh
+
+    async def deadline(self, place: WorkflowPlace, name: str, seconds: float) -> int:
+        """Record a moment that lies *seconds* ahead; return it in milliseconds since the epoch."""
+        end: int = await self.value(
+            place, name, self.whole, lambda: int((self._engine.now() + seconds) * 1000), seconds
+        )
+        return end
+
+    def deadline_blocking(self, place: WorkflowPlace, name: str, seconds: float) -> int:
+        """Record a moment that lies *seconds* ahead, on a thread; return it in milliseconds since the epoch."""
+        end: int = self.value_blocking(
+            place, name, self.whole, lambda: int((self._engine.now() + seconds) * 1000), seconds
+        )
+        return end
+
+    def seconds_until(self, moment_ms: int) -> float:
+        """Return how long it is until a recorded moment; 0 if it has passed."""
+        return max(0.0, moment_ms / 1000 - self._engine.now())
+
+    def recorded(self, place: WorkflowPlace) -> Any:
+        """Return the recorded value of the next operation of *place*, or None if it is not recorded."""
+        found = (place.run.history or {}).get(place.branch.peek_identity())
+        return None if found is None else self.whole.load(found.output, found.serialization)
+
+    def _now(self) -> datetime:
+        return datetime.fromtimestamp(self._engine.now(), UTC)
+
+    def _fresh(self) -> UUID:
+        return UUID(self._engine.settings.world.new_id())
+
+    async def first_of(self, place: WorkflowPlace, tickets: Sequence[Ticket]) -> int:
+        """Return which of several runs ended first, and record it."""
+
+        async def produce(_: Operation) -> int:
+            with self._engine.parker.waiting(place.run, _any_of(tickets)):
+                return await self._engine.waiting.first_of(tickets)
+
+        mark = self._payloads.mark(WAIT_FIRST, tuple(ticket.workflow_id for ticket in tickets), {})
+        index: int = await self._recorder.do(place, WAIT_FIRST, mark, self.whole, produce)
+        return index
+
+    def first_of_blocking(self, place: WorkflowPlace, tickets: Sequence[Ticket]) -> int:
+        """Return which of several runs ended first, on a thread, and record it."""
+
+        def produce(_: Operation) -> int:
+            with self._engine.parker.waiting(place.run, _any_of(tickets)):
+                return self._engine.waiting.first_of_blocking(tickets, place=place)
+
+        mark = self._payloads.mark(WAIT_FIRST, tuple(ticket.workflow_id for ticket in tickets), {})
+        index: int = self._recorder.do_blocking(place, WAIT_FIRST, mark, self.whole, produce)
+        return index
+
+    async def patch(self, place: WorkflowPlace, name: str) -> bool:
+        """Return whether this run goes the new way; see ``patched``."""
+        way = patched(place, name)
+        return way if way is not None else await self.value(place, _marker(name), self.whole, lambda: 1) == 1
+
+    def patch_blocking(self, place: WorkflowPlace, name: str) -> bool:
+        """Return whether this run goes the new way, on a thread."""
+        way = patched(place, name)
+        return way if way is not None else self.value_blocking(place, _marker(name), self.whole, lambda: 1) == 1
+
+
+def _any_of(tickets: Sequence[Ticket]) -> Wait:
+    return Wait(results=tuple(ticket.workflow_id for ticket in tickets))
+
+
+def patched(place: WorkflowPlace, name: str) -> bool | None:
+    """Decide by the record: True if the marker stands here, False if something else does, None if nothing does.
+
+    A run that was recorded before the patch has another operation here: it goes the old way, and the operation keeps
+    its place. A run that has not come this far goes the new way, and the marker is recorded.
+    """
+    recorded = (place.run.history or {}).get(place.branch.peek_identity())
+    if recorded is None:
+        return None
+    if recorded.name != _marker(name):
+        return False
+    place.branch.next_identity()
+    return True
+
+
+def unpatched(place: WorkflowPlace, name: str) -> None:
+    """Pass over the marker of a patch that every run goes by now, where it is still in the record."""
+    recorded = (place.run.history or {}).get(place.branch.peek_identity())
+    if recorded is not None and recorded.name == _marker(name):
+        place.branch.next_identity()
+
+
+def _marker(name: str) -> str:
+    return f"holdfast.patch-{name}"

@@ -1,0 +1,408 @@
+"""Every operation of a workflow passes here: found in the record and delivered from it, or done once and recorded.
+
+What the workflow gets is what is recorded, also the first time: a value or an error is delivered as a replay would
+deliver it. An operation whose name or arguments differ from the record is a determinism error that shows both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from holdfast import faults
+from holdfast.db.pipeline import outlast
+from holdfast.errors import DeterminismError, Superseded, WentBack, WorkflowError
+from holdfast.workflows.facts import RecordSteps, StartChildren
+from holdfast.workflows.operations.voice import RecordWrites, tell_written
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from holdfast.db.operation import Kind, Values
+    from holdfast.db.pipeline import Pipeline
+    from holdfast.db.queries import Queries
+    from holdfast.model.workflow import Recorded
+    from holdfast.model.world import World
+    from holdfast.workflows.facts import StartRuns
+    from holdfast.workflows.operations.place import WorkflowPlace
+    from holdfast.workflows.operations.voice import SideWrite
+    from holdfast.workflows.ownership.permit import Permit
+    from holdfast.workflows.payloads import Codec, Payloads
+    from holdfast.workflows.running.run import Run
+
+
+class Operation(Struct, eq=False):
+    """One operation that is about to be done: who it is, what to compare it by, and what is written beside its record.
+
+    *writes* are committed with the record of what it returns, *writes_if_failed* with the record of what it raises.
+    *failures* are the last failed attempts of a step: which one it was, when, and the error's type and message.
+    """
+
+    place: WorkflowPlace
+    run: Run
+    identity: str
+    name: str
+    mark: str | None
+    child_id: str | None
+    position: int = 0
+    began: float = 0.0
+    writes: tuple[SideWrite, ...] = ()
+    writes_if_failed: tuple[SideWrite, ...] = ()
+    failures: tuple[tuple[int, float, str, str], ...] = ()
+
+    def check(self) -> None:
+        """Raise if this execution, or this branch of it, must go no further."""
+        self.place.check()
+
+
+class Kept:
+    """The outcome of an operation that has written its record itself, as the record holds it."""
+
+    __slots__ = ("error", "output", "serialization")
+
+    def __init__(self, output: str | None, serialization: str | None, error: str | None = None) -> None:
+        self.output = output
+        self.serialization = serialization
+        self.error = error
+
+
+class Recorder:
+    """Records operations through the pipeline, for workflows of both colours."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        payloads: Payloads,
+        queries: Queries,
+        world: World,
+        permit: Permit,
+        start: StartRuns,
+    ) -> None:
+        self._pipeline = pipeline
+        self._payloads = payloads
+        self._monotonic = world.monotonic
+        self._permit = permit
+        self._record = RecordSteps(queries)
+        self._record_progress = RecordSteps(queries, progress=True)
+        self._children = StartChildren(self._record, start)
+        self._children_progress = StartChildren(self._record_progress, start)
+        self._writes = RecordWrites(self._record, queries), RecordWrites(self._record_progress, queries)
+
+    def begin(
+        self, place: WorkflowPlace, name: str, mark: str | None, child_id: str | None = None
+    ) -> tuple[Operation, Recorded | None]:
+        """Give the operation its identity; return its record if there is one. *child_id* is whose result it is."""
+        if place.interrupted:
+            place.raise_interruption()
+        run = place.run
+        identity = place.branch.next_identity()
+        operation = Operation(place, run, identity, name, mark, child_id)
+        if run.history is not None:
+            recorded = run.history.get(identity)
+            if recorded is not None:
+                _compare(run, operation, recorded)
+                operation.position = place.position = recorded.position
+                return operation, recorded
+        if run.stopped is not None or place.branch.is_closed:
+            operation.check()
+        operation.position = place.position = run.take_position()
+        operation.began = self._monotonic()
+        return operation, None
+
+    def deliver(self, operation: Operation, recorded: Recorded | Kept, codec: Codec) -> Any:
+        """Return the recorded value or raise the recorded error."""
+        if recorded.error is not None:
+            raise _noted(operation, self._payloads.load_error(recorded.error, recorded.serialization))
+        return codec.load(recorded.output, recorded.serialization)
+
+    async def do(
+        self,
+        place: WorkflowPlace,
+        name: str,
+        mark: str | None,
+        codec: Codec,
+        produce: Callable[[Operation], Awaitable[Any]],
+        *,
+        child_id: str | None = None,
+    ) -> Any:
+        """Carry an operation out, or replay it, in an async workflow."""
+        operation, recorded = self.begin(place, name, mark, child_id)
+        if recorded is not None:
+            return self.deliver(operation, recorded, codec)
+        if not self._permit.is_valid():
+            await self._permitted(operation)
+        faults.point("step.before_user_code")
+        try:
+            value = await produce(operation)
+        except Exception as error:  # noqa: BLE001 -- the step boundary: what it raised is its recorded outcome
+            faults.point("step.after_user_code")
+            text, format_ = self._payloads.dump_error(error)
+            await self._write(operation, None, text, format_)
+            raise _noted(operation, self._payloads.as_recorded(error, text, format_)) from None
+        if isinstance(value, Kept):
+            return self.deliver(operation, value, codec)
+        del produce  # thousands may wait for their records: the collector need not look at what they are done with
+        faults.point("step.after_user_code")
+        text, format_ = self._payloads.dump(value)
+        if operation.writes:
+            await self._write_all(operation, text, format_)
+        else:
+            kind = self._record_progress if operation.run.suspect else self._record
+            await self._settled(operation, kind, self.row(operation, text, None, format_, None), "step.recorded")
+        return codec.delivered(value, text, format_)
+
+    def do_blocking(
+        self,
+        place: WorkflowPlace,
+        name: str,
+        mark: str | None,
+        codec: Codec,
+        produce: Callable[[Operation], Any],
+        *,
+        child_id: str | None = None,
+    ) -> Any:
+        """Carry an operation out, or replay it, in a sync workflow."""
+        operation, recorded = self.begin(place, name, mark, child_id)
+        if recorded is not None:
+            return self.deliver(operation, recorded, codec)
+        if not self._permit.is_valid():
+            self._permitted_blocking(operation)
+        faults.point("step.before_user_code")
+        try:
+            value = produce(operation)
+        except Exception as error:  # noqa: BLE001 -- the step boundary: what it raised is its recorded outcome
+            faults.point("step.after_user_code")
+            text, format_ = self._payloads.dump_error(error)
+            self._write_blocking(operation, None, text, format_)
+            raise _noted(operation, self._payloads.as_recorded(error, text, format_)) from None
+        if isinstance(value, Kept):
+            return self.deliver(operation, value, codec)
+        faults.point("step.after_user_code")
+        text, format_ = self._payloads.dump(value)
+        if operation.writes:
+            self._write_all_blocking(operation, text, format_)
+        else:
+            self._write_blocking(operation, text, None, format_)
+        return codec.delivered(value, text, format_)
+
+    async def say(
+        self, place: WorkflowPlace, name: str, mark: str, write: Callable[[Operation], Sequence[SideWrite]]
+    ) -> None:
+        """Carry out an operation that is nothing but writes, beside its record; nothing is written on replay.
+
+        If a write is refused, that is the recorded outcome, and what is raised.
+        """
+        operation, recorded = self.begin(place, name, mark)
+        if recorded is not None:
+            self.deliver(operation, recorded, self._payloads.plain)
+            return
+        if not self._permit.is_valid():
+            await self._permitted(operation)
+        operation.writes = tuple(write(operation))
+        await self._write_all(operation, None, None)
+
+    def say_blocking(
+        self, place: WorkflowPlace, name: str, mark: str, write: Callable[[Operation], Sequence[SideWrite]]
+    ) -> None:
+        """Do as ``say`` from a thread."""
+        operation, recorded = self.begin(place, name, mark)
+        if recorded is not None:
+            self.deliver(operation, recorded, self._payloads.plain)
+            return
+        if not self._permit.is_valid():
+            self._permitted_blocking(operation)
+        operation.writes = tuple(write(operation))
+        self._write_all_blocking(operation, None, None)
+
+    async def _permitted(self, operation: Operation) -> None:
+        """Wait for the next beat. If it has found that this executor was taken for gone, the run is not its own now."""
+        await self._permit.wait()
+        operation.check()
+
+    def _permitted_blocking(self, operation: Operation) -> None:
+        self._permit.wait_blocking()
+        operation.check()
+
+    async def start_child(self, operation: Operation, child_row: Values) -> Any:
+        """Record the start of a child and start it, both or neither; return what came of the start."""
+        row = self.row(operation, None, None, None, child_row[0])
+        return await self._settled(operation, self._children_kind(operation.run), (row, child_row), "child.started")
+
+    def start_child_blocking(self, operation: Operation, child_row: Values) -> Any:
+        """Do as ``start_child`` from a thread."""
+        row = self.row(operation, None, None, None, child_row[0])
+        kind = self._children_kind(operation.run)
+        return self._settled_blocking(operation, kind, (row, child_row), "child.started")
+
+    async def record_with(
+        self,
+        operation: Operation,
+        kinds: tuple[Kind[Any], Kind[Any]],
+        besides: Any,
+        *,
+        output: str | None = None,
+        format_: str | None = None,
+        child_id: str | None = None,
+        point: str = "child.started",
+    ) -> Any:
+        """Record an operation and write *besides*, both or neither; return what came of the latter.
+
+        Rows of *kinds* are (record, besides); the second is for a run whose attempts the record sets back. *point* is
+        announced after the commit.
+        """
+        row = self.row(operation, output, None, format_, child_id)
+        return await self._settled(operation, kinds[operation.run.suspect], (row, besides), point)
+
+    def record_with_blocking(
+        self,
+        operation: Operation,
+        kinds: tuple[Kind[Any], Kind[Any]],
+        besides: Any,
+        *,
+        output: str | None = None,
+        format_: str | None = None,
+        child_id: str | None = None,
+    ) -> Any:
+        """Do as ``record_with`` from a thread."""
+        row = self.row(operation, output, None, format_, child_id)
+        return self._settled_blocking(operation, kinds[operation.run.suspect], (row, besides), "child.started")
+
+    async def record_error(self, operation: Operation, error: Exception) -> BaseException:
+        """Record that an operation failed with *error*; return what a replay will raise."""
+        text, format_ = self._payloads.dump_error(error)
+        await self._write(operation, None, text, format_)
+        return _noted(operation, self._payloads.as_recorded(error, text, format_))
+
+    def record_error_blocking(self, operation: Operation, error: Exception) -> BaseException:
+        """Do as ``record_error`` from a thread."""
+        text, format_ = self._payloads.dump_error(error)
+        self._write_blocking(operation, None, text, format_)
+        return _noted(operation, self._payloads.as_recorded(error, text, format_))
+
+    async def _write_all(self, operation: Operation, output: str | None, format_: str | None) -> None:
+        """Record an operation that has succeeded and what it has said; a refusal makes it one that failed."""
+        try:
+            await self._write(operation, output, None, format_)
+        except WorkflowError as refused:
+            raise await self.record_error(operation, refused) from None
+
+    def _write_all_blocking(self, operation: Operation, output: str | None, format_: str | None) -> None:
+        try:
+            self._write_blocking(operation, output, None, format_)
+        except WorkflowError as refused:
+            raise self.record_error_blocking(operation, refused) from None
+
+    async def _write(self, operation: Operation, output: str | None, error: str | None, format_: str | None) -> None:
+        row = self.row(operation, output, error, format_, None)
+        writes = operation.writes if error is None else operation.writes_if_failed
+        if not writes:
+            await self._settled(operation, self._kind(operation.run), row, "step.recorded")
+            return
+        await self._settled(operation, self._writes[operation.run.suspect], (row, writes), "step.recorded")
+        tell_written(writes)
+
+    def _write_blocking(self, operation: Operation, output: str | None, error: str | None, format_: str | None) -> None:
+        row = self.row(operation, output, error, format_, None)
+        writes = operation.writes if error is None else operation.writes_if_failed
+        if not writes:
+            self._settled_blocking(operation, self._kind(operation.run), row, "step.recorded")
+            return
+        self._settled_blocking(operation, self._writes[operation.run.suspect], (row, writes), "step.recorded")
+        tell_written(writes)
+
+    async def _settled(self, operation: Operation, kind: Kind[Any], row: Values, point: str) -> Any:
+        """Have *row* written while the operation may be; announce *point* after the commit."""
+        run, place = operation.run, operation.place
+        if run.stopped is not None or place.branch.is_closed:
+            operation.check()
+        while (handed := self._pipeline.hand_over(kind, row)) is None:
+            await self._pipeline.change()
+        waiter: Any = handed.waiter
+        try:
+            try:
+                outcome = await waiter
+            except asyncio.CancelledError:
+                # What is recorded must be delivered: a cancelled awaiter first waits for what it has handed over.
+                outcome = await outlast(handed)
+                place.interrupted = True
+        except Superseded as lost:
+            run.stop(lost)
+            raise
+        except WentBack as lost:
+            raise _stands_on_nothing(operation) from lost
+        run.suspect = False
+        faults.point(point)
+        return outcome
+
+    def _settled_blocking(self, operation: Operation, kind: Kind[Any], row: Values, point: str) -> Any:
+        """Do as ``_settled`` from a thread."""
+        operation.check()
+        try:
+            outcome = self._pipeline.write_blocking(kind, row)
+        except Superseded as lost:
+            operation.run.stop(lost)
+            raise
+        except WentBack as lost:
+            raise _stands_on_nothing(operation) from lost
+        operation.run.suspect = False
+        faults.point(point)
+        return outcome
+
+    def _children_kind(self, run: Run) -> Kind[Any]:
+        return self._children_progress if run.suspect else self._children
+
+    def _kind(self, run: Run) -> Kind[Any]:
+        return self._record_progress if run.suspect else self._record
+
+    def row(
+        self,
+        operation: Operation,
+        output: str | None,
+        error: str | None,
+        format_: str | None,
+        child_id: str | None,
+    ) -> Values:
+        """Return the record of an operation, as a row of the query ``step_record``."""
+        run = operation.run
+        return (
+            run.id,
+            run.token,
+            operation.position,
+            operation.name,
+            operation.identity,
+            operation.mark,
+            output,
+            error,
+            child_id,
+            format_,
+            int((self._monotonic() - operation.began) * 1000),
+        )
+
+
+def _stands_on_nothing(operation: Operation) -> Superseded:
+    """Stop the run of an operation that may stand on records the database has lost; it goes on from what is left."""
+    operation.run.stop(Superseded("the database has lost what it had acknowledged"))
+    return Superseded("the database has lost what it had acknowledged")
+
+
+def _noted(operation: Operation, error: BaseException) -> BaseException:
+    """Return *error*, with which the operation failed; a run that may be tried again remembers where that was."""
+    if operation.run.cut_at is not None:
+        operation.run.cut_at.failed(error, operation.position, operation.child_id)
+    return error
+
+
+def _compare(run: Run, operation: Operation, recorded: Recorded) -> None:
+    if recorded.name == operation.name and (
+        recorded.fingerprint == operation.mark or recorded.fingerprint is None or operation.mark is None
+    ):
+        return
+    differs = "with other arguments" if recorded.name == operation.name else f"and not {operation.name!r}"
+    raise DeterminismError(
+        f"Run {run.id} did {recorded.name!r} at {operation.identity} when it was recorded, {differs}, which it does "
+        f"now (recorded {recorded.name} {recorded.fingerprint}, now {operation.name} {operation.mark}). "
+        "A workflow must make the same calls in the same order every time: put what varies into a step, or guard the "
+        "change with patch()."
+    )

@@ -1,0 +1,1 @@
+"""Putting a run in a queue within a transaction of the user's own."""

@@ -1,0 +1,401 @@
+"""Looking for work in all queues this process listens to, and beginning what is claimed.
+
+Polling is enough by itself; being woken only makes it sooner. A look asks one question for all queues, then claims from
+those in which something waits. Who wakes the dispatcher for one queue by name spares it the question. After a look that
+found work the next one comes soon, and at once where more may wait; a process at rest looks ever more seldom.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+from holdfast.core.limits import soonest, worker_room
+from holdfast.errors import DatabaseError
+from holdfast.model.workflow import INTERNAL_QUEUE
+from holdfast.workflows.enqueueing.claims import Ride
+from holdfast.workflows.ownership.launching import Launching
+from holdfast.workflows.ownership.standing import tell_left_behind
+from holdfast.workflows.ownership.trial import Trial
+from holdfast.workflows.queues import Claims, Surveys
+from holdfast.workflows.queues.claimed import in_order
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+
+    from holdfast.db.queries import Queries
+    from holdfast.db.session import Row, Transaction
+    from holdfast.model.queue import Queue
+    from holdfast.model.world import World
+    from holdfast.workflows.declaring.registry import Registry
+    from holdfast.workflows.ownership.beats import Identity
+    from holdfast.workflows.ownership.burden import Burden
+    from holdfast.workflows.ownership.permit import Permit
+    from holdfast.workflows.parking import Wakes
+    from holdfast.workflows.queues import Claimed, QueueStore, Survey
+    from holdfast.workflows.running.deadlines import Deadlines
+    from holdfast.workflows.running.run import Outcome, Run
+    from holdfast.workflows.running.runner import Runner
+    from holdfast.workflows.running.threads import WorkflowThreads
+
+logger = logging.getLogger("holdfast.dispatch")
+
+_AT_ONCE = 200
+_SOON = 0.05
+_LONGEST_WAIT = 2.5
+_SHORTEST_WAIT = 0.005  # runs that become due one by one are taken together
+_SURVEY_EVERY = 1.0  # however often it is woken for single queues
+_LAST_RIDE = 5.0  # how long a process that ends waits for a claim that rides with an entry
+
+
+class Hints(Protocol):
+    """What tells other processes that there is something to do, and hears it from them: a hint; nothing rests on it."""
+
+    @property
+    def alive(self) -> bool:
+        """Whether a hint from another process would be heard now."""
+
+    def tell(self) -> None:
+        """Tell other processes soon; on the loop."""
+
+
+@dataclass(slots=True)
+class _Look:
+    """What one look came to: how many runs were begun, whether to look again at once, or in so many seconds.
+
+    With *ask*, the question where something waits is still to be asked, at once.
+    """
+
+    begun: int = 0
+    more: bool = False
+    ask: bool = False
+    again: float | None = None
+
+    def add(self, claimed: Claimed, begun: int) -> None:
+        self.begun += begun
+        self.more = self.more or claimed.more
+        self.again = soonest(self.again, claimed.again)
+
+
+@dataclass(slots=True)
+class _Hunger:
+    """The queues of which more could be claimed when one of their runs ends here; None for every queue."""
+
+    names: set[str | None] = field(default_factory=set)
+
+    def is_fed_by(self, name: str | None) -> bool:
+        """Whether the end of a run of this queue makes room that is wanted; answered once."""
+        if not self.names or not self.names & {name, None}:
+            return False
+        self.names -= {name, None}
+        return True
+
+
+class Dispatch:
+    """Claims what waits in the queues, within their limits and this process's capacity, and begins it."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        versions: Sequence[str],
+        queues: QueueStore,
+        queries: Queries,
+        registry: Registry,
+        runner: Runner,
+        threads: WorkflowThreads,
+        permit: Permit,
+        world: World,
+        own: Callable[[Run], None],
+        deadlines: Deadlines,
+        wakes: Wakes,
+        *,
+        taken_over: Callable[[Sequence[tuple[str, str]]], Awaitable[None]],
+        give_up: Callable[[Row], Awaitable[None]],
+        capacity: int,
+        burden: Burden,
+        listens: frozenset[str] | None = None,
+        hints: Hints | None = None,
+        slots: Callable[[float | None], None] = lambda _: None,
+    ) -> None:
+        self._manager = queues.manager
+        self._queries = queries
+        self._versions = versions
+        self._registry = registry
+        self._runner = runner
+        self._threads = threads
+        self._permit = permit
+        self._world = world
+        self._deadlines = deadlines
+        self._wakes = wakes
+        self._capacity = capacity
+        self._burden = burden
+        self._hints = hints
+        self._slots = slots  # is told in how many seconds the next slot of a schedule is due
+        self._surveys = Surveys(queues, listens)
+        self._claims = Claims(queues, identity, versions, registry, world)
+        self._trial = Trial(world, identity.lease)
+        over = self._wake_from_anywhere
+        self._launching = Launching(
+            queues, queries, registry, runner, own, self._trial, over, taken_over, give_up, burden
+        )
+        self._timers: set[asyncio.Task[None]] = set()
+        self._queues: dict[str, Queue] = {}
+        self._put_off = False  # whether the last look put that question off, to claim where it was woken for
+        self._survey_at = 0.0  # when to ask about all queues again, however often it is woken for single ones
+        self._turn = 0
+        self._hinted: set[str | None] = set()
+        self._hunger = _Hunger()
+        self._woken = asyncio.Event()
+        self._waits = False
+        self._seat = threading.Lock()  # held by the one claim that rides with an entry
+        self._ridden: list[tuple[Ride, list[Row]]] = []
+        self._stopping = False
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to look for work; on the loop."""
+        self._loop = asyncio.get_running_loop()
+        self._task = self._loop.create_task(self._run(), name="holdfast-dispatch")
+
+    async def stop(self) -> None:
+        """Claim nothing more. A claim under way ends first, so that nothing is owned and forgotten."""
+        if self._task is not None:
+            self._stopping = True
+            self._woken.set()
+            await self._task
+            for timer in list(self._timers):
+                timer.cancel()
+            await asyncio.gather(*self._timers, return_exceptions=True)
+
+    def wake(self, queue_name: str | None = None) -> None:
+        """Look now: into one queue, if it is known that something waits there, or into all; on the loop."""
+        self._hinted.add(queue_name)
+        self._woken.set()
+
+    def queue(self, name: str) -> Queue | None:
+        """Return the settings of a queue as they were last read, if this process listens to it; from any thread."""
+        return self._queues.get(name)
+
+    def ride(self, queue_name: str | None) -> Ride | None:
+        """Return the claim to go with an entry of a queue, if that is what this process would do next; from any thread.
+
+        There is one at a time: who gets it ends it, on the loop.
+        """
+        queue = self._queues.get(queue_name or "")
+        if queue is None or queue.is_shared or queue.paused or not self._seat.acquire(blocking=False):
+            return None
+        if self._waits and not self._woken.is_set() and self._may_claim():
+            most, caps = self._room(queue)
+            if most:
+                return Ride(queue, most, caps, self._claims.to_come(queue, most, caps), self._ride_over)
+        self._seat.release()
+        return None
+
+    def _ride_over(self, ride: Ride, rows: list[Row]) -> None:
+        if rows:
+            self._claims.came(ride.queue, ride.claim, rows)
+            self._ridden.append((ride, rows))
+        if len(rows) in (0, ride.most):
+            self._hinted.add(ride.queue.name)
+        self._seat.release()
+        self._woken.set()
+
+    def wake_in(self, seconds: float) -> None:
+        """Look when so much time has passed: something becomes due then; on the loop."""
+        timer = self._loop.create_task(self._wake_later(seconds), name="holdfast-due")
+        self._timers.add(timer)
+        timer.add_done_callback(self._timers.discard)
+
+    async def _wake_later(self, seconds: float) -> None:
+        await self._world.sleep(seconds)
+        self.wake()
+
+    def _wake_from_anywhere(self, queue_name: str | None = None) -> None:
+        with suppress(RuntimeError):  # the loop was closed: nobody looks for work any more
+            self._loop.call_soon_threadsafe(self.wake, queue_name)
+
+    async def _run(self) -> None:
+        await tell_left_behind(self._manager, self._queries, self._versions)
+        wait = _SOON
+        while not self._stopping:
+            look = await self._looked()
+            if look.more:
+                wait = _SOON
+                continue
+            if look.ask:
+                wait = _SOON / 2 if look.begun else wait
+                continue
+            longest = self._longest_wait()
+            wait = min(longest, _SOON if look.begun or None in self._hunger.names else wait * 2)
+            if await self._woken_within(min(wait, longest if look.again is None else look.again)):
+                # A hint may come for nothing, from this process's own beat for instance: who is at rest stays near it.
+                wait = max(_SOON, wait / 4)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_RIDE):
+                while not self._seat.acquire(blocking=False):
+                    self._woken.clear()
+                    await self._woken.wait()
+        await self._looked()
+
+    async def _looked(self) -> _Look:
+        self._woken.clear()
+        try:
+            return await self._look()
+        except DatabaseError as error:
+            logger.warning("Looking for work failed and is tried again: %s", error)
+        except Exception:
+            # The service loop: what was claimed and not begun is handed back by the beat, the rest goes on.
+            logger.exception("Looking for work failed and is tried again.")
+        return _Look()
+
+    def _longest_wait(self) -> float:
+        """Return how seldom to look at rest: as the queues say, or more seldom where others tell what they enqueue."""
+        queues = [queue for queue in self._queues.values() if queue.name != INTERNAL_QUEUE]
+        if not queues or (self._hints is not None and self._hints.alive):
+            return _LONGEST_WAIT
+        return min(queue.polling_interval_sec for queue in queues)
+
+    async def _woken_within(self, seconds: float) -> bool:
+        self._waits = True
+        try:
+            async with asyncio.timeout(seconds):
+                await self._woken.wait()
+        except TimeoutError:
+            return False
+        finally:
+            self._waits = False
+        return True
+
+    async def _look(self) -> _Look:
+        """Look once into the queues in which something waits; claim as much as there is room for, and begin it."""
+        await self._clear_survivor()
+        look = _Look()
+        ridden, self._ridden = self._ridden, []
+        for ride, rows in ridden:
+            look.begun += await self._begin(in_order(rows, ride.queue), ride.caps, idle=False)
+        hinted, self._hinted = self._hinted, set()
+        if self._stopping or (ridden and not hinted) or not self._may_claim():
+            return look
+        for name in self._in_turn(await self._where(hinted, look)):
+            if not self._may_claim() or self._stopping:
+                break
+            await self._claim(self._queues[name], look)
+        return look
+
+    def _may_claim(self) -> bool:
+        if len(self._runner.running) >= self._capacity or self._burden.is_full:
+            self._hunger.names.add(None)
+            return False
+        return not self._trial.is_on() and self._permit.is_valid() and bool(self._registry.workflows)
+
+    async def _where(self, hinted: set[str | None], look: _Look) -> Iterable[str]:
+        """Return the queues to claim from: those it was woken for, or those in which something waits."""
+        now = self._world.monotonic()
+        known = self._known(hinted)
+        if known and None not in hinted and now < self._survey_at:
+            look.again = self._survey_at - now
+            return known
+        if known and not self._put_off:
+            self._put_off = look.ask = True  # who waits for a run is served first; the question comes right after
+            self._survey_at = now
+            return known
+        self._put_off = False
+        survey = await self._survey()
+        if survey.overdue:
+            await self._deadlines.sweep()
+        self._wakes.any = survey.parked
+        moved = await self._wakes.sweep() if survey.parked else 0
+        if survey.due_in is not None and survey.due_in <= 0:
+            moved += await self._surveys.move_due()
+        if moved:
+            survey = await self._survey()
+        look.again = survey.due_in if survey.due_in is None else max(_SHORTEST_WAIT, survey.due_in)
+        self._survey_at = now + min(_SURVEY_EVERY, self._longest_wait(), look.again or _SURVEY_EVERY)
+        return survey.waiting
+
+    def _known(self, hinted: set[str | None]) -> list[str]:
+        """Return the queues in which something waits, as far as that can be known without asking.
+
+        A hint from another process names none. Of one queue without limits, to look into it costs no more than to ask.
+        """
+        if None not in hinted:
+            return [name for name in hinted if name is not None] if hinted <= self._queues.keys() else []
+        others = [name for name in self._queues if name != INTERNAL_QUEUE]
+        return others if len(others) == 1 and not self._queues[others[0]].is_shared else []
+
+    async def _survey(self) -> Survey:
+        survey = await self._surveys.survey()
+        self._queues = survey.queues
+        self._slots(survey.slot_in)
+        return survey
+
+    def _in_turn(self, names: Iterable[str]) -> list[str]:
+        """Return what was released first; then the queues, beginning with another one each time."""
+        others = sorted(name for name in names if name != INTERNAL_QUEUE and not self._queues[name].paused)
+        self._turn += 1
+        first = self._turn % len(others) if others else 0
+        return [name for name in names if name == INTERNAL_QUEUE] + others[first:] + others[:first]
+
+    async def _claim(self, queue: Queue, look: _Look) -> None:
+        most, caps = self._room(queue)
+        if not most:
+            return
+        idle = not self._runner.running
+        claimed = await self._claims.claim(queue, most, caps, suspects=self._trial.takes_suspects(idle=idle))
+        if claimed.full or claimed.more:
+            self._hunger.names.add(queue.name)
+        if claimed.more:
+            self._hinted.add(queue.name)  # the next look need not ask where something waits
+        look.add(claimed, await self._begin(claimed.rows, caps, idle=idle))
+
+    def _room(self, queue: Queue) -> tuple[int, dict[str, int]]:
+        """Return how many runs of *queue* can be begun here, and of which functions with which caps."""
+        caps = self._caps()
+        running = self._runner.running
+        limit = queue.worker_concurrency
+        here = 0 if limit is None else sum(run.queue_name == queue.name for run in list(running.values()))
+        most = min(_AT_ONCE, worker_room(self._capacity, len(running), limit, here)) if caps else 0
+        if not most:
+            self._hunger.names.add(queue.name)
+        return most, caps
+
+    async def _begin(self, rows: list[Row], caps: Mapping[str, int], *, idle: bool) -> int:
+        """Begin what was claimed; return how many runs that came to."""
+        return await self._launching.begin(rows, caps, idle=idle, begun=self._begun) if rows else 0
+
+    def _begun(self, run: Run) -> None:
+        run.watch(partial(self._over, run.queue_name))
+
+    def _caps(self) -> dict[str, int]:
+        """Return the functions that can be begun here, and their caps; sync ones only while a thread is free."""
+        free = self._threads.free > 0
+        if not free:
+            self._hunger.names.add(None)
+        return {
+            name: each.max_recovery_attempts for name, each in self._registry.workflows.items() if each.is_async or free
+        }
+
+    def _over(self, queue_name: str | None, _: Outcome) -> None:
+        """Note that a run has ended here; from any thread."""
+        if self._hunger.is_fed_by(queue_name):
+            self._wake_from_anywhere(queue_name)
+        queue = self._queues.get(queue_name or "")
+        if self._hints is not None and queue is not None and queue.is_shared:
+            with suppress(RuntimeError):  # the loop was closed
+                self._loop.call_soon_threadsafe(self._hints.tell)
+
+    async def _clear_survivor(self) -> None:
+        run = self._trial.cleared()
+        if run is not None:
+            query = self._queries["runs_progressed"]
+
+            async def work(transaction: Transaction) -> None:
+                await transaction.execute_batch(query, [(run.id, run.token)])
+
+            await self._manager.run(work)
+            run.suspect = False

@@ -1,0 +1,1 @@
+"""The database from outside, for clients that run nothing."""

@@ -1,0 +1,176 @@
+"""Starting runs: the run and its row are made, written, and begun here; or attached to, if the id is taken."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from holdfast import faults
+from holdfast.core.durations import milliseconds
+from holdfast.errors import NotInitialized, WentBack, WorkflowConflict
+from holdfast.workflows.facts import STARTED, Existing
+from holdfast.workflows.operations.place import refuse_closed_attempt
+from holdfast.workflows.running.ids import check_id
+from holdfast.workflows.running.run import Run
+from holdfast.workflows.running.ticket import Call, Ticket
+
+if TYPE_CHECKING:
+    from holdfast.db.operation import Kind, Values
+    from holdfast.db.session import Row
+    from holdfast.model.workflow import StartOptions
+    from holdfast.workflows.declaring.registry import Definition
+    from holdfast.workflows.engine.engine import Engine
+    from holdfast.workflows.running.run import Outcome
+
+_LOOK_AGAIN = 0.05
+
+
+class Starts:
+    """Starts the runs of one engine, from its loop or, with ``_blocking``, from threads."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def _row(self, run: Run, options: StartOptions, inputs: str, format_: str) -> Values:
+        """Return the row of ``run_start``."""
+        definition = run.definition
+        roles = (
+            None
+            if options.authenticated_roles is None
+            else self._engine.payloads.dump_open(list(options.authenticated_roles))
+        )
+        return (
+            run.id,
+            definition.name,
+            class_name(definition, run.instance),
+            getattr(run.instance, "config_name", None) if definition.binds == "instance" else None,
+            inputs,
+            format_,
+            run.token,
+            run.parent_id,
+            self._engine.payloads.mark(definition.name, run.arguments, run.keywords),
+            None if options.timeout is None else milliseconds(options.timeout, "timeout"),
+            run.deadline_ms,
+            None if options.attributes is None else self._engine.payloads.dump_open(dict(options.attributes)),
+            options.authenticated_user,
+            options.assumed_role,
+            roles,
+            options.application_version or self._engine.identity.application_version,
+        )
+
+    def prepare(self, call: Call, *, run_id: str | None = None, parent: Run | None = None) -> tuple[Run, Values]:
+        """Make the run and its row; refuse what cannot be stored before anything is written.
+
+        A child has no more time than its *parent*.
+        """
+        definition, options = call.definition, call.options
+        self._engine.check_launched()
+        if options.workflow_id is not None:
+            check_id(options.workflow_id)
+        chosen = options.workflow_id or run_id or self._engine.settings.world.new_id()
+        inputs, format_ = self._engine.payloads.dump_call(call.arguments, call.keywords)
+        run = Run(
+            definition,
+            chosen,
+            self._engine.settings.world.new_id(),
+            (),
+            {},
+            parent_id=None if parent is None else parent.id,
+            deadline_ms=self._deadline(options, None if parent is None else parent.deadline_ms),
+        )
+        # The function gets its arguments as a recovered run would get them: from the record.
+        run.arguments, run.keywords = definition.codec.delivered_call(call.arguments, call.keywords, inputs, format_)
+        run.instance = call.instance
+        run.engine = self._engine
+        return run, self._row(run, options, inputs, format_)
+
+    def _deadline(self, options: StartOptions, inherited: int | None) -> int | None:
+        if options.timeout is None:
+            return inherited
+        own = int(self._engine.now() * 1000) + milliseconds(options.timeout, "timeout")
+        return own if inherited is None else min(own, inherited)
+
+    async def start_and_wait(self, call: Call) -> Outcome:
+        """Start a run and wait for its outcome."""
+        return await self._engine.waiting.outcome(await self.start(call))
+
+    async def start(self, call: Call) -> Ticket:
+        """Start a run in the background, or attach to the one that has its id."""
+        self._refuse_start()
+        run, row = self.prepare(call)
+        outcome = await self.written(self._engine.start_kind, row)
+        if outcome is not STARTED:
+            return self.attach(run, row, outcome, call.options)
+        faults.point("run.started")
+        self._engine.runner.launch(run)
+        return Ticket(run.id, run.codec, run)
+
+    def start_blocking(self, call: Call, *, here: bool = False) -> Ticket:
+        """Do as ``start`` from a thread; with *here* a sync run is carried to its end on this thread."""
+        self._refuse_start()
+        run, row = self.prepare(call)
+        outcome = self.written_blocking(self._engine.start_kind, row)
+        if outcome is not STARTED:
+            return self.attach(run, row, outcome, call.options)
+        faults.point("run.started")
+        if here and not call.definition.is_async:
+            self._engine.runner.execute_blocking(run)
+        else:
+            self._engine.on_loop(lambda: self._engine.runner.launch(run))
+        return Ticket(run.id, run.codec, run)
+
+    async def written(self, kind: Kind[Any], row: Values) -> Any:
+        """Write a new run; it stands on nothing, so a database that went back in time is waited for."""
+        while True:
+            try:
+                return await self._engine.pipeline.write(kind, row)
+            except WentBack:
+                await self._engine.settings.world.sleep(_LOOK_AGAIN)
+
+    def written_blocking(self, kind: Kind[Any], row: Values) -> Any:
+        """Do as ``written`` from a thread."""
+        while True:
+            try:
+                return self._engine.pipeline.write_blocking(kind, row)
+            except WentBack:
+                time.sleep(_LOOK_AGAIN)
+
+    def _refuse_start(self) -> None:
+        """Refuse new runs when closing, but not the children of those that have time to end; and a closed attempt's."""
+        if self._engine.closing:
+            raise NotInitialized("The application is closing and starts no more runs; launch() it again.")
+        refuse_closed_attempt()
+
+    def attach(self, run: Run, row: Values, outcome: Any, options: StartOptions) -> Ticket:
+        """Return a ticket for the run that has the id, if it is the same call, or if the policy does not mind."""
+        if not isinstance(outcome, Existing):
+            raise outcome
+        if options.on_conflict == "reject":
+            refuse_other_call(run.id, row[1], row[3], row[8], outcome.row)
+        return Ticket(run.id, run.codec, self._engine.runner.running.get(run.id))
+
+
+def refuse_other_call(run_id: str, name: str, config_name: str | None, mark: str, there: Row) -> None:
+    """Raise ``WorkflowConflict`` unless the run that has the id is one of this function with these arguments.
+
+    A run that was enqueued with plain SQL has no fingerprint: its arguments are taken for these.
+    """
+    same = there["name"] == name and there["config_name"] == config_name
+    if not (same and there["fingerprint"] in (mark, None)):
+        what = "with other arguments" if same else f"of {there['name']!r}"
+        raise WorkflowConflict(
+            f"The id {run_id!r} belongs to a run {what} ({there['status']}). Choose another workflow_id, or pass "
+            'on_conflict="return_existing" to get that run.'
+        )
+
+
+def class_name(definition: Definition, instance: Any) -> str | None:
+    """Return the class that a recovery has to look for: that of the object, which may inherit the method."""
+    match definition.binds:
+        case "class":
+            name: str = instance.__qualname__
+        case "instance":
+            name = type(instance).__qualname__
+        case _:
+            return definition.class_name
+    return name

@@ -1,0 +1,1 @@
+"""Hints from process to process that there is something new in the database."""
