@@ -22,7 +22,7 @@ from yard.options import Options
 from yard.table import print_table
 
 from holdfast.db import ConnectionManager, DialectName
-from holdfast.db.migrations import Migrator
+from holdfast.db.migrations.migrator import Migrator
 from holdfast.serialize import Serialization
 from holdfast.workflows.looking import Filters, Looking, looking_queries
 from holdfast.workflows.payloads import Payloads

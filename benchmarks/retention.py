@@ -20,7 +20,7 @@ from yard.table import print_table
 
 from holdfast import AsyncHoldfast
 from holdfast.db import ConnectionManager, DialectName
-from holdfast.db.migrations import SCHEMA, Migrator
+from holdfast.db.migrations.migrator import SCHEMA, Migrator
 from holdfast.workflows.retention import Retention
 
 if TYPE_CHECKING:

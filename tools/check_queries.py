@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING
 
 from holdfast.cli.doctor import doctor_queries
 from holdfast.db import ConnectionManager, DatabaseURL, DialectName
-from holdfast.db.identifiers import quote
-from holdfast.db.migrations import SCHEMA, Migrator, schema_fragments
-from holdfast.db.mysql import connect as connect_mysql
-from holdfast.db.queries import Queries, Query, compare
+from holdfast.db.migrations.migrator import SCHEMA, Migrator, schema_fragments
+from holdfast.db.mysql.mysql import connect as connect_mysql
+from holdfast.db.queries.identifiers import quote
+from holdfast.db.queries.queries import Queries, Query, compare
 from holdfast.db.settings import Settings
 from holdfast.errors import DatabaseError
 from holdfast.stores.breakers.queries import breakers_queries
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 PACKAGE = Path(__file__).parents[1] / "src" / "holdfast"
 
 # What a driver says to its server about the session, and how a batch is spelled for it.
-MAY_HOLD_SQL = frozenset({"db/checkpoint.py", "db/mysql.py", "db/query_text.py", "db/sqlite.py"})
+MAY_HOLD_SQL = frozenset({"db/mysql/mysql.py", "db/queries/text.py", "db/sqlite/checkpoint.py", "db/sqlite/sqlite.py"})
 # Nothing in production imports it. Its server classes speak to servers, its queries to tables of their own.
 _TESTING = "testing/"
 
@@ -89,7 +89,7 @@ def _database_queries(dialect: DialectName, schema: str) -> Queries:
 # How each folder of queries is loaded.
 LOADERS: dict[str, Callable[[DialectName, str], Queries]] = {
     "cli/sql": doctor_queries,
-    "db/sql": _database_queries,
+    "db/queries/sql": _database_queries,
     "stores/breakers/sql": breakers_queries,
     "stores/checkpoints/sql": checkpoint_queries,
     "stores/dead_letters/sql": dead_letter_queries,

@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from holdfast.db import ConnectionManager, DialectName
-from holdfast.db.migrations import Migrator
+from holdfast.db.migrations.migrator import Migrator
 from holdfast.testing.servers import Fleet, databases_of
 
 if TYPE_CHECKING:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from holdfast.db import mysql, postgres, sqlite
+from holdfast.db.mysql import mysql
+from holdfast.db.postgres import postgres
+from holdfast.db.sqlite import sqlite
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -218,7 +218,8 @@ def test_table_changed_under_the_pipeline_loses_nothing(fresh_database: FreshDat
 
 WRITER = """
 import asyncio, sys
-from holdfast.db import ConnectionManager, Pipeline
+from holdfast.db import ConnectionManager
+from holdfast.db import Pipeline
 from holdfast.testing.ledger import Ledger
 
 async def main(url, name):

@@ -13,7 +13,7 @@ import pytest
 
 from holdfast import AsyncHoldfast, Holdfast
 from holdfast.db import ConnectionManager
-from holdfast.db.migrations import Migrator
+from holdfast.db.migrations.migrator import Migrator
 from holdfast.errors import Superseded
 from holdfast.model.workflow import INTERNAL_QUEUE
 from holdfast.testing.contract.venue import apart

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from holdfast.db import ConnectionManager
-from holdfast.db.migrations import Migrator
+from holdfast.db.migrations.migrator import Migrator
 from holdfast.errors import Superseded, TransitionRefused, WorkflowNotFound
 from holdfast.model.workflow import INTERNAL_QUEUE, WorkflowStatus
 from holdfast.model.world import RealWorld

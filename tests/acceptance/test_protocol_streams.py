@@ -12,7 +12,7 @@ import pytest
 
 from holdfast import Client
 from holdfast.db import ConnectionManager
-from holdfast.db.migrations import Migrator
+from holdfast.db.migrations.migrator import Migrator
 from holdfast.errors import AttemptOver, StreamClosed, Superseded
 from holdfast.testing.contract.venue import apart
 from holdfast.testing.run_rows import RunRows

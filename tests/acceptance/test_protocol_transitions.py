@@ -16,7 +16,7 @@ import pytest
 
 from holdfast.core.transitions import Event, after, allowed
 from holdfast.db import ConnectionManager
-from holdfast.db.migrations import Migrator
+from holdfast.db.migrations.migrator import Migrator
 from holdfast.errors import Superseded, TransitionRefused, WorkflowNotFound
 from holdfast.model.workflow import INTERNAL_QUEUE, WorkflowStatus
 from holdfast.testing.run_rows import LONG_AGO, LONG_FROM_NOW, RunRows

@@ -18,7 +18,7 @@ import pytest
 from holdfast import AsyncHoldfast, Holdfast
 from holdfast.client import AsyncClient, Client
 from holdfast.db import ConnectionManager, SyncConnectionManager
-from holdfast.db.migrations import Migrator
+from holdfast.db.migrations.migrator import Migrator
 from holdfast.errors import (
     CodecError,
     ConfigurationError,

@@ -16,8 +16,8 @@ import pytest
 
 from holdfast import Holdfast
 from holdfast.db import ConnectionManager, DatabaseURL, DialectName
-from holdfast.db.migration_files import FOLDER
-from holdfast.db.migrations import Migrator
+from holdfast.db.migrations.files import FOLDER
+from holdfast.db.migrations.migrator import Migrator
 from holdfast.errors import Conflict, DatabaseError
 
 if TYPE_CHECKING:

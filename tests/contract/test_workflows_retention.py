@@ -9,7 +9,7 @@ import pytest
 
 from holdfast import Holdfast
 from holdfast.db import ConnectionManager
-from holdfast.db.migrations import SCHEMA
+from holdfast.db.migrations.migrator import SCHEMA
 from holdfast.model.world import RealWorld
 from holdfast.testing.contract.workflows_retention import RetentionContract
 from holdfast.testing.contract.workflows_retention_concurrent import ConcurrentRetentionContract

@@ -10,7 +10,7 @@ import pytest
 
 from holdfast import faults
 from holdfast.db import ConnectionManager
-from holdfast.db.migrations import Migrator
+from holdfast.db.migrations.migrator import Migrator
 from holdfast.errors import (
     CannotSerialize,
     ConfigurationError,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from holdfast.db import ConnectionManager
-from holdfast.db.migrations import Migrator
+from holdfast.db.migrations.migrator import Migrator
 from holdfast.errors import Superseded, TransitionRefused, UnknownCommit, WorkflowNotFound
 from holdfast.model.workflow import Changes, WorkflowStatus
 from holdfast.model.world import RealWorld

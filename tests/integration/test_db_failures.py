@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from holdfast.db import ConnectionManager, DatabaseURL, Pipeline, SyncConnectionManager
-from holdfast.db.glances import until
+from holdfast.db.blocking.glances import until
 from holdfast.errors import InvalidURL, QueryFailed, Retryable, TooLong, Unavailable
 from holdfast.testing.ledger import Ledger
 from holdfast.testing.servers.ports import free_port

@@ -12,7 +12,9 @@ FreshDatabase = Callable[[str], str]
 
 FORKED = """
 import asyncio, os, sys, threading
-from holdfast.db import ConnectionManager, Pipeline, SyncConnectionManager
+from holdfast.db import ConnectionManager
+from holdfast.db import Pipeline
+from holdfast.db import SyncConnectionManager
 from holdfast.testing.ledger import Ledger
 
 url = sys.argv[1]

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from holdfast.db import ConnectionManager, DialectName
-from holdfast.db.queries import Queries
+from holdfast.db.queries.queries import Queries
 
 if TYPE_CHECKING:
     from collections.abc import Callable

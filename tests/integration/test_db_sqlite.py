@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from holdfast.db import ConnectionManager, Pipeline
-from holdfast.db.checkpoint import KEPT_BYTES, Checkpointer
-from holdfast.db.glances import until
+from holdfast.db.blocking.glances import until
+from holdfast.db.sqlite.checkpoint import KEPT_BYTES, Checkpointer
 from holdfast.errors import Retryable
 from holdfast.testing.ledger import Ledger
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from holdfast.db import ConnectionManager
-from holdfast.db.queries import Query
-from holdfast.db.query_text import Statement
+from holdfast.db.blocking.verbs import ThreadVerbs
+from holdfast.db.queries.queries import Query
+from holdfast.db.queries.text import Statement
 from holdfast.db.session import run_sync
-from holdfast.db.thread_verbs import ThreadVerbs
 from holdfast.errors import Conflict, NotInitialized, QueryFailed, Retryable, Unavailable, UnknownCommit
 from holdfast.testing.contract.venue import until
 from holdfast.testing.proxy import Cut, Proxy
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from holdfast.db import Transaction
+    from holdfast.db.blocking.sessions import ThreadSession, ThreadSessions
     from holdfast.db.manager import TransactionBlock
-    from holdfast.db.thread_sessions import ThreadSession, ThreadSessions
 
 ADD = "INSERT INTO notes VALUES (?)"
 PID = "SELECT pg_backend_pid() AS id"
@@ -222,7 +222,7 @@ def _stop_short() -> None:
 def test_connection_that_ended_in_silence_is_replaced(
     fresh_database: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.db.thread_sessions._SILENCE", 0.0)
+    monkeypatch.setattr("holdfast.db.blocking.sessions._SILENCE", 0.0)
 
     async def scene(manager: ConnectionManager) -> None:
         pids: list[int] = []
@@ -241,7 +241,7 @@ def test_connection_that_ended_in_silence_is_replaced(
 def test_connection_that_ended_before_the_commit_leaves_no_doubt(
     fresh_database: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.db.thread_sessions._SILENCE", 0.0)
+    monkeypatch.setattr("holdfast.db.blocking.sessions._SILENCE", 0.0)
 
     async def scene(manager: ConnectionManager) -> None:
         async def begun() -> tuple[ThreadSession, int]:

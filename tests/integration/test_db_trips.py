@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from holdfast.db import ConnectionManager, DialectName
-from holdfast.db.postgres_trips import _Ahead
+from holdfast.db.postgres.trips import _Ahead
 from holdfast.db.session import native
 from holdfast.errors import Conflict, QueryFailed
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from pathlib import Path
 
-    from holdfast.db.sqlite_threads import SqliteThreads
+    from holdfast.db.sqlite.threads import SqliteThreads
 
 ADD = "INSERT INTO notes VALUES (?)"
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from holdfast.db import ConnectionManager, DialectName
-from holdfast.db.migrations import Migrator
+from holdfast.db.migrations.migrator import Migrator
 from holdfast.model.dead_letter import FailedOperationStatus
 from holdfast.stores.dead_letters.queries import dead_letter_queries
 from holdfast.stores.dead_letters.shelf import Wanted
@@ -19,8 +19,8 @@ from holdfast.stores.dead_letters.sql import _query, _values
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from holdfast.db.queries import Queries
-    from holdfast.db.query_calls import Call
+    from holdfast.db.queries.calls import Call
+    from holdfast.db.queries.queries import Queries
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 # What is asked for, and the index that leads to it.

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.db import ConnectionManager, DialectName
 from holdfast.db.backend import PooledBackend
-from holdfast.db.migrations import Migrator
+from holdfast.db.migrations.migrator import Migrator
 from holdfast.workflows.control.queries import control_queries
 from holdfast.workflows.retention.queries import retention_queries
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from holdfast.db import ConnectionManager, Pipeline
-from holdfast.db.migrations import Migrator
+from holdfast.db.migrations.migrator import Migrator
 from holdfast.errors import Deduplicated, Superseded, UnknownCommit, WorkflowConflict
 from holdfast.model.workflow import StartOptions, WorkflowStatus
 from holdfast.model.world import RealWorld

@@ -17,7 +17,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from redis import Redis
 
 from holdfast.db import ConnectionManager
-from holdfast.db.migrations import SCHEMA
+from holdfast.db.migrations.migrator import SCHEMA
 from holdfast.db.url import DialectName
 from holdfast.errors import (
     ConfigurationError,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from holdfast.db import ConnectionManager, DialectName
-from holdfast.db.migrations import Migrator
+from holdfast.db.migrations.migrator import Migrator
 from holdfast.serialize import Serialization
 from holdfast.workflows.looking import Filters, Looking, looking, looking_queries
 from holdfast.workflows.payloads import Payloads

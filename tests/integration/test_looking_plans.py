@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.db import ConnectionManager, DialectName
 from holdfast.db.backend import PooledBackend
-from holdfast.db.migrations import Migrator
+from holdfast.db.migrations.migrator import Migrator
 from holdfast.workflows.looking import Filters, looking_queries
 from holdfast.workflows.looking.conditions import conditions, halves, narrowings
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from holdfast.db import ConnectionManager, Pipeline
-from holdfast.db.migrations import Migrator
-from holdfast.db.query_text import together
+from holdfast.db.migrations.migrator import Migrator
+from holdfast.db.queries.text import together
 from holdfast.errors import Conflict, Superseded
 from holdfast.workflows.facts import STARTED, Existing, FinishRuns, RecordSteps, StartRuns
 from holdfast.workflows.queries import workflow_queries

@@ -10,13 +10,13 @@ import pytest
 
 from holdfast.db import ConnectionManager, DialectName
 from holdfast.db.backend import PooledBackend
-from holdfast.db.migrations import Migrator
+from holdfast.db.migrations.migrator import Migrator
 from holdfast.workflows.queues import queue_queries
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from holdfast.db.queries import Queries
+    from holdfast.db.queries.queries import Queries
 
 WHO: dict[str, Any] = {
     "claim": "c",

@@ -13,7 +13,7 @@ import pytest
 from holdfast import AsyncClient, Holdfast, ScheduleSpec, faults
 from holdfast.db import ConnectionManager, DialectName
 from holdfast.db.backend import PooledBackend
-from holdfast.db.migrations import Migrator
+from holdfast.db.migrations.migrator import Migrator
 from holdfast.errors import ConfigurationError, ConnectionLost, QueryFailed, UnknownCommit
 from holdfast.serialize import Encryption, Serialization
 from holdfast.testing.workers import until

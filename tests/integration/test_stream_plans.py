@@ -12,7 +12,7 @@ from holdfast.workflows.streams import stream_queries
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from holdfast.db.query_text import Statement
+    from holdfast.db.queries.text import Statement
 
 ENTRIES = 10_000
 A_CHUNK = 100

@@ -16,7 +16,7 @@ from holdfast.errors import Unavailable
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from holdfast.db.thread_sessions import ThreadSessions
+    from holdfast.db.blocking.sessions import ThreadSessions
 
 PATIENCE = 60
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from holdfast import AsyncHoldfast, Holdfast, Retry
-from holdfast.db.sync import SyncConnectionManager
+from holdfast.db.blocking.sync import SyncConnectionManager
 from holdfast.errors import CodecError, MisuseError
 from holdfast.serialize import Serialization
 

@@ -9,13 +9,13 @@ import pytest
 
 from holdfast.db import ConnectionManager, DialectName
 from holdfast.db.backend import PooledBackend
-from holdfast.db.migrations import Migrator
+from holdfast.db.migrations.migrator import Migrator
 from holdfast.workflows.queries import workflow_queries
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from holdfast.db.queries import Queries
+    from holdfast.db.queries.queries import Queries
 
 SIZES = ("empty", "small and never analysed", "large and analysed")
 HOT: dict[str, list[tuple[Any, ...]]] = {

@@ -14,8 +14,8 @@ import pytest
 
 from holdfast import faults
 from holdfast.db import ConnectionManager, DatabaseURL, DialectName
-from holdfast.db.migration_files import FOLDER
-from holdfast.db.migrations import Migrator
+from holdfast.db.migrations.files import FOLDER
+from holdfast.db.migrations.migrator import Migrator
 from holdfast.errors import NotPermitted, Unavailable
 from holdfast.testing.servers import databases_of
 from holdfast.testing.workers import Worker

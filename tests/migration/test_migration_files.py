@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast.db.migration_files import FOLDER, Migration, read_migrations, statements
+from holdfast.db.migrations.files import FOLDER, Migration, read_migrations, statements
 from holdfast.db.url import DialectName
 from holdfast.errors import ConfigurationError, QueryFailed
 

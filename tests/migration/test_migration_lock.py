@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from holdfast.db import ConnectionManager, DatabaseURL, DialectName
-from holdfast.db import mysql as mysql_driver
-from holdfast.db import postgres as postgres_driver
-from holdfast.db.migration_files import FOLDER
-from holdfast.db.migration_lock import lock_id
-from holdfast.db.migrations import Migrator
+from holdfast.db.migrations.files import FOLDER
+from holdfast.db.migrations.lock import lock_id
+from holdfast.db.migrations.migrator import Migrator
+from holdfast.db.mysql import mysql as mysql_driver
+from holdfast.db.postgres import postgres as postgres_driver
 from holdfast.db.settings import Settings
 from holdfast.errors import QueryFailed
 from holdfast.model.world import RealWorld

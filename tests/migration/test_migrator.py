@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from holdfast.db import ConnectionManager, DatabaseURL, DialectName
-from holdfast.db.migration_files import FOLDER
-from holdfast.db.migrations import (
+from holdfast.db.migrations.files import FOLDER
+from holdfast.db.migrations.migrator import (
     Migrator,
     key_collation,
     run_holdfast_migrations,
@@ -424,7 +424,7 @@ def test_read_goes_on_when_a_pooled_connection_was_closed_by_the_server(
 
 @asynccontextmanager
 async def _another(url: str) -> AsyncIterator[Any]:
-    from holdfast.db.postgres import connect
+    from holdfast.db.postgres.postgres import connect
 
     session = await connect(Settings(url=DatabaseURL.parse(url)))
     try:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from holdfast.db import ConnectionManager, DatabaseURL, DialectName
-from holdfast.db.queries import Queries
+from holdfast.db.queries.queries import Queries
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,8 +18,8 @@ from holdfast.cli.failure import failures
 from holdfast.cli.findings import Finding, Level, judged, problem
 from holdfast.cli.output import Output, plain
 from holdfast.db.manager import ConnectionManager
-from holdfast.db.migrations import Migrator
-from holdfast.db.queries import Queries
+from holdfast.db.migrations.migrator import Migrator
+from holdfast.db.queries.queries import Queries
 from holdfast.db.url import DialectName
 from holdfast.errors import DatabaseError, NotOurDatabase, SchemaError
 from holdfast.workflows.queries import workflow_queries

@@ -13,13 +13,13 @@ from holdfast.cli.database import named_database
 from holdfast.cli.examples import examples
 from holdfast.cli.failure import failures
 from holdfast.db.manager import ConnectionManager
-from holdfast.db.migrations import SCHEMA, Migrator
+from holdfast.db.migrations.migrator import SCHEMA, Migrator
 from holdfast.db.url import DialectName
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast.db.migrations import Migration
+    from holdfast.db.migrations.migrator import Migration
     from holdfast.db.url import DatabaseURL
 
 _PENDING = 1

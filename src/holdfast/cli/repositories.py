@@ -12,7 +12,7 @@ from holdfast.cli.database import database_options, named_database, quietly
 from holdfast.cli.failure import failures
 from holdfast.cli.output import Output
 from holdfast.db.manager import ConnectionManager
-from holdfast.db.migrations import Migrator
+from holdfast.db.migrations.migrator import Migrator
 from holdfast.db.portal import Portal
 from holdfast.workflows.remote.remote import refuse_foreign_file
 

@@ -4,11 +4,11 @@
 of the package stands on ``Pipeline``.
 """
 
+from holdfast.db.blocking.sync import SyncConnectionManager, SyncTransaction
 from holdfast.db.manager import ConnectionManager
-from holdfast.db.operation import Kind
-from holdfast.db.pipeline import Pipeline
+from holdfast.db.pipeline.operation import Kind
+from holdfast.db.pipeline.pipeline import Pipeline
 from holdfast.db.session import Transaction
-from holdfast.db.sync import SyncConnectionManager, SyncTransaction
 from holdfast.db.url import DatabaseURL, DialectName
 
 __all__ = [

@@ -5,21 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from holdfast.db import sqlite
-from holdfast.db.checkpoint import Checkpointer
-from holdfast.db.placeholders import is_read
+from holdfast.db.blocking.sessions import ThreadSession, ThreadSessions
 from holdfast.db.pool import Pool
+from holdfast.db.queries.placeholders import is_read
 from holdfast.db.session import LentSession, Row, Session, Transaction, commit, run_sync
-from holdfast.db.sqlite_threads import SqliteThreads
-from holdfast.db.sqlite_turns import TaskTurn, ThreadTurn
-from holdfast.db.thread_sessions import ThreadSession, ThreadSessions
+from holdfast.db.sqlite import sqlite
+from holdfast.db.sqlite.checkpoint import Checkpointer
+from holdfast.db.sqlite.threads import SqliteThreads
+from holdfast.db.sqlite.turns import TaskTurn, ThreadTurn
 from holdfast.db.url import DialectName
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
     from holdfast.db.settings import Settings
-    from holdfast.db.sqlite import SqliteConnection
+    from holdfast.db.sqlite.sqlite import SqliteConnection
 
 T = TypeVar("T")
 
@@ -163,10 +163,10 @@ class PooledBackend:
 def _driver(dialect: DialectName) -> Callable[[Settings], Coroutine[Any, Any, LentSession]]:
     """Return how to connect. A driver is imported when it is first needed: it may be missing, and it takes its time."""
     if dialect is DialectName.POSTGRES:
-        from holdfast.db import postgres  # noqa: PLC0415 -- as said above
+        from holdfast.db.postgres import postgres  # noqa: PLC0415 -- as said above
 
         return postgres.connect
-    from holdfast.db import mysql  # noqa: PLC0415 -- as said above
+    from holdfast.db.mysql import mysql  # noqa: PLC0415 -- as said above
 
     return mysql.connect
 

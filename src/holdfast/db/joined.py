@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from holdfast.db.queries import Query
+    from holdfast.db.queries.queries import Query
     from holdfast.db.session import Row, Transaction
 
 T = TypeVar("T")

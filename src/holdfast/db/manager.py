@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from holdfast.core.backoff import backoff
 from holdfast.db.backend import SqliteBackend, backend_for
 from holdfast.db.outlast import outlast
-from holdfast.db.queries import Query
+from holdfast.db.queries.queries import Query
 from holdfast.db.session import Row, Transaction, commit, commit_after, native
 from holdfast.db.settings import Settings
 from holdfast.db.url import DatabaseURL, DialectName

@@ -8,7 +8,7 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from holdfast.db.asking import ask
+from holdfast.db.blocking.asking import ask
 from holdfast.errors import MisuseError, NotInitialized, WrongLoop
 
 if TYPE_CHECKING:

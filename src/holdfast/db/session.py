@@ -10,8 +10,8 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from holdfast.db.placeholders import translate
-from holdfast.db.queries import Query
+from holdfast.db.queries.placeholders import translate
+from holdfast.db.queries.queries import Query
 from holdfast.errors import MisuseError, QueryFailed
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, unquote_to_bytes
 
-from holdfast.db import mysql_tls
+from holdfast.db.mysql import tls as mysql_tls
 from holdfast.errors import InvalidURL
 
 if TYPE_CHECKING:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from holdfast.db.pipeline import Pipeline
+from holdfast.db.pipeline.pipeline import Pipeline
 
 if TYPE_CHECKING:
     from holdfast.db.manager import ConnectionManager
-    from holdfast.db.operation import Kind, Values
+    from holdfast.db.pipeline.operation import Kind, Values
 
 R = TypeVar("R")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from holdfast.db.migrations import SCHEMA
-from holdfast.db.pipeline import Pipeline
+from holdfast.db.migrations.migrator import SCHEMA
+from holdfast.db.pipeline.pipeline import Pipeline
 from holdfast.db.url import DialectName
 
 if TYPE_CHECKING:

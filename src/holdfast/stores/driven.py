@@ -9,7 +9,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from holdfast.db.driving import DrivenLoop, drive_task, hear
+from holdfast.db.blocking.driving import DrivenLoop, drive_task, hear
 from holdfast.stores.sides import Closable, Sides
 
 if TYPE_CHECKING:

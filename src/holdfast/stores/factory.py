@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from holdfast.db.manager import ConnectionManager
-from holdfast.db.migrations import SCHEMA, Migrator
+from holdfast.db.migrations.migrator import SCHEMA, Migrator
 from holdfast.errors import ConfigurationError, WrongLoop
 from holdfast.stores.database import DatabaseStores
 from holdfast.stores.local import LocalStores

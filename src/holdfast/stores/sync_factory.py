@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from holdfast.db.migrations import SCHEMA
+from holdfast.db.migrations.migrator import SCHEMA
 from holdfast.db.portal import Portal
 from holdfast.stores.factory import FOLDER, StoreFactory
 

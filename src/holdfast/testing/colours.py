@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from holdfast.db import DatabaseURL, DialectName, Transaction
-    from holdfast.db.queries import Query
+    from holdfast.db.queries.queries import Query
     from holdfast.db.session import Row
 
 T = TypeVar("T")

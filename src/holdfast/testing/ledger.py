@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.db.queries import Queries
+from holdfast.db.queries.queries import Queries
 from holdfast.errors import Conflict, Retryable
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from holdfast.db.operation import Counted, Unwritten
+from holdfast.db.pipeline.operation import Counted, Unwritten
 from holdfast.db.url import DialectName
 from holdfast.errors import Conflict, Retryable, Superseded, WorkflowConflict
 from holdfast.model.workflow import INTERNAL_QUEUE, WorkflowStatus
@@ -19,8 +19,8 @@ from holdfast.workflows.messaging.going_back import GoingBack
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from holdfast.db.operation import Values
-    from holdfast.db.queries import Queries, Query
+    from holdfast.db.pipeline.operation import Values
+    from holdfast.db.queries.queries import Queries, Query
     from holdfast.db.session import Row, Transaction
 
 

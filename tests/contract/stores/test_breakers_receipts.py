@@ -10,7 +10,7 @@ from holdfast.core.breaker import Delete, Event, GetOrCreate, Reset, Trip, Updat
 from holdfast.core.breaker_pins import AtomicReset, ForceOpen
 from holdfast.core.breaker_slots import AcquireSlot, CloseCheck, OpenCheck, RecordFailure, ReleaseSlot
 from holdfast.db import ConnectionManager
-from holdfast.db.migrations import SCHEMA
+from holdfast.db.migrations.migrator import SCHEMA
 from holdfast.stores.breakers.facts import ChangeBreakers
 from holdfast.stores.breakers.queries import breakers_queries
 from holdfast.stores.breakers.redis_store import AsyncRedisCircuitBreakerStateRepository

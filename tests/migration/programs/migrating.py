@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from holdfast import faults
-from holdfast.db import ConnectionManager, migration_lock
-from holdfast.db.migrations import Migrator
+from holdfast.db import ConnectionManager
+from holdfast.db.migrations import lock as migration_lock
+from holdfast.db.migrations.migrator import Migrator
 
 
 def say(*words: Any) -> None:

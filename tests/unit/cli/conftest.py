@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from holdfast.cli import main
 from holdfast.client import Client
 from holdfast.db import ConnectionManager
-from holdfast.db.migrations import Migrator
+from holdfast.db.migrations.migrator import Migrator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 
 from holdfast.cli import main
 from holdfast.db import ConnectionManager
-from holdfast.db.migrations import Migrator
+from holdfast.db.migrations.migrator import Migrator
 from holdfast.testing.servers.ports import free_port
 
 if TYPE_CHECKING:

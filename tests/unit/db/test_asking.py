@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from holdfast.db.asking import ask
+from holdfast.db.blocking.asking import ask
 from holdfast.errors import NotInitialized
 
 if TYPE_CHECKING:

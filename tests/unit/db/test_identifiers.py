@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.db.identifiers import LONGEST, check_identifier, qualified, quote
+from holdfast.db.queries.identifiers import LONGEST, check_identifier, qualified, quote
 from holdfast.db.url import DialectName
 from holdfast.errors import InvalidIdentifier
 

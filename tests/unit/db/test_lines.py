@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from holdfast.db.driving import DrivenLoop, drive, drive_task, hear
+from holdfast.db.blocking.driving import DrivenLoop, drive, drive_task, hear
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -132,7 +132,7 @@ def _beside(work: Callable[[], object]) -> Iterator[None]:
 @pytest.fixture
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have a line listened to for ever: what needs the loop must not be left waiting there."""
-    monkeypatch.setattr("holdfast.db.lines._PATIENCE", 2**30)
+    monkeypatch.setattr("holdfast.db.blocking.lines._PATIENCE", 2**30)
 
 
 def _no_round(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +141,7 @@ def _no_round(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(_: object) -> None:
         raise AssertionError("The loop was run.")
 
-    monkeypatch.setattr("holdfast.db.driving._run", refused)
+    monkeypatch.setattr("holdfast.db.blocking.driving._run", refused)
 
 
 @pytest.mark.usefixtures("patience")

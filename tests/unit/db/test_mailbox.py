@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.db.mailbox import Mailbox
-from holdfast.db.operation import Operation, ThreadWaiter, weight
+from holdfast.db.pipeline.mailbox import Mailbox
+from holdfast.db.pipeline.operation import Operation, ThreadWaiter, weight
 from holdfast.errors import PipelineClosed
 from holdfast.testing.contract.kinds import Counter
 

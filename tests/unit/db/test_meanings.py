@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.db import mysql, postgres
+from holdfast.db.mysql import mysql
+from holdfast.db.postgres import postgres
 from holdfast.errors import BrokenOff, Retryable
 
 

@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast import faults
-from holdfast.db.committer import Committer
-from holdfast.db.mailbox import Mailbox
-from holdfast.db.operation import Fleeting, Operation, ThreadWaiter, Unwritten
+from holdfast.db.pipeline.committer import Committer
+from holdfast.db.pipeline.mailbox import Mailbox
+from holdfast.db.pipeline.operation import Fleeting, Operation, ThreadWaiter, Unwritten
 from holdfast.db.session import run_sync
 from holdfast.db.url import DialectName
 from holdfast.errors import BrokenOff, ConnectionLost, PipelineClosed, QueryFailed, Retryable, UnknownCommit, WentBack

@@ -12,7 +12,7 @@ import pytest
 from holdfast import faults
 from holdfast.db import ConnectionManager, DialectName, Pipeline
 from holdfast.db.backend import SqliteBackend
-from holdfast.db.operation import Fleeting
+from holdfast.db.pipeline.operation import Fleeting
 from holdfast.errors import Conflict, PipelineClosed, QueryFailed, Retryable, UnknownCommit
 from holdfast.testing.contract.venue import until
 from holdfast.testing.ledger import Ledger
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from holdfast.db import Transaction
-    from holdfast.db.operation import Values
+    from holdfast.db.pipeline.operation import Values
 
 WRITER = "holdfast-sqlite-writer-0"
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.db.placeholders import Part, Translated, is_read, pieces, translate
+from holdfast.db.queries.placeholders import Part, Translated, is_read, pieces, translate
 from holdfast.db.url import DialectName
 from holdfast.errors import QueryFailed
 

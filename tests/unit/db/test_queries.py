@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.db.queries import Call, Column, Queries, Query, compare
+from holdfast.db.queries.queries import Call, Column, Queries, Query, compare
 from holdfast.db.url import DatabaseURL, DialectName
 from holdfast.errors import ConfigurationError, InvalidIdentifier, MisuseError, QueryFailed
 

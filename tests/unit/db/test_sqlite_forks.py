@@ -6,9 +6,9 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from holdfast.db.checkpoint import Checkpointer
 from holdfast.db.settings import Settings
-from holdfast.db.sqlite import opener
+from holdfast.db.sqlite.checkpoint import Checkpointer
+from holdfast.db.sqlite.sqlite import opener
 from holdfast.db.url import DatabaseURL
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from holdfast.db.mysql_tls import TLS, Mode
+from holdfast.db.mysql.tls import TLS, Mode
 from holdfast.db.url import DatabaseURL, DialectName
 from holdfast.errors import InvalidURL
 

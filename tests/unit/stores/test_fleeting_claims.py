@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.db import ConnectionManager
 from holdfast.db.settings import Settings
-from holdfast.db.sqlite import SqliteConnection, opener
+from holdfast.db.sqlite.sqlite import SqliteConnection, opener
 from holdfast.db.url import DatabaseURL
 from holdfast.stores import DBIdempotencyStore, IdempotentExecutor
 

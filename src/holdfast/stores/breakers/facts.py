@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from holdfast.core.breaker import Event
-    from holdfast.db.queries import Queries
+    from holdfast.db.queries.queries import Queries
     from holdfast.db.session import Transaction
     from holdfast.model.breaker import CircuitBreakerChange, CircuitBreakerStateData
 

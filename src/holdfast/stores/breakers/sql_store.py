@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from holdfast.core.numbers import count
-from holdfast.db.migrations import SCHEMA, Migrator
+from holdfast.db.migrations.migrator import SCHEMA, Migrator
 from holdfast.model.world import RealWorld
 from holdfast.stores.breakers import door
 from holdfast.stores.breakers.deciding import Deciding
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.breaker import Event
     from holdfast.db.manager import ConnectionManager
-    from holdfast.db.pipeline import Pipeline
+    from holdfast.db.pipeline.pipeline import Pipeline
     from holdfast.model.breaker import CircuitBreakerChange, CircuitBreakerStateData
     from holdfast.model.world import World
     from holdfast.stores.breakers.interface import Watcher

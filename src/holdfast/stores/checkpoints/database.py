@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from holdfast.db.migrations import SCHEMA, Migrator
+from holdfast.db.migrations.migrator import SCHEMA, Migrator
 from holdfast.errors import UnknownCommit
 from holdfast.model.world import RealWorld
 from holdfast.stores.checkpoints.facts import LoadCheckpoints, SaveCheckpoints
@@ -16,7 +16,7 @@ from holdfast.stores.ways import check_manager
 
 if TYPE_CHECKING:
     from holdfast.db.manager import ConnectionManager
-    from holdfast.db.pipeline import Pipeline
+    from holdfast.db.pipeline.pipeline import Pipeline
     from holdfast.db.session import Transaction
     from holdfast.model.workflow import Duration
     from holdfast.model.world import World

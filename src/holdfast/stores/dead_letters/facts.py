@@ -11,8 +11,8 @@ from holdfast.stores.dead_letters.shelf import Gone
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast.db.operation import Values
-    from holdfast.db.queries import Queries
+    from holdfast.db.pipeline.operation import Values
+    from holdfast.db.queries.queries import Queries
     from holdfast.db.session import Transaction
     from holdfast.model.dead_letter import FailedOperationData
 

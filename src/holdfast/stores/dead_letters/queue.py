@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.core.dead_letters import Claim, GiveBack, transition
 from holdfast.core.durations import SHORTEST_LEASE, checked_seconds
 from holdfast.db.manager import ConnectionManager
-from holdfast.db.migrations import SCHEMA
+from holdfast.db.migrations.migrator import SCHEMA
 from holdfast.model.dead_letter import DeadLetterItem, DeadLetterStats, FailedOperationData
 from holdfast.model.world import RealWorld, World
 from holdfast.stores import tokens
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import os
     from datetime import datetime
 
-    from holdfast.db.pipeline import Pipeline
+    from holdfast.db.pipeline.pipeline import Pipeline
     from holdfast.db.session import Transaction
     from holdfast.model.workflow import Duration
     from holdfast.stores.dead_letters.shelf import Shelf

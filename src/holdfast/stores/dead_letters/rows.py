@@ -11,7 +11,7 @@ from holdfast.model.dead_letter import DLQCompressedEntry, FailedOperationData
 from holdfast.stores.dead_letters.shelf import Gone
 
 if TYPE_CHECKING:
-    from holdfast.db.operation import Values
+    from holdfast.db.pipeline.operation import Values
     from holdfast.db.session import Row
 
 _encode = msgspec.json.Encoder().encode

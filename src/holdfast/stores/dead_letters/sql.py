@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from holdfast import faults
 from holdfast.core.texts import is_kept
-from holdfast.db.migrations import SCHEMA, Migrator
+from holdfast.db.migrations.migrator import SCHEMA, Migrator
 from holdfast.errors import UnknownCommit
 from holdfast.model.world import RealWorld, World
 from holdfast.stores.commits import Commits, ThreadCommits
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from holdfast.db.manager import ConnectionManager
-    from holdfast.db.pipeline import Pipeline
+    from holdfast.db.pipeline.pipeline import Pipeline
     from holdfast.db.session import Row, Transaction
     from holdfast.model.dead_letter import DLQCompressedEntry, FailedOperationData
     from holdfast.model.workflow import Duration

@@ -15,8 +15,8 @@ from holdfast.errors import SequenceConflict
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from holdfast.db.operation import Values
-    from holdfast.db.queries import Queries
+    from holdfast.db.pipeline.operation import Values
+    from holdfast.db.queries.queries import Queries
     from holdfast.db.session import Row, Transaction
 
 _HEAD = 3  # what a row has before its events

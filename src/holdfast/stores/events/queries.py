@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from holdfast.db.queries import Queries
+from holdfast.db.queries.queries import Queries
 from holdfast.db.url import DialectName
 
 FOLDER = Path(__file__).with_name("sql")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from holdfast.core.durations import checked_seconds
 from holdfast.core.numbers import MOST_BITS, count, number
 from holdfast.db.manager import ConnectionManager
-from holdfast.db.migrations import SCHEMA, Migrator
+from holdfast.db.migrations.migrator import SCHEMA, Migrator
 from holdfast.errors import CannotSerialize, Conflict, DatabaseError, FailureKind, MisuseError, UnknownCommit
 from holdfast.model.world import RealWorld, World
 from holdfast.serialize import PortableJSON
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from holdfast.db.pipeline import Pipeline
+    from holdfast.db.pipeline.pipeline import Pipeline
     from holdfast.model.workflow import Duration
 
 StoredEvent: TypeAlias = "dict[str, Any]"

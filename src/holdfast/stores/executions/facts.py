@@ -13,8 +13,8 @@ from holdfast.stores.executions.store import ExecutionStatus, not_pending, taken
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast.db.operation import Values
-    from holdfast.db.queries import Queries, Query
+    from holdfast.db.pipeline.operation import Values
+    from holdfast.db.queries.queries import Queries, Query
     from holdfast.db.session import Row, Transaction
 
 

@@ -9,7 +9,7 @@ from holdfast.db.session import Transaction
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from holdfast.db.queries import Query
+    from holdfast.db.queries.queries import Query
     from holdfast.db.session import Row, Session
     from holdfast.db.url import DialectName
 

@@ -7,7 +7,7 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from holdfast.db.foreign import adaptable, formatted
+from holdfast.db.queries.foreign import adaptable, formatted
 from holdfast.db.session import run_sync
 from holdfast.db.url import DialectName
 from holdfast.errors import QueryFailed, Unavailable, UnknownCommit

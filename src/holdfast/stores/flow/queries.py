@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from holdfast.db.identifiers import qualified, quote
-from holdfast.db.migrations import key_collation
-from holdfast.db.queries import Queries
+from holdfast.db.migrations.migrator import key_collation
+from holdfast.db.queries.identifiers import qualified, quote
+from holdfast.db.queries.queries import Queries
 from holdfast.db.url import DialectName
 from holdfast.errors import InvalidIdentifier
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from holdfast.db.foreign import adaptable, named
+from holdfast.db.queries.foreign import adaptable, named
 from holdfast.db.session import run_sync
 from holdfast.db.url import DialectName
 from holdfast.errors import ConfigurationError, DriverMissing, MisuseError, QueryFailed

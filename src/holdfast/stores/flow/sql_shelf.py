@@ -15,7 +15,7 @@ from holdfast.stores.flow.together import Together
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
-    from holdfast.db.queries import Queries, Query
+    from holdfast.db.queries.queries import Queries, Query
     from holdfast.db.session import Row, Transaction
     from holdfast.model.world import World
 

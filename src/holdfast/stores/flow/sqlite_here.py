@@ -8,11 +8,11 @@ import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.db.backend import in_transaction
-from holdfast.db.checkpoint import Checkpointer
-from holdfast.db.placeholders import is_read
-from holdfast.db.queries import Query
+from holdfast.db.queries.placeholders import is_read
+from holdfast.db.queries.queries import Query
 from holdfast.db.session import Transaction
-from holdfast.db.sqlite import SqliteSession, opener, warn_of_old_library
+from holdfast.db.sqlite.checkpoint import Checkpointer
+from holdfast.db.sqlite.sqlite import SqliteSession, opener, warn_of_old_library
 from holdfast.db.url import DialectName
 from holdfast.errors import NotInitialized, Retryable, WrongLoop
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from holdfast.db.session import Row
     from holdfast.db.settings import Settings
-    from holdfast.db.sqlite import SqliteConnection
+    from holdfast.db.sqlite.sqlite import SqliteConnection
 
 T = TypeVar("T")
 

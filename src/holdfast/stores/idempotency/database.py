@@ -6,7 +6,7 @@ import asyncio
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from holdfast.db.migrations import SCHEMA, Migrator
+from holdfast.db.migrations.migrator import SCHEMA, Migrator
 from holdfast.errors import UnknownCommit
 from holdfast.stores.cancels import cancels
 from holdfast.stores.commits import Commits
@@ -33,7 +33,7 @@ from holdfast.stores.ways import check_manager
 
 if TYPE_CHECKING:
     from holdfast.db.manager import ConnectionManager
-    from holdfast.db.pipeline import Pipeline
+    from holdfast.db.pipeline.pipeline import Pipeline
     from holdfast.model.workflow import Duration
     from holdfast.model.world import World
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from holdfast.db.operation import Fleeting
+from holdfast.db.pipeline.operation import Fleeting
 from holdfast.errors import Retryable
 from holdfast.stores.idempotency.entry import IN_PROGRESS, Kept, KeptRow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from holdfast.db.operation import Values
-    from holdfast.db.queries import Queries
+    from holdfast.db.pipeline.operation import Values
+    from holdfast.db.queries.queries import Queries
     from holdfast.db.session import Row, Transaction
 
 _ROUNDS = 10

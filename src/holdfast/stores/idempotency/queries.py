@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.db.queries import Queries
-from holdfast.db.query_clock import clock
+from holdfast.db.queries.clock import clock
+from holdfast.db.queries.queries import Queries
 
 if TYPE_CHECKING:
     from holdfast.db.url import DialectName

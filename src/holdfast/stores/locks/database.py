@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holdfast.db.migrations import SCHEMA, Migrator
+from holdfast.db.migrations.migrator import SCHEMA, Migrator
 from holdfast.stores.commits import Commits
 from holdfast.stores.keys import checked_key
 from holdfast.stores.locks.facts import AcquireLocks, ExtendLocks, ReleaseLocks
@@ -15,7 +15,7 @@ from holdfast.stores.ways import check_manager
 
 if TYPE_CHECKING:
     from holdfast.db.manager import ConnectionManager
-    from holdfast.db.pipeline import Pipeline
+    from holdfast.db.pipeline.pipeline import Pipeline
     from holdfast.model.world import World
 
 

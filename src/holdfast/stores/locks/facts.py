@@ -10,8 +10,8 @@ from holdfast.stores.locks.lease import Held, Lease, lease_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast.db.operation import Values
-    from holdfast.db.queries import Queries, Query
+    from holdfast.db.pipeline.operation import Values
+    from holdfast.db.queries.queries import Queries, Query
     from holdfast.db.session import Row, Transaction
 
 

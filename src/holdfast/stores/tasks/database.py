@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.core.durations import milliseconds
-from holdfast.db.migrations import SCHEMA, Migrator
+from holdfast.db.migrations.migrator import SCHEMA, Migrator
 from holdfast.errors import Conflict, QueryFailed, UnknownCommit
 from holdfast.stores.cancels import cancels
 from holdfast.stores.commits import Commits
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
     from holdfast.db.manager import ConnectionManager
-    from holdfast.db.pipeline import Pipeline
+    from holdfast.db.pipeline.pipeline import Pipeline
     from holdfast.db.session import Row, Transaction
     from holdfast.model.workflow import Duration
     from holdfast.model.world import World

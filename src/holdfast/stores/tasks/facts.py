@@ -16,8 +16,8 @@ from holdfast.stores.tasks.task import TaskStatus
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast.db.operation import Values
-    from holdfast.db.queries import Queries, Query
+    from holdfast.db.pipeline.operation import Values
+    from holdfast.db.queries.queries import Queries, Query
     from holdfast.db.session import Row, Transaction
     from holdfast.stores.tasks.letters import Letters
 

@@ -14,8 +14,8 @@ from holdfast.stores.threads.pruning import deltas_of, has_deltas
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from holdfast.db.operation import Values
-    from holdfast.db.queries import Queries, Query
+    from holdfast.db.pipeline.operation import Values
+    from holdfast.db.queries.queries import Queries, Query
     from holdfast.db.session import Transaction
     from holdfast.stores.threads.records import LargeValue, Place, Saved, Write
 

@@ -7,9 +7,9 @@ import copy
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from holdfast.db.migrations import SCHEMA, Migrator
-from holdfast.db.pipeline import Pipeline
-from holdfast.db.thread_verbs import ThreadVerbs
+from holdfast.db.blocking.verbs import ThreadVerbs
+from holdfast.db.migrations.migrator import SCHEMA, Migrator
+from holdfast.db.pipeline.pipeline import Pipeline
 from holdfast.db.url import DialectName
 from holdfast.errors import Retryable, UnknownCommit
 from holdfast.stores.threads.facts import (
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from holdfast.db.manager import ConnectionManager
-    from holdfast.db.operation import Kind, Values
+    from holdfast.db.pipeline.operation import Kind, Values
     from holdfast.db.session import Row, Transaction
 
 

@@ -8,10 +8,10 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from holdfast.db.query_calls import taker
-from holdfast.db.sqlite import meaning
-from holdfast.db.sqlite_file import OpenFile
-from holdfast.db.sqlite_forks import forks
+from holdfast.db.queries.calls import taker
+from holdfast.db.sqlite.file import OpenFile
+from holdfast.db.sqlite.forks import forks
+from holdfast.db.sqlite.sqlite import meaning
 from holdfast.errors import NotInitialized, WrongLoop
 from holdfast.stores.threads.reading import large_of, page_values
 from holdfast.stores.threads.records import Found, LargeValue, Place, Saved, Span, Write, in_order
@@ -19,8 +19,8 @@ from holdfast.stores.threads.records import Found, LargeValue, Place, Saved, Spa
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from holdfast.db.queries import Queries
-    from holdfast.db.query_calls import Take
+    from holdfast.db.queries.calls import Take
+    from holdfast.db.queries.queries import Queries
     from holdfast.db.settings import Settings
 
 _ANY = 2**31 - 1  # bytes: SQLite holds no more in a value

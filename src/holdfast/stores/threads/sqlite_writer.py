@@ -6,17 +6,17 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any
 
-from holdfast.db.checkpoint import Checkpointer
 from holdfast.db.session import Transaction, run_sync
-from holdfast.db.sqlite import SqliteSession, opener
+from holdfast.db.sqlite.checkpoint import Checkpointer
+from holdfast.db.sqlite.sqlite import SqliteSession, opener
 from holdfast.db.url import DialectName
 from holdfast.errors import Retryable, UnknownCommit
 from holdfast.stores.threads.facts import PutEach
 
 if TYPE_CHECKING:
-    from holdfast.db.operation import Kind, Values
+    from holdfast.db.pipeline.operation import Kind, Values
     from holdfast.db.settings import Settings
-    from holdfast.db.sqlite import SqliteConnection
+    from holdfast.db.sqlite.sqlite import SqliteConnection
 
 _PAGES = 2 * 4096  # that a small row changes
 _LOOK_AFTER = 256 * 1024  # bytes of the log, which is not looked at for every row

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.db import Transaction
-    from holdfast.db.operation import Values
+    from holdfast.db.pipeline.operation import Values
 
 
 class Counter:

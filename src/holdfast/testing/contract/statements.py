@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from holdfast.db.identifiers import quote
-from holdfast.db.queries import Queries
+from holdfast.db.queries.identifiers import quote
+from holdfast.db.queries.queries import Queries
 from holdfast.errors import Conflict, InvalidIdentifier, QueryFailed, TooLong
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from holdfast.db.migrations import SCHEMA
+from holdfast.db.migrations.migrator import SCHEMA
 from holdfast.model.world import RealWorld
 from holdfast.stores import (
     AsyncInMemoryCircuitBreakerStateRepository,

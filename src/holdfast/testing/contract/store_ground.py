@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.db import ConnectionManager
-from holdfast.db.migrations import SCHEMA, Migrator
+from holdfast.db.migrations.migrator import SCHEMA, Migrator
 from holdfast.db.portal import Portal
 from holdfast.stores.redis import RedisLink
 from holdfast.testing.colours import Colour

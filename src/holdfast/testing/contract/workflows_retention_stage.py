@@ -9,7 +9,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from holdfast.db import ConnectionManager
-from holdfast.db.migrations import SCHEMA
+from holdfast.db.migrations.migrator import SCHEMA
 from holdfast.model.world import RealWorld
 from holdfast.testing.colours import Colour
 from holdfast.workflows.retention import Pruner, PruneReport, Retention, retention_queries

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from holdfast.db import ConnectionManager
-from holdfast.db.migrations import SCHEMA
+from holdfast.db.migrations.migrator import SCHEMA
 from holdfast.errors import ConfigurationError, UnknownCommit, WorkflowConflict, WorkflowNotFound
 from holdfast.model.workflow import INTERNAL_QUEUE
 from holdfast.model.world import RealWorld

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, get_args
 from holdfast.core.durations import checked_seconds
 from holdfast.core.options import several
 from holdfast.core.texts import check_text, demand_text
-from holdfast.db.identifiers import check_identifier
+from holdfast.db.queries.identifiers import check_identifier
 from holdfast.db.settings import Settings as ConnectionSettings
 from holdfast.db.url import DatabaseURL
 from holdfast.errors import ConfigurationError, InvalidURL

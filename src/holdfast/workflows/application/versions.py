@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from holdfast.db.joined import Verbs
-    from holdfast.db.queries import Queries
+    from holdfast.db.queries.queries import Queries
     from holdfast.model.world import World
     from holdfast.workflows.declaring.registry import Registry
     from holdfast.workflows.engine.settings import EngineSettings

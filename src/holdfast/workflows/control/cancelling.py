@@ -11,7 +11,7 @@ from holdfast.workflows.control.changing import fetch_each, sort_out, write_each
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from holdfast.db.queries import Queries
+    from holdfast.db.queries.queries import Queries
     from holdfast.db.session import Row, Transaction
     from holdfast.workflows.control.changing import Changing, Work
     from holdfast.workflows.control.refusals import Refusals

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from holdfast.db.joined import Verbs
-    from holdfast.db.queries import Queries, Query
+    from holdfast.db.queries.queries import Queries, Query
     from holdfast.model.world import World
     from holdfast.workflows.operations.recorded_change import Ownership
 

@@ -14,7 +14,7 @@ from holdfast.workflows.control.refusals import refused_because
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast.db.queries import Queries
+    from holdfast.db.queries.queries import Queries
     from holdfast.db.session import Row, Transaction
     from holdfast.workflows.control.changing import Begin, Changing, Work
     from holdfast.workflows.control.refusals import Refusals

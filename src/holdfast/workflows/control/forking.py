@@ -13,7 +13,7 @@ from holdfast.workflows.streams.entries import CLOSED
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from holdfast.db.queries import Queries
+    from holdfast.db.queries.queries import Queries
     from holdfast.db.session import Transaction
     from holdfast.workflows.control.changing import Changing, Work
 

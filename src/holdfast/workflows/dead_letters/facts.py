@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from holdfast.db.manager import ConnectionManager
-    from holdfast.db.operation import Kind, Values
-    from holdfast.db.queries import Queries
+    from holdfast.db.pipeline.operation import Kind, Values
+    from holdfast.db.queries.queries import Queries
     from holdfast.db.session import Row, Transaction
     from holdfast.model.dead_letter import FailedOperationData
     from holdfast.workflows.dead_letters.letters import RunLetters

@@ -10,7 +10,7 @@ from holdfast.errors import ConfigurationError, UnknownCommit
 
 if TYPE_CHECKING:
     from holdfast.db.joined import Verbs
-    from holdfast.db.queries import Queries
+    from holdfast.db.queries.queries import Queries
     from holdfast.db.session import Row, Transaction
     from holdfast.model.world import World
 

@@ -12,9 +12,9 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, TypeVar
 
 from holdfast.db.manager import ConnectionManager
-from holdfast.db.migrations import Migrator
+from holdfast.db.migrations.migrator import Migrator
 from holdfast.db.outlast import outlast
-from holdfast.db.pipeline import Pipeline
+from holdfast.db.pipeline.pipeline import Pipeline
 from holdfast.db.process import this_process
 from holdfast.errors import ConfigurationError, MisuseError, NotInitialized
 from holdfast.workflows.application.versions import Versions, version_here

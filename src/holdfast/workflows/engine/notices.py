@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from holdfast.db.manager import ConnectionManager
-    from holdfast.db.pipeline import Pipeline
-    from holdfast.db.queries import Queries
+    from holdfast.db.pipeline.pipeline import Pipeline
+    from holdfast.db.queries.queries import Queries
     from holdfast.workflows.engine.settings import EngineSettings
     from holdfast.workflows.facts import StartRuns
     from holdfast.workflows.messaging.communication import Communication

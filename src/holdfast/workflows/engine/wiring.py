@@ -18,7 +18,7 @@ from holdfast.workflows.running.runner import Runner
 from holdfast.workflows.schedules import Firing, Ticker, schedule_queries
 
 if TYPE_CHECKING:
-    from holdfast.db.queries import Queries
+    from holdfast.db.queries.queries import Queries
     from holdfast.workflows.engine.engine import Engine
     from holdfast.workflows.management.desk import Desk
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from holdfast.db.operation import Unwritten
+from holdfast.db.pipeline.operation import Unwritten
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from holdfast.db.operation import Values
-    from holdfast.db.queries import Query
+    from holdfast.db.pipeline.operation import Values
+    from holdfast.db.queries.queries import Query
     from holdfast.db.session import Row, Transaction
     from holdfast.model.queue import Queue
     from holdfast.workflows.facts import EnqueueRuns

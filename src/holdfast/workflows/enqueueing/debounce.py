@@ -20,8 +20,8 @@ from holdfast.workflows.facts import STARTED, Duplicate
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast.db.operation import Values
-    from holdfast.db.queries import Queries
+    from holdfast.db.pipeline.operation import Values
+    from holdfast.db.queries.queries import Queries
     from holdfast.db.session import Transaction
     from holdfast.model.workflow import Duration
     from holdfast.workflows.enqueueing.rows import Entry, Work

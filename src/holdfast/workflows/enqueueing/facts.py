@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from holdfast import faults
 from holdfast.core.backoff import backoff
-from holdfast.db.operation import weight
+from holdfast.db.pipeline.operation import weight
 from holdfast.errors import UnknownCommit
 from holdfast.workflows.enqueueing.rows import DEDUPLICATION, Entry, runs_meant
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from holdfast.db.manager import ConnectionManager
-    from holdfast.db.operation import Values
-    from holdfast.db.queries import Queries
+    from holdfast.db.pipeline.operation import Values
+    from holdfast.db.queries.queries import Queries
     from holdfast.db.session import Transaction
     from holdfast.model.world import World
     from holdfast.workflows.facts import EnqueueRuns, RecordSteps

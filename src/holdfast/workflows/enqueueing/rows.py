@@ -19,7 +19,7 @@ from holdfast.workflows.running.starts import class_name, refuse_other_call
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from holdfast.db.operation import Values
+    from holdfast.db.pipeline.operation import Values
     from holdfast.model.workflow import StartOptions
     from holdfast.workflows.payloads import Codec, Payloads
     from holdfast.workflows.remote.remote import DebounceOptions, QueueOptions, RunOptions

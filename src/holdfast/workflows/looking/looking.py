@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.db.manager import ConnectionManager
-    from holdfast.db.queries import Queries
+    from holdfast.db.queries.queries import Queries
     from holdfast.db.session import Row
     from holdfast.model.workflow import ExecutorState, StepState, WorkflowState
     from holdfast.workflows.looking.filters import Filters

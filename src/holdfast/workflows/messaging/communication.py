@@ -12,7 +12,7 @@ from holdfast.workflows.messaging.queries import messaging_queries
 from holdfast.workflows.messaging.telling import Telling
 
 if TYPE_CHECKING:
-    from holdfast.db.queries import Queries
+    from holdfast.db.queries.queries import Queries
     from holdfast.workflows.engine.engine import Engine
 
 

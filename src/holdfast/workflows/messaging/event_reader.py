@@ -11,7 +11,7 @@ from holdfast.workflows.parking import Awaited
 
 if TYPE_CHECKING:
     from holdfast.db.manager import ConnectionManager
-    from holdfast.db.queries import Queries
+    from holdfast.db.queries.queries import Queries
     from holdfast.db.session import Row
     from holdfast.model.world import World
     from holdfast.workflows.messaging.bells import Bells

@@ -21,7 +21,7 @@ from holdfast.workflows.operations.voice import RecordWrites, SideWrite, voice_o
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from holdfast.db.queries import Queries
+    from holdfast.db.queries.queries import Queries
     from holdfast.db.session import Row
     from holdfast.workflows.engine.engine import Engine
     from holdfast.workflows.messaging.bells import Bells

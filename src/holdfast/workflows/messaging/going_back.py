@@ -10,7 +10,7 @@ from holdfast.workflows.messaging.queries import messaging_queries
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast.db.queries import Queries
+    from holdfast.db.queries.queries import Queries
     from holdfast.db.session import Transaction
 
 _AT_ONCE = 500

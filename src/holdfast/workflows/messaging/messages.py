@@ -21,7 +21,7 @@ from holdfast.workflows.operations.voice import SideWrite, voice_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast.db.queries import Queries
+    from holdfast.db.queries.queries import Queries
     from holdfast.workflows.engine.engine import Engine
     from holdfast.workflows.messaging.bells import Bells
     from holdfast.workflows.messaging.message import Message

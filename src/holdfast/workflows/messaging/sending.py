@@ -11,15 +11,15 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from holdfast import faults
-from holdfast.db.operation import weight
+from holdfast.db.pipeline.operation import weight
 from holdfast.errors import DatabaseError, MessageConflict, QueryFailed, Retryable, WorkflowNotFound
 from holdfast.workflows.messaging.message import MessageRow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from holdfast.db.operation import Values
-    from holdfast.db.queries import Queries
+    from holdfast.db.pipeline.operation import Values
+    from holdfast.db.queries.queries import Queries
     from holdfast.db.session import Transaction
 
     Arrived = Callable[[Sequence[MessageRow]], None]

@@ -9,8 +9,8 @@ from holdfast import faults
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from holdfast.db.operation import Values
-    from holdfast.db.queries import Queries
+    from holdfast.db.pipeline.operation import Values
+    from holdfast.db.queries.queries import Queries
     from holdfast.db.session import Transaction
 
 

@@ -8,7 +8,7 @@ from holdfast.workflows.messaging.message import NotificationInfo, shown
 
 if TYPE_CHECKING:
     from holdfast.db.manager import ConnectionManager
-    from holdfast.db.queries import Queries
+    from holdfast.db.queries.queries import Queries
     from holdfast.workflows.payloads import Payloads
 
 

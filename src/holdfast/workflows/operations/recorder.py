@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from holdfast import faults
-from holdfast.db.pipeline import outlast
+from holdfast.db.pipeline.pipeline import outlast
 from holdfast.errors import DeterminismError, Superseded, WentBack, WorkflowError
 from holdfast.workflows.facts import RecordSteps, StartChildren
 from holdfast.workflows.operations.voice import RecordWrites, tell_written
@@ -20,9 +20,9 @@ from holdfast.workflows.operations.voice import RecordWrites, tell_written
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from holdfast.db.operation import Kind, Values
-    from holdfast.db.pipeline import Pipeline
-    from holdfast.db.queries import Queries
+    from holdfast.db.pipeline.operation import Kind, Values
+    from holdfast.db.pipeline.pipeline import Pipeline
+    from holdfast.db.queries.queries import Queries
     from holdfast.model.workflow import Recorded
     from holdfast.model.world import World
     from holdfast.workflows.facts import StartRuns

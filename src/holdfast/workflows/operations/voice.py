@@ -19,8 +19,8 @@ from holdfast.workflows.operations.place import StepPlace, here, refuse_in_trans
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from holdfast.db.operation import Values
-    from holdfast.db.queries import Queries
+    from holdfast.db.pipeline.operation import Values
+    from holdfast.db.queries.queries import Queries
     from holdfast.db.session import Transaction
     from holdfast.workflows.engine.engine import Engine
     from holdfast.workflows.facts import RecordSteps

@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
 from sqlalchemy.orm import Session, scoped_session
 
-from holdfast.db.foreign import adaptable, named
+from holdfast.db.queries.foreign import adaptable, named
 from holdfast.db.session import run_sync
 from holdfast.db.url import DialectName
 from holdfast.errors import MisuseError
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import CursorResult, TextClause
 
-    from holdfast.db.operation import Values
+    from holdfast.db.pipeline.operation import Values
     from holdfast.db.session import Row
     from holdfast.errors import DatabaseError
     from holdfast.workflows.engine.engine import Engine

@@ -8,9 +8,11 @@ from django.db import Error, connections  # type: ignore[import-untyped]
 from django.db.backends.base.base import BaseDatabaseWrapper  # type: ignore[import-untyped]
 from django.utils.connection import ConnectionProxy  # type: ignore[import-untyped]
 
-from holdfast.db import mysql, postgres, sqlite
-from holdfast.db.foreign import adaptable, formatted
+from holdfast.db.mysql import mysql
+from holdfast.db.postgres import postgres
+from holdfast.db.queries.foreign import adaptable, formatted
 from holdfast.db.session import run_sync
+from holdfast.db.sqlite import sqlite
 from holdfast.db.url import DialectName
 from holdfast.errors import MisuseError
 from holdfast.workflows.outbox.statements import Statements
@@ -18,7 +20,7 @@ from holdfast.workflows.outbox.statements import Statements
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast.db.operation import Values
+    from holdfast.db.pipeline.operation import Values
     from holdfast.db.session import Row
     from holdfast.errors import DatabaseError
     from holdfast.workflows.engine.engine import Engine

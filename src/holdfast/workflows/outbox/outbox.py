@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
     from sqlalchemy.orm import Session
 
-    from holdfast.db.operation import Values
-    from holdfast.db.queries import Queries, Query
+    from holdfast.db.pipeline.operation import Values
+    from holdfast.db.queries.queries import Queries, Query
     from holdfast.db.session import Row
     from holdfast.workflows.engine.engine import Engine
     from holdfast.workflows.enqueueing.rows import Entry, Work

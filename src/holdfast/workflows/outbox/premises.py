@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import MutableMapping
 
     from holdfast.db import ConnectionManager, Transaction
-    from holdfast.db.queries import Queries, Query
+    from holdfast.db.queries.queries import Queries, Query
     from holdfast.db.session import Row
 
     Told = tuple[Any, Any]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast.db.operation import Values
-    from holdfast.db.queries import Query
+    from holdfast.db.pipeline.operation import Values
+    from holdfast.db.queries.queries import Query
     from holdfast.db.session import Row
     from holdfast.errors import DatabaseError
 

@@ -19,7 +19,7 @@ import msgspec
 
 from holdfast import faults
 from holdfast.core.liveness import Beat, Watch
-from holdfast.db.glances import until
+from holdfast.db.blocking.glances import until
 from holdfast.db.outlast import outlast
 from holdfast.errors import DatabaseError, NotInitialized
 from holdfast.workflows.ownership.loop_watch import Loop, LoopWatch
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from holdfast.db.manager import ConnectionManager
-    from holdfast.db.queries import Queries
+    from holdfast.db.queries.queries import Queries
     from holdfast.db.session import Row
     from holdfast.model.world import World
     from holdfast.workflows.ownership.permit import Permit

@@ -28,7 +28,7 @@ from holdfast.workflows.queues.claimed import in_order
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
-    from holdfast.db.queries import Queries
+    from holdfast.db.queries.queries import Queries
     from holdfast.db.session import Row, Transaction
     from holdfast.model.queue import Queue
     from holdfast.model.world import World

@@ -16,7 +16,7 @@ from holdfast.workflows.running.run import Run
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from holdfast.db.queries import Queries
+    from holdfast.db.queries.queries import Queries
     from holdfast.db.session import Row
     from holdfast.workflows.declaring.registry import Registry
     from holdfast.workflows.ownership.burden import Burden

@@ -10,8 +10,8 @@ from holdfast.workflows.facts import EndRuns
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast.db.operation import Values
-    from holdfast.db.queries import Queries
+    from holdfast.db.pipeline.operation import Values
+    from holdfast.db.queries.queries import Queries
     from holdfast.db.session import Row, Transaction
     from holdfast.workflows.parking.waits import Wait
 

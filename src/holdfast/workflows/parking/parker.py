@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
     from typing import Any
 
-    from holdfast.db.pipeline import Pipeline
-    from holdfast.db.queries import Queries
+    from holdfast.db.pipeline.pipeline import Pipeline
+    from holdfast.db.queries.queries import Queries
     from holdfast.model.world import World
     from holdfast.workflows.parking.waits import Awaited, Parts, Wait
     from holdfast.workflows.parking.wakes import Wakes

@@ -14,7 +14,7 @@ from holdfast.core.limits import Limits, Room, room, shares, soonest
 from holdfast.workflows.queues.claimed import Claimed, claim_query, in_order, seconds_of, use_of
 
 if TYPE_CHECKING:
-    from holdfast.db.queries import Queries
+    from holdfast.db.queries.queries import Queries
     from holdfast.db.session import Row, Transaction
     from holdfast.model.queue import Queue
     from holdfast.model.world import World

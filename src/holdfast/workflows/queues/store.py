@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from holdfast.db.joined import Verbs
     from holdfast.db.manager import ConnectionManager
-    from holdfast.db.queries import Queries
+    from holdfast.db.queries.queries import Queries
     from holdfast.db.session import Row, Transaction
     from holdfast.model.world import World
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from holdfast.db.manager import ConnectionManager
-    from holdfast.db.queries import Queries
+    from holdfast.db.queries.queries import Queries
     from holdfast.model.workflow import Duration
     from holdfast.model.world import World
     from holdfast.workflows.enqueueing.facts import Put

@@ -15,8 +15,8 @@ from urllib.parse import quote
 
 from holdfast.core.durations import patience
 from holdfast.db.manager import ConnectionManager
-from holdfast.db.migrations import Migrator
-from holdfast.db.queries import Queries
+from holdfast.db.migrations.migrator import Migrator
+from holdfast.db.queries.queries import Queries
 from holdfast.db.url import DialectName
 from holdfast.errors import (
     ConfigurationError,

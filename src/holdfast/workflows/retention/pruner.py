@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from holdfast.db.manager import ConnectionManager
-    from holdfast.db.queries import Queries
+    from holdfast.db.queries.queries import Queries
     from holdfast.db.session import Row, Transaction
     from holdfast.model.world import World
     from holdfast.workflows.retention.plan import Place

@@ -22,9 +22,9 @@ from holdfast.workflows.running.run import Outcome, Run
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from holdfast.db.operation import Kind, Values
-    from holdfast.db.pipeline import Pipeline
-    from holdfast.db.queries import Queries
+    from holdfast.db.pipeline.operation import Kind, Values
+    from holdfast.db.pipeline.pipeline import Pipeline
+    from holdfast.db.queries.queries import Queries
     from holdfast.model.world import World
     from holdfast.workflows.dead_letters.facts import ErrorLetters
     from holdfast.workflows.ownership.permit import Permit

@@ -15,7 +15,7 @@ from holdfast.workflows.running.run import Run
 from holdfast.workflows.running.ticket import Call, Ticket
 
 if TYPE_CHECKING:
-    from holdfast.db.operation import Kind, Values
+    from holdfast.db.pipeline.operation import Kind, Values
     from holdfast.db.session import Row
     from holdfast.model.workflow import StartOptions
     from holdfast.workflows.declaring.registry import Definition

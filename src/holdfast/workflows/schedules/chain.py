@@ -10,7 +10,7 @@ from holdfast.workflows.enqueueing.rows import KEY
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    from holdfast.db.queries import Queries
+    from holdfast.db.queries.queries import Queries
     from holdfast.db.session import Transaction
     from holdfast.workflows.enqueueing.rows import Entry
 

@@ -30,7 +30,7 @@ from holdfast.workflows.schedules.versions import version_of
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 
-    from holdfast.db.queries import Queries
+    from holdfast.db.queries.queries import Queries
     from holdfast.db.session import Row, Transaction
     from holdfast.model.world import World
     from holdfast.workflows.declaring.registry import Definition

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast import faults
 from holdfast.core.texts import check_text
-from holdfast.db.operation import weight
+from holdfast.db.pipeline.operation import weight
 from holdfast.errors import StreamClosed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from holdfast.db.operation import Values
-    from holdfast.db.queries import Queries
+    from holdfast.db.pipeline.operation import Values
+    from holdfast.db.queries.queries import Queries
     from holdfast.db.session import Row, Transaction
 
 CLOSED = "__HOLDFAST_STREAM_CLOSED__"

@@ -10,8 +10,8 @@ from holdfast.workflows.streams.entries import Attempts, Entry, Tails, stream_is
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast.db.operation import Values
-    from holdfast.db.queries import Queries
+    from holdfast.db.pipeline.operation import Values
+    from holdfast.db.queries.queries import Queries
     from holdfast.db.session import Row, Transaction
 
 

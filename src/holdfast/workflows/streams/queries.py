@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.db.queries import Queries
+from holdfast.db.queries.queries import Queries
 from holdfast.workflows.queries import FRAGMENTS
 
 if TYPE_CHECKING:

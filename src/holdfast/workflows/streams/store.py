@@ -10,7 +10,7 @@ from holdfast.workflows.streams.entries import CLOSED
 
 if TYPE_CHECKING:
     from holdfast.db.manager import ConnectionManager
-    from holdfast.db.queries import Queries
+    from holdfast.db.queries.queries import Queries
     from holdfast.db.session import Row, Transaction
     from holdfast.workflows.payloads import Payloads
 

@@ -18,7 +18,7 @@ from holdfast.workflows.streams.queries import stream_queries
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast.db.queries import Queries
+    from holdfast.db.queries.queries import Queries
     from holdfast.db.session import Transaction
     from holdfast.workflows.engine.engine import Engine
     from holdfast.workflows.operations.place import WorkflowPlace

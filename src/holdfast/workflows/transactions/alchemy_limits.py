@@ -17,7 +17,7 @@ from holdfast.workflows.transactions.queries import SCHEMA, transaction_queries
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Dialect
 
-    from holdfast.db.queries import Query
+    from holdfast.db.queries.queries import Query
 
 
 class Limits:

@@ -10,8 +10,10 @@ from sqlalchemy.dialects import mysql as mysql_types
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.schema import CreateSchema
 
-from holdfast.db import mysql, postgres, sqlite
-from holdfast.db.migrations import key_collation
+from holdfast.db.migrations.migrator import key_collation
+from holdfast.db.mysql import mysql
+from holdfast.db.postgres import postgres
+from holdfast.db.sqlite import sqlite
 from holdfast.errors import BrokenOff, ConfigurationError, ConnectionLost, DatabaseError, Retryable
 from holdfast.workflows.operations.recorder import Kept
 from holdfast.workflows.transactions.elsewhere import key_of, unfinished

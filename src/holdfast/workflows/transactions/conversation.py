@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from holdfast.db import Transaction
     from holdfast.db.manager import TransactionBlock
-    from holdfast.db.queries import Queries, Query
+    from holdfast.db.queries.queries import Queries, Query
 
 
 class Beginning:

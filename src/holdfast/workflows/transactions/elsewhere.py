@@ -27,7 +27,7 @@ from holdfast.workflows.transactions.queries import SCHEMA, transaction_queries
 if TYPE_CHECKING:
     from holdfast.db import Transaction
     from holdfast.db.manager import TransactionBlock
-    from holdfast.db.queries import Queries
+    from holdfast.db.queries.queries import Queries
     from holdfast.model.workflow import Duration
     from holdfast.workflows.engine.engine import Engine
     from holdfast.workflows.operations.recorder import Operation

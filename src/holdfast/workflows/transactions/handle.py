@@ -11,7 +11,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from holdfast.db.placeholders import Part, pieces
+from holdfast.db.queries.placeholders import Part, pieces
 from holdfast.db.url import DialectName
 from holdfast.errors import BrokenOff, MisuseError, QueryFailed, Retryable, StepTimeout, TransactionBroken
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from holdfast.db import Transaction as OpenTransaction
-    from holdfast.db.queries import Queries
+    from holdfast.db.queries.queries import Queries
     from holdfast.db.session import Row
     from holdfast.workflows.transactions.conversation import Beginning
 

@@ -20,7 +20,7 @@ from holdfast.workflows.transactions.queries import transaction_queries
 if TYPE_CHECKING:
     from holdfast.db import Transaction
     from holdfast.db.manager import TransactionBlock
-    from holdfast.db.queries import Queries
+    from holdfast.db.queries.queries import Queries
     from holdfast.db.session import Row
     from holdfast.workflows.engine.engine import Engine
     from holdfast.workflows.operations.recorder import Operation

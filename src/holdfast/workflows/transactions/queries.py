@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from holdfast.db.migrations import key_collation, schema_fragments
-from holdfast.db.queries import Queries
+from holdfast.db.migrations.migrator import key_collation, schema_fragments
+from holdfast.db.queries.queries import Queries
 from holdfast.db.url import DialectName
 
 FOLDER = Path(__file__).with_name("sql")

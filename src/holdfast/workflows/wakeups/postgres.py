@@ -11,8 +11,8 @@ import logging
 from typing import TYPE_CHECKING, Protocol
 
 from holdfast.core.backoff import backoff
-from holdfast.db.identifiers import check_identifier, quote
-from holdfast.db.postgres_listener import listen, notification
+from holdfast.db.postgres.listener import listen, notification
+from holdfast.db.queries.identifiers import check_identifier, quote
 from holdfast.db.url import DialectName
 from holdfast.errors import DatabaseError
 

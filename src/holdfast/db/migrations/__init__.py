@@ -1,0 +1,5 @@
+"""The tables, brought to what this release needs."""
+
+from holdfast.db.migrations.migrator import Migrator, run_holdfast_migrations
+
+__all__ = ["Migrator", "run_holdfast_migrations"]

@@ -1,0 +1,1 @@
+"""The commit pipeline: one commit for many durable writes."""

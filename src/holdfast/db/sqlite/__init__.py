@@ -1,0 +1,1 @@
+"""SQLite: its connections, the threads they live on, its file and its log."""
