@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast.db import ConnectionManager, Pipeline
+from holdfast.db import ConnectionManager, Pipeline, SyncConnectionManager
 from holdfast.db.blocking.glances import until
+from holdfast.db.settings import LARGE_PAGES
 from holdfast.db.sqlite.checkpoint import KEPT_BYTES, Checkpointer
 from holdfast.errors import Retryable
+from holdfast.integrations.langgraph import HoldfastSaver
+from holdfast.stores import SQLiteCheckpointBackend
 from holdfast.testing.ledger import Ledger
 
 if TYPE_CHECKING:
@@ -263,3 +266,23 @@ def test_file_that_is_gone_is_not_written_to_and_one_that_is_put_back_is(
     with closing(sqlite3.connect(path)) as looked:
         found = looked.execute("SELECT entry_key FROM holdfast_ledger").fetchall()
     assert sorted(found) == [("after",), ("before",), ("during",)]
+
+
+def _page_bytes(path: Path) -> int:
+    with closing(sqlite3.connect(path)) as raw:
+        [[found]] = raw.execute("PRAGMA page_size").fetchall()
+    return int(found)
+
+
+def test_files_made_for_checkpoints_have_pages_to_fit_and_a_file_that_is_there_keeps_its_own(tmp_path: Path) -> None:
+    with HoldfastSaver.from_url(tmp_path / "saver.db") as saver:
+        assert saver.get_tuple({"configurable": {"thread_id": "t"}}) is None
+    with SQLiteCheckpointBackend(tmp_path / "flow.db") as backend:
+        assert backend.get_latest("f") is None
+    assert [_page_bytes(tmp_path / name) for name in ("saver.db", "flow.db")] == [LARGE_PAGES, LARGE_PAGES]
+
+    with SyncConnectionManager(tmp_path / "app.db") as manager:
+        manager.execute("CREATE TABLE small (id INTEGER)")
+    with HoldfastSaver.from_url(tmp_path / "app.db") as saver:
+        assert saver.get_tuple({"configurable": {"thread_id": "t"}}) is None
+    assert _page_bytes(tmp_path / "app.db") == 4096

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.db import ConnectionManager, DatabaseURL
 from holdfast.db.session import run_sync
+from holdfast.db.settings import LARGE_PAGES
 from holdfast.errors import InvalidURL
 from holdfast.stores.driven import Driven
 from holdfast.stores.redis import RedisLink
@@ -135,7 +136,10 @@ def _let_go(threads: Threads) -> None:
 
 
 def _manager(address: str) -> ConnectionManager:
-    """Return a manager whose sessions find rows by their keys: plans are made once, not for each checkpoint."""
+    """Return a manager whose sessions find rows by their keys: plans are made once, not for each checkpoint.
+
+    Checkpoints are large beside rows of workflows: a file that is made for them has pages to fit.
+    """
     manager = ConnectionManager(address)
-    manager.settings = replace(manager.settings, lookups=True)
+    manager.settings = replace(manager.settings, lookups=True, page_bytes=LARGE_PAGES)
     return manager

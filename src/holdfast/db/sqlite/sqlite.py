@@ -296,6 +296,8 @@ def opener(
 
 def _prepare(connection: SqliteConnection, settings: Settings) -> None:
     try:
+        if settings.page_bytes is not None:
+            connection.execute(f"PRAGMA page_size = {settings.page_bytes}", ())
         if settings.url.path is not None:
             connection.fetch("PRAGMA journal_mode = WAL", ())
         connection.execute(f"PRAGMA synchronous = {settings.synchronous}", ())

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from holdfast.db.manager import ConnectionManager
+from holdfast.db.settings import LARGE_PAGES
 from holdfast.db.url import DialectName
 from holdfast.errors import ConfigurationError, InvalidURL
 from holdfast.model.world import RealWorld, World
@@ -62,7 +64,13 @@ def _sides(
         raise InvalidURL(
             f"This backend is for {dialect} and takes a URL: {_FORMS[dialect]}user:password@host/database."
         )
-    template = ConnectionManager(url, pool_size=pool_size)
+
+    def manager(size: int) -> ConnectionManager:
+        made = ConnectionManager(url, pool_size=size)
+        made.settings = replace(made.settings, page_bytes=LARGE_PAGES)
+        return made
+
+    template = manager(pool_size)
     if template.dialect is not dialect:
         raise ConfigurationError(f"This backend is for {dialect}, and the URL is one of {template.dialect}.")
     flow_queries(dialect, table_name)  # a name that is not allowed is refused here, not at the first save
@@ -78,13 +86,13 @@ def _sides(
         return shelf
 
     def on_a_loop() -> Coroutine[Any, Any, SQLShelf]:
-        return opened(ConnectionManager(url, pool_size=pool_size), shared=True)
+        return opened(manager(pool_size), shared=True)
 
     if template.url.path is not None:
         return Straight(on_a_loop, lambda: opened(SqliteHere(template.settings), shared=False), let_go=SQLShelf.let_go)
     if template.url.in_memory:
         return Sides(on_a_loop, one=True)
-    return DrivenSides(on_a_loop, lambda: opened(ConnectionManager(url, pool_size=1), shared=False))
+    return DrivenSides(on_a_loop, lambda: opened(manager(1), shared=False))
 
 
 class SQLiteCheckpointBackend(_SQLCheckpointBackend):
