@@ -14,7 +14,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
-from yard.databases import SQL, databases
+from yard.databases import SQL, makers
 from yard.ideal import ideal_engine, ideal_workflow
 from yard.options import Options
 from yard.peers import peer
@@ -148,11 +148,11 @@ def _dbos(name: str, url: str) -> dict[str, float]:
     }
 
 
-def _rows(name: str, url: str, given: argparse.Namespace) -> list[tuple[object, ...]]:
-    found = asyncio.run(_measure(url, given.runs, given.rounds))
-    threads = [_threads(url, 100, max(1, given.runs // 2)) for _ in range(given.rounds)]
+def _rows(name: str, make: Callable[[], str], given: argparse.Namespace) -> list[tuple[object, ...]]:
+    found = asyncio.run(_measure(make(), given.runs, given.rounds))
+    threads = [_threads(make(), 100, max(1, given.runs // 2)) for _ in range(given.rounds)]  # on no runs of before
     found["100 threads"] = (statistics.median(threads), None)
-    peers = {} if given.no_peers else _dbos(name, f"{url}.dbos" if name == "sqlite" else url)
+    peers = {} if given.no_peers else _dbos(name, make())
     rows: list[tuple[object, ...]] = []
     for measure, (ours, best) in found.items():
         less, other = measure.startswith("ms"), peers.get(measure)
@@ -167,9 +167,9 @@ def main() -> None:
     options.number("rounds", 3, "rounds in turn with the yardstick, whose median counts")
     given = options.parse_args()
     rows: list[tuple[object, ...]] = []
-    with databases(*given.databases) as urls:
-        for name, url in urls.items():
-            rows += _rows(name, url, given)
+    with makers(*given.databases) as made:
+        for name, make in made.items():
+            rows += _rows(name, make, given)
     columns = ["database", "measure", "holdfast", "yardstick", "ratio", "DBOS", "ratio"]
     print_table("Workflows of 5 steps a second; latency of one workflow in ms", columns, rows)
 
