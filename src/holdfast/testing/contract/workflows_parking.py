@@ -244,6 +244,38 @@ class ParkingContract:
 
         Stage(venue).play(scene)
 
+    def test_run_that_lost_its_executor_while_it_waited_is_put_away_by_the_next(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            second, run_id = await self._lost_while_it_slept(stage)
+            await is_put_away(stage, second, run_id)
+            assert stage.run(run_id)["recovery_attempts"] == 1
+            pass_time(stage, second, NAP)
+            assert await second.retrieve(run_id).result() == "rested"
+
+        Stage(venue).play(scene)
+
+    def test_suspect_that_waits_is_put_away_when_it_is_cleared(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            stage.settings["lease"] = 1
+            second, run_id = await self._lost_while_it_slept(stage, max_recovery_attempts=2)
+            await is_put_away(stage, second, run_id)
+            assert stage.run(run_id)["recovery_attempts"] == 0
+
+        Stage(venue).play(scene)
+
+    async def _lost_while_it_slept(self, stage: Stage, **options: Any) -> tuple[App, str]:
+        """Return another application, launched, and a run whose executor was lost before it was put away."""
+        stage.set_clock(0)
+        first, second = stage.app(put_away_after=2 * NAP), stage.app(**SOON)
+        flow = first.workflow(napping(first), **options)
+        second.workflow(napping(second), **options)
+        await first.launch()
+        handle = await flow.start()
+        await stage.until(lambda: stage.steps(handle.workflow_id))
+        await stage.crash(first)
+        await second.launch()
+        return second, handle.workflow_id
+
     def test_run_that_is_put_away_can_be_cancelled(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:
             app = stage.app(**SOON)

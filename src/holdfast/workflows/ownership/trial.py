@@ -24,6 +24,11 @@ def is_suspect(attempts: int, cap: int) -> bool:
     return attempts > 0 and attempts * 2 >= cap
 
 
+def is_on_trial(run: Run) -> bool:
+    """Whether *run* was begun as a suspect and is not cleared yet."""
+    return run.suspect and is_suspect(run.attempts, run.definition.max_recovery_attempts)
+
+
 class Trial:
     """Whom this executor has on trial, and when it may take the next suspect."""
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from holdfast import faults
 from holdfast.errors import DatabaseError, PipelineClosed, Superseded, WentBack
 from holdfast.model.workflow import WorkflowStatus
+from holdfast.workflows.ownership.trial import is_on_trial
 from holdfast.workflows.parking.facts import PutAwayRuns
 
 if TYPE_CHECKING:
@@ -107,7 +108,11 @@ class Parker:
             return
         if not whole.may_end_at_any_moment:
             self._on_loop(lambda: self._begin_to_put_away(run, changes))
-            return
+        else:
+            self._look_later(run, changes)
+
+    def _look_later(self, run: Run, changes: int) -> None:
+        """Put *run* away if it still waits when so much time has passed; from any thread."""
         with self._lock:
             self._patient[run] = (changes, self._world.monotonic() + self._after)
             is_watched, self._is_watching = self._is_watching, True
@@ -161,11 +166,15 @@ class Parker:
         """Stop the execution, then write down that it waits: no step may begin that could not be recorded.
 
         Not if what it waits for has happened, and is about to be told: it would be woken, and put away again, for ever.
+        One that is on trial is put away when it is cleared: it would not be tried alone any more.
         """
+        if is_on_trial(run):
+            self._look_later(run, changes)
+            return
         waits = run.waits()
         whole = waits.together()
-        if whole is None or run.suspect or await self._has_come(whole):
-            return  # a suspect that is put away would not be on trial any more
+        if whole is None or await self._has_come(whole):
+            return
         if waits.changes != changes or run.stopped is not None or run.ended or self._stopped:
             return
         logger.debug("Run %s is put away; it waits for a %s.", run.id, whole.kind)
