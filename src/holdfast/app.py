@@ -15,7 +15,7 @@ from holdfast.workflows.application.application import Application
 from holdfast.workflows.application.configuration import refuse_one_loop
 from holdfast.workflows.application.life import AppLife, AsyncAppLife
 from holdfast.workflows.application.stores import AppStores, AsyncAppStores
-from holdfast.workflows.declaring.functions import AsyncWorkflow, Workflow
+from holdfast.workflows.declaring.functions import AsyncWorkflow, Workflow, unbound
 from holdfast.workflows.management.management import AsyncManagement, Management
 from holdfast.workflows.management.managing import Managing
 from holdfast.workflows.messaging.methods import AsyncMessagingMethods, MessagingMethods
@@ -91,8 +91,8 @@ class Holdfast(Application, AppLife, Management[Handle[Any]], MessagingMethods, 
 
     def run_step(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call a function as a step that was not declared as one; in an async function, wait for its result."""
-        step = self._ad_hoc(function, None, None, None)
-        return run_step_blocking(self._engine, thread_place(self._engine), step, args, kwargs)  # type: ignore[no-any-return]
+        called, given = unbound(function, args)
+        return run_step_blocking(self._engine, thread_place(self._engine), self._ad_hoc(called), given, kwargs)  # type: ignore[no-any-return]
 
     def execute(self, workflow: Workflow[..., R, Any], parameters: Mapping[str, Any] | None = None) -> tuple[R, str]:
         """Run a workflow with named *parameters*; return its result and the id of the run."""
@@ -248,9 +248,8 @@ class AsyncHoldfast(
     async def run_step(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R: ...
     async def run_step(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Call a function as a step that was not declared as one; a sync function runs on a thread."""
-        return await run_step(
-            self._engine, task_place(self._engine), self._ad_hoc(function, None, None, None), args, kwargs
-        )
+        called, given = unbound(function, args)
+        return await run_step(self._engine, task_place(self._engine), self._ad_hoc(called), given, kwargs)
 
     async def execute(
         self, workflow: AsyncWorkflow[..., R, Any], parameters: Mapping[str, Any] | None = None

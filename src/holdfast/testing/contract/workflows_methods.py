@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from holdfast.errors import ConfigurationError
+from holdfast.model.workflow import Retry
+from holdfast.testing.contract.workflows_saga import saga_of
 from holdfast.testing.contract.workflows_stage import Flow, Life, Stage
 
 if TYPE_CHECKING:
@@ -110,6 +112,39 @@ class MethodsContract:
                 assert await app.value(one.upper("plain")) == "PLAIN"
                 assert await app.value(loud.said("plain")) == "HELLO plain"
                 assert await app.value(one.marked("plain")) == "plain?"
+
+        Stage(venue).play(scene)
+
+    @pytest.mark.parametrize("way", ["run_step", "undo"])
+    def test_step_that_is_a_method_has_its_options_however_it_is_called(self, venue: Venue, way: str) -> None:
+        async def scene(stage: Stage) -> None:
+            app, said = stage.app(), list[str]()
+            step: Decorator = app.raw.step(name="refund", retry=Retry(attempts=3, interval=0))
+            coloured: Decorator = app.coloured
+
+            class Till:
+                @step
+                @coloured
+                async def refund(self, whom: str) -> None:
+                    said.append(whom)
+                    if len(said) < 3:
+                        raise RuntimeError("try again")
+
+            async def stepping() -> None:
+                await app.do("run_step", Till().refund, "ann")
+                raise ValueError("done")
+
+            async def undoing() -> None:
+                async with saga_of(app) as saga:
+                    saga.undo(Till().refund, "ann")
+                    raise ValueError("done")
+
+            flow = app.workflow(stepping if way == "run_step" else undoing)
+            async with app:
+                handle = await flow.start()
+                assert str(await handle.error()) == "done"
+                assert said == ["ann"] * 3
+                assert [row["function_name"] for row in stage.steps(handle.workflow_id)] == ["refund"]
 
         Stage(venue).play(scene)
 

@@ -258,17 +258,15 @@ class Application(TransactionDecorator, Guarding, ReplayHandlers, ABC):
         self._engine.registry.add_step(definition, anew=not self._engine.launched)
         return definition
 
-    def _ad_hoc(self, function: Any, name: str | None, retry: Retry | None, timeout: Duration | None) -> StepDefinition:
+    def _ad_hoc(self, function: Any) -> StepDefinition:
         if isinstance(function, Step):
             return function.definition
         refuse_generator(function)
         return StepDefinition(
-            name=checked_name(name, function),
+            name=checked_name(None, function),
             function=function,
             is_async=is_coroutine_function(function),
             codec=self._engine.payloads.codec(function),
-            retry=retry,
-            timeout=timeout,
         )
 
     def _ticket(self, workflow_id: str) -> Ticket:

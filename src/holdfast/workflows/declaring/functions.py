@@ -100,6 +100,13 @@ class Step(Generic[P, C]):
         return f"<step {self.definition.name}>"
 
 
+def unbound(function: Any, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+    """Return a step that is a method as it was declared, with its object before *args*; anything else as it is."""
+    if isinstance(function, MethodType) and isinstance(function.__func__, Step):
+        return function.__func__, (function.__self__, *args)
+    return function, args
+
+
 class _Workflow(Generic[P, R, C]):
     """What workflows of both application classes have in common."""
 
