@@ -24,6 +24,7 @@ from holdfast.workflows.operations.durable import unpatched
 from holdfast.workflows.operations.place import WorkflowPlace, task_place, thread_place
 from holdfast.workflows.operations.steps import run_step, run_step_blocking
 from holdfast.workflows.running.handles import AsyncHandle, Handle, ticket_of, values
+from holdfast.workflows.transactions import TransactionStep
 
 if TYPE_CHECKING:
     import os
@@ -91,6 +92,8 @@ class Holdfast(Application, AppLife, Management[Handle[Any]], MessagingMethods, 
 
     def run_step(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call a function as a step that was not declared as one; in an async function, wait for its result."""
+        if isinstance(function, TransactionStep):
+            return function.run_blocking(*args, **kwargs)  # type: ignore[no-any-return]
         called, given = unbound(function, args)
         return run_step_blocking(self._engine, thread_place(self._engine), self._ad_hoc(called), given, kwargs)  # type: ignore[no-any-return]
 
@@ -248,6 +251,8 @@ class AsyncHoldfast(
     async def run_step(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R: ...
     async def run_step(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Call a function as a step that was not declared as one; a sync function runs on a thread."""
+        if isinstance(function, TransactionStep):
+            return await function.run(*args, **kwargs)
         called, given = unbound(function, args)
         return await run_step(self._engine, task_place(self._engine), self._ad_hoc(called), given, kwargs)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from holdfast.testing.contract.workflows_transactions import TransactionContract
+from holdfast.testing.contract.workflows_transactions_called import TransactionCalledContract
 from holdfast.testing.contract.workflows_transactions_elsewhere import ElsewhereContract
 from holdfast.testing.contract.workflows_transactions_refusals import TransactionRefusalsContract
 from holdfast.testing.contract.workflows_transactions_sessions import SessionContract
@@ -21,7 +22,7 @@ def venue(shared_venue: Venue) -> Venue:
     return shared_venue
 
 
-class TestTransactions(TransactionContract, TransactionRefusalsContract):
+class TestTransactions(TransactionContract, TransactionCalledContract, TransactionRefusalsContract):
     """One suite, every shared column of the table in ``conftest``."""
 
 

@@ -183,7 +183,7 @@ async def run_step(
 ) -> Any:
     """Do a step of either colour from async code; a sync function runs on a thread."""
     if not step.is_async:
-        step = replace(step, function=partial(_on_thread, engine.threads, step.function), is_async=True)
+        step = replace(step, function=partial(called_on_thread, engine.threads, step.function), is_async=True)
     if place is None:
         return await step.function(*arguments, **keywords)
     return await engine.durable.step(place, step, arguments, keywords)
@@ -208,7 +208,7 @@ def run_step_blocking(
     return engine.durable.step_blocking(place, replace(step, function=call), arguments, keywords)
 
 
-async def _on_thread(threads: WorkflowThreads, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+async def called_on_thread(threads: WorkflowThreads, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Call a sync function on one of *threads*; a task that is cancelled meanwhile leaves the thread behind."""
     outcome: concurrent.futures.Future[Any] = concurrent.futures.Future()
     context = contextvars.copy_context()

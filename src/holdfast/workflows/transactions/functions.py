@@ -6,6 +6,8 @@ import functools
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 
 from holdfast.workflows.operations.place import task_place, thread_place
+from holdfast.workflows.operations.steps import called_on_thread
+from holdfast.workflows.transactions.carrying import to_the_end
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -43,26 +45,43 @@ class TransactionStep(Generic[P, C]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> C:
         """Call the function in a transaction; recorded if this is a workflow."""
         if self.definition.step.is_async:
-            return cast("C", self._invoke(args, kwargs))
-        place = thread_place(self._engine)
-        self._engine.check_launched()
-        if place is None:
-            return cast("C", self._value(self._carrier.run(None, self._call(args, kwargs))))
-        return cast("C", self._step_blocking(place, args, kwargs))
+            return cast("C", self.run(*args, **kwargs))
+        return cast("C", self.run_blocking(*args, **kwargs))
 
-    async def _invoke(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    async def run(self, *args: P.args, **kwargs: P.kwargs) -> Any:
+        """Do the same from async code; a sync function is called on a thread."""
         place = task_place(self._engine)
         self._engine.check_launched()
         if place is None:
-            return self._value(await self._carrier.run(None, self._call(args, kwargs)))
+            return self._value(await self._carry(None, self._call(args, kwargs)))
         return await self._step(place, args, kwargs)
+
+    def run_blocking(self, *args: P.args, **kwargs: P.kwargs) -> Any:
+        """Do the same from a thread; an async function is called on the loop."""
+        place = thread_place(self._engine)
+        self._engine.check_launched()
+        if place is None:
+            return self._value(self._carry_blocking(None, self._call(args, kwargs)))
+        return self._step_blocking(place, args, kwargs)
+
+    async def _carry(self, operation: Operation | None, call: Any) -> Kept:
+        if self.definition.step.is_async:
+            kept: Kept = await self._carrier.run(operation, call)
+            return kept
+        # A thread cannot be stopped, and what it has kept must be delivered.
+        return await to_the_end(called_on_thread(self._engine.threads, self._carrier.run, operation, call), operation)
+
+    def _carry_blocking(self, operation: Operation | None, call: Any) -> Kept:
+        carried = self._carrier.run(operation, call)
+        kept: Kept = self._engine.ask_blocking(carried) if self.definition.step.is_async else carried
+        return kept
 
     def _step(self, place: WorkflowPlace, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Awaitable[Any]:
         step, engine = self.definition.step, self._engine
         call = self._call(args, kwargs)
 
         def produce(operation: Operation) -> Awaitable[Any]:
-            carry = functools.partial(self._carrier.run, operation, call)
+            carry = functools.partial(self._carry, operation, call)
             carried = engine.attempts.run(step, carry, operation)
             return carried if self._own else self._loaded(carried)
 
@@ -75,7 +94,8 @@ class TransactionStep(Generic[P, C]):
         call = self._call(args, kwargs)
 
         def produce(operation: Operation) -> Any:
-            kept = engine.attempts.run_blocking(step, functools.partial(self._carrier.run, operation, call), operation)
+            carry = functools.partial(self._carry_blocking, operation, call)
+            kept = engine.attempts.run_blocking(step, carry, operation)
             return kept if self._own else self._value(kept)
 
         mark = engine.payloads.mark(step.name, args, kwargs)
