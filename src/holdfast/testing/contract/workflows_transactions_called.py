@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from holdfast.errors import MisuseError
 from holdfast.testing.colours import Colour
 from holdfast.testing.contract.workflows_saga import saga_of
 from holdfast.testing.contract.workflows_stage import Stage
@@ -84,6 +85,24 @@ class TransactionCalledContract:
                     with pytest.raises(ValueError, match="not 300"):
                         await app.do("run_step", withdraw, 300)
                 assert accounts.all() == {"ann": 80, "bob": 100}
+
+        Stage(venue).play(scene)
+
+    def test_async_one_that_nothing_would_await_is_refused(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            app, accounts = stage.app(), Accounts(stage)
+            withdraw = withdrawing(app, Colour.ASYNC, accounts, lambda: None)
+
+            def forgetting() -> str:
+                with pytest.raises(MisuseError, match="nothing awaits it"):
+                    withdraw(30)
+                return "refused"
+
+            flow: Any = app.raw.workflow(forgetting)
+            async with app:
+                handle = await app.value(flow.start())
+                assert await app.value(handle.result(timeout=60)) == "refused"
+                assert accounts.all() == {"ann": 100, "bob": 100}
 
         Stage(venue).play(scene)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 
-from holdfast.workflows.operations.place import task_place, thread_place
+from holdfast.workflows.operations.place import refuse_unawaited, task_place, thread_place
 from holdfast.workflows.operations.steps import called_on_thread
 from holdfast.workflows.transactions.carrying import to_the_end
 
@@ -45,6 +45,7 @@ class TransactionStep(Generic[P, C]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> C:
         """Call the function in a transaction; recorded if this is a workflow."""
         if self.definition.step.is_async:
+            refuse_unawaited(self._engine, self.definition.step, "call it by app.run_step(transaction, ...)")
             return cast("C", self.run(*args, **kwargs))
         return cast("C", self.run_blocking(*args, **kwargs))
 
