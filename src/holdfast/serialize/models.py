@@ -1,4 +1,4 @@
-"""A pydantic model as its parts, and back, without its validation and its ``model_post_init``.
+"""A pydantic model as its parts, and back, without its validation and its ``model_post_init``; and as JSON types.
 
 Its fields are one part. What is beyond them, and is there, is the rest: ``extra`` ones, ``private`` attributes, and
 which fields were ``set`` if not all were.
@@ -6,7 +6,10 @@ which fields were ``set`` if not all were.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import Any
+
+import msgspec
 
 _EXTRA, _PRIVATE, _SET = "__pydantic_extra__", "__pydantic_private__", "__pydantic_fields_set__"
 
@@ -49,4 +52,36 @@ def model_of(kind: Any, fields: dict[str, Any], rest: dict[str, Any]) -> Any:
     return made
 
 
-__all__ = ["is_model", "model_of", "parts_of"]
+def is_dumpable(value: object) -> bool:
+    """Say whether *value* is an object that writes itself as JSON types, as pydantic's models do."""
+    return callable(getattr(value, "model_dump", None)) and not isinstance(value, type)
+
+
+def dumped(model: Any, **options: Any) -> Any:
+    """Return a model as its ``model_dump`` writes it in JSON types, the same in every process: its sets are sorted."""
+    return _in_order(model.model_dump(mode="json", **options), model)
+
+
+def _in_order(written: Any, value: Any) -> Any:
+    """Return what was *written* of *value*, with the sets in it sorted, as far as the two are alike."""
+    kind = type(value)
+    if getattr(kind, "__pydantic_root_model__", False):
+        return _in_order(written, value.root)
+    if isinstance(written, dict):
+        parts = list(value.values()) if isinstance(value, Mapping) else _attributes(value, written)
+        if len(parts) == len(written):
+            return {name: _in_order(part, of) for (name, part), of in zip(written.items(), parts, strict=True)}
+    if isinstance(written, list) and isinstance(value, Collection) and len(value) == len(written):
+        members = [_in_order(part, of) for part, of in zip(written, value, strict=True)]
+        return sorted(members, key=msgspec.json.encode) if isinstance(value, set | frozenset) else members
+    return written
+
+
+def _attributes(value: Any, names: Collection[str]) -> list[Any]:
+    """Return what an object has under *names*, which may be aliases of its fields."""
+    fields = getattr(type(value), "model_fields", {})
+    own = {field.serialization_alias or field.alias: name for name, field in fields.items()}
+    return [getattr(value, own.get(name, name), None) for name in names]
+
+
+__all__ = ["dumped", "is_dumpable", "is_model", "model_of", "parts_of"]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import msgspec
 
 from holdfast.errors import CannotSerialize
+from holdfast.serialize.models import dumped
 from holdfast.serialize.scalars import CHECKS, SCALARS, SETTLED, UnfitError
 
 if TYPE_CHECKING:
@@ -153,10 +154,10 @@ class Walk:
 
     def _model(self, value: Any) -> Any:
         try:
-            dumped = value.model_dump(mode="json", round_trip=True)
+            written = dumped(value, round_trip=True)
         except Exception as error:  # noqa: BLE001 -- a model's own serializers may raise anything
             self._refuse(f"model_dump of its {type(value).__qualname__} raised {type(error).__name__}")
-        return self.value(dumped)
+        return self.value(written)
 
     def _items(self, value: dict[Any, Any]) -> dict[str, Any]:
         written = {}

@@ -9,6 +9,7 @@ import msgspec
 
 from holdfast.core.fingerprint import fingerprint
 from holdfast.serialize import PortableJSON, error_name
+from holdfast.serialize.models import dumped, is_dumpable
 from holdfast.workflows.declaring.codec import FunctionCodec
 
 if TYPE_CHECKING:
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
 
 
 def _for_mark(value: Any) -> Any:
-    dump = getattr(value, "model_dump", None)
-    return dump(mode="json") if dump is not None and not isinstance(value, type) else type(value).__qualname__
+    return dumped(value) if is_dumpable(value) else type(value).__qualname__
 
 
 _encode_mark = msgspec.json.Encoder(enc_hook=_for_mark, order="sorted").encode

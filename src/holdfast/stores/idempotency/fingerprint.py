@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 
+from holdfast.serialize.models import dumped, is_dumpable
+
 _LARGEST = 64  # bits; the interpreter refuses to write very long numbers in decimal digits
 
 
@@ -22,8 +24,7 @@ def digest(name: str, parameters: dict[str, Any]) -> str:
 
 
 def _shown(value: Any) -> Any:
-    dump = getattr(value, "model_dump", None)
-    return dump(mode="json") if callable(dump) and not isinstance(value, type) else type(value).__qualname__
+    return dumped(value) if is_dumpable(value) else type(value).__qualname__
 
 
 _encode = msgspec.json.Encoder(enc_hook=_shown, order="sorted").encode
