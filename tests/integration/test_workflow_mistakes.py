@@ -5,17 +5,28 @@ from __future__ import annotations
 import asyncio
 import bz2
 import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from holdfast import AsyncHoldfast, Holdfast, Retry
 from holdfast.db.blocking.sync import SyncConnectionManager
-from holdfast.errors import CodecError, MisuseError
+from holdfast.errors import CannotDeserialize, CodecError, MisuseError
 from holdfast.serialize import Serialization
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+@dataclass
+class Left:
+    number: int
+
+
+@dataclass
+class Right:
+    number: int
 
 
 class Bzip2:
@@ -56,6 +67,39 @@ def test_payload_that_a_codec_cannot_open_ends_its_run_and_no_other(fresh_databa
         with pytest.raises(CodecError, match="The codec 'bz2' raised OSError"):
             handles[0].result(timeout=60)
         assert [each.result(timeout=60) for each in handles[1:]] == [1000] * 3
+
+
+def test_annotation_known_too_late_to_be_refused_ends_its_runs_and_no_other(
+    fresh_database: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = Holdfast(fresh_database("sqlite"))
+
+    def takes(part: Any) -> int:
+        return len(part)
+
+    def gives(number: int) -> Any:
+        return Left(number)
+
+    takes.__annotations__["part"] = gives.__annotations__["return"] = "Part"
+    app.workflow(takes)
+    given = app.workflow(gives)
+
+    @app.workflow
+    def length(text: str) -> int:
+        return len(text)
+
+    monkeypatch.setitem(globals(), "Part", Left | Right)  # what stands further down in the module
+    with app:
+        app.register_queue("q")
+        app.pause_queue("q")
+        taken = app.enqueue(takes.__qualname__, [{"number": 1}], queue_name="q")
+        other = length.options(queue_name="q").enqueue("four")
+        app.resume_queue("q")
+        with pytest.raises(CannotDeserialize, match=r"argument 'part'.*cannot be read back"):
+            taken.result(timeout=60)
+        assert other.result(timeout=60) == 4
+        with pytest.raises(CannotDeserialize, match=r"the result.*cannot be read back"):
+            given.start(1).result(timeout=60)
 
 
 def test_result_that_a_codec_does_not_take_ends_the_run(fresh_database: Callable[[str], str]) -> None:

@@ -7,6 +7,7 @@ import logging
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Union, get_args, get_origin
 
+from holdfast.errors import CannotDeserialize, ConfigurationError
 from holdfast.serialize import CallCodec
 
 if TYPE_CHECKING:
@@ -88,8 +89,15 @@ class FunctionCodec:
         return ((), {}) if text is None else self._serialization.load_call(text, format_, self._calls)
 
     def _look_again(self) -> None:
+        """Look up what was not known when the function was declared; ``CannotDeserialize`` if JSON cannot hold it.
+
+        It is too late to refuse the declaration, and a run that cannot be read must end like any other such run.
+        """
         if self._calls.is_early:
-            self._calls.look_again()
+            try:
+                self._calls.look_again()
+            except ConfigurationError as error:
+                raise CannotDeserialize(str(error)) from error
             self._read_annotations()
 
     def _compare(self, given: Iterable[tuple[str, Any, Any]]) -> None:
