@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from holdfast import AsyncHoldfast, Holdfast, faults
+from holdfast import AsyncHoldfast, Holdfast, Retry, faults
 from holdfast.db import DialectName, SyncConnectionManager
 from holdfast.errors import NotInitialized
 from holdfast.testing.workers import until
@@ -298,3 +298,36 @@ def test_child_whose_start_is_committed_while_its_thread_s_application_closes_go
             assert app.retrieve_workflow("parent").result(60) is True
     finally:
         faults.disarm()
+
+
+@pytest.mark.parametrize("kind", ["postgres", "mariadb"])
+def test_thread_that_waits_for_a_beat_is_let_go_by_the_close(kind: str, fresh_database: FreshDatabase) -> None:
+    url = fresh_database(kind)
+    app = Holdfast(url, lease=1)
+    told: list[BaseException] = []
+
+    @app.step(retry=Retry(attempts=1_000_000, interval=0.01, backoff=1))
+    def fails() -> None:
+        raise RuntimeError("not yet")
+
+    @app.workflow
+    def trying() -> None:
+        fails()
+
+    def call() -> None:
+        try:
+            trying()
+        except NotInitialized as error:
+            told.append(error)
+
+    app.launch()
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    with SyncConnectionManager(url) as manager, manager.transaction() as held:
+        schema = "holdfast." if manager.dialect is DialectName.POSTGRES else ""
+        held.fetch(f"SELECT incarnation FROM {schema}executors FOR UPDATE")  # nobody can beat now
+        until(lambda: not app._engine.permit.is_valid())
+        app.close()
+    thread.join(30)
+    assert not thread.is_alive()
+    assert "closed before" in str(told[0])

@@ -222,7 +222,7 @@ class Recorder:
         operation.check()
 
     def _permitted_blocking(self, operation: Operation) -> None:
-        self._permit.wait_blocking()
+        self._permit.wait_blocking(operation.check)
         operation.check()
 
     async def start_child(self, operation: Operation, child_row: Values) -> Any:

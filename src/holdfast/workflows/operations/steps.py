@@ -95,7 +95,7 @@ class Attempts:
                     operation.writes_if_failed += place.voice.said_if_failed()
                 here.reset(mark)
             self._pause(operation, wait)
-            self._permit.wait_blocking()
+            self._permit.wait_blocking(operation.check)
             operation.check()
 
     def _pause(self, operation: Operation, wait: float) -> None:

@@ -12,6 +12,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from holdfast.model.world import World
 
 _LOOK_AGAIN = 0.5
@@ -56,11 +58,12 @@ class Permit:
                 self._tasks.append((loop, woken))
             await woken
 
-    def wait_blocking(self) -> None:
-        """Wait on this thread until a beat is acknowledged again."""
+    def wait_blocking(self, check: Callable[[], object]) -> None:
+        """Wait on this thread until a beat is acknowledged again, or *check* raises that nothing is to be started."""
         with self._renewed:
             while not self.is_valid():
                 self._renewed.wait(_LOOK_AGAIN)
+                check()
 
 
 def _wake(woken: asyncio.Future[None]) -> None:

@@ -145,7 +145,7 @@ class Runner:
         value: Any = None
         try:
             if not self._permit.is_valid():
-                self._permit.wait_blocking()
+                self._permit.wait_blocking(run.check)
             faults.point("run.before_user_code")
             run.check()
             value = run.call()

@@ -194,7 +194,7 @@ class BlockingCarrier:
     def _pause(self, operation: Operation | None, failures: int) -> None:
         time.sleep(backoff(failures, base=0.005, cap=1.0, draw=self._engine.settings.world.random.random()))
         if operation is not None:
-            self._engine.permit.wait_blocking()
+            self._engine.permit.wait_blocking(operation.check)
             operation.check()
 
     def _begun_later(self, operation: Operation, refused: DatabaseError, tries: _Tries) -> Opened | Kept:

@@ -167,7 +167,7 @@ class OwnDatabase:
         pause = backoff(failures, base=0.01, cap=1.0, draw=world.random.random())
         if on_thread:
             time.sleep(pause)  # noqa: ASYNC251 -- no loop is held up by this thread
-            self._engine.permit.wait_blocking()
+            self._engine.permit.wait_blocking(operation.check)
         else:
             await world.sleep(pause)
             await self._engine.permit.wait()
