@@ -12,6 +12,7 @@ from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -324,7 +325,7 @@ class TestSteering:
                 error = await refusal(visitor.enqueue("nobody", 2, **options))
                 assert isinstance(error, WorkflowConflict)
                 assert "'once'" in str(error)
-                moment = datetime(2100, 1, 1, tzinfo=UTC)
+                moment = datetime(2035, 7, 1, tzinfo=ZoneInfo("Europe/Berlin"))
                 await visitor.do("set_workflow_delay", handle.workflow_id, delay_until=moment)
                 await visitor.do("update_workflow_attributes", handle.workflow_id, {"a": 1, "b": 2})
                 await visitor.do("update_workflow_attributes", handle.workflow_id, {"b": None, "c": 3}, merge=True)

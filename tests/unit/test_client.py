@@ -7,6 +7,7 @@ import inspect
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -146,6 +147,8 @@ def test_several_ids_are_not_one_text() -> None:
         (timedelta(minutes=1), None, {"until": None, "delay": 60_000}),
         (None, datetime(1970, 1, 2, tzinfo=UTC), {"until": 86_400_000, "delay": None}),
         (None, datetime.fromisoformat("1970-01-01T01:00:00+01:00"), {"until": 0, "delay": None}),
+        (None, datetime(2030, 7, 1, 12, tzinfo=ZoneInfo("Europe/Berlin")), {"until": 1_909_130_400_000, "delay": None}),
+        (None, datetime(2030, 1, 1, 12, tzinfo=ZoneInfo("Europe/London")), {"until": 1_893_499_200_000, "delay": None}),
     ],
 )
 def test_delay_is_a_duration_or_a_moment(delay: Any, until: datetime | None, expected: dict[str, Any]) -> None:

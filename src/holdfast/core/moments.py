@@ -1,10 +1,13 @@
-"""Moments as users give them, checked at the door: what is none, or has no time zone, is refused by name."""
+"""Moments as users give them, checked at the door, and as databases keep them: milliseconds since the epoch."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 from holdfast.errors import ConfigurationError
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
 
 
 def checked_moment(moment: object, what: str) -> datetime:
@@ -18,4 +21,14 @@ def checked_moment(moment: object, what: str) -> datetime:
     return moment
 
 
-__all__ = ["checked_moment"]
+def milliseconds_of(moment: datetime) -> int:
+    """Return an aware moment, of whatever time zone, in milliseconds since the epoch, exactly."""
+    return (moment - _EPOCH) // _MILLISECOND
+
+
+def moment_of(milliseconds: int) -> datetime:
+    """Return a moment, in UTC, from milliseconds since the epoch, exactly."""
+    return _EPOCH + milliseconds * _MILLISECOND
+
+
+__all__ = ["checked_moment", "milliseconds_of", "moment_of"]

@@ -6,13 +6,14 @@ import hashlib
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
+from holdfast.core.moments import milliseconds_of
+
 if TYPE_CHECKING:
     from holdfast.core.cron import Cron
 
 GRACE = timedelta(seconds=60)  # a slot that nobody could fire within this time was missed
 TO_BE_WORKED_OUT = 0  # in milliseconds, in place of the next slot, where nobody has asked the calendar yet
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _DIGITS = 16
 
@@ -62,14 +63,4 @@ def written(slot: datetime) -> str:
     return slot.astimezone(UTC).isoformat(timespec="seconds")
 
 
-def milliseconds_of(moment: datetime) -> int:
-    """Return a moment in milliseconds since the epoch, exactly."""
-    return (moment - _EPOCH) // _MILLISECOND
-
-
-def moment_of(milliseconds: int) -> datetime:
-    """Return a moment from milliseconds since the epoch, exactly."""
-    return _EPOCH + milliseconds * _MILLISECOND
-
-
-__all__ = ["GRACE", "TO_BE_WORKED_OUT", "Plan", "milliseconds_of", "moment_of", "plan", "run_id_of", "shift", "written"]
+__all__ = ["GRACE", "TO_BE_WORKED_OUT", "Plan", "plan", "run_id_of", "shift", "written"]

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.cron import cron
-from holdfast.core.slots import GRACE, milliseconds_of, moment_of, plan, run_id_of, shift
+from holdfast.core.moments import milliseconds_of, moment_of
+from holdfast.core.slots import GRACE, plan, run_id_of, shift
 
 MINUTE = timedelta(minutes=1)
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)

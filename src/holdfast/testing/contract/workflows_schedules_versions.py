@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from holdfast.core.slots import moment_of
+from holdfast.core.moments import moment_of
 from holdfast.testing.contract.workflows_schedules_stage import HOURLY, Calendar
 from holdfast.testing.contract.workflows_stage import Handle, Stage
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from holdfast.core.durations import milliseconds
+from holdfast.core.moments import milliseconds_of
 from holdfast.core.options import several
 from holdfast.errors import ConfigurationError, Deduplicated
 from holdfast.model.workflow import WorkflowStatus
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from holdfast.workflows.remote.remote import DebounceOptions, QueueOptions, RunOptions
     from holdfast.workflows.running.run import Run
     from holdfast.workflows.running.ticket import Call
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND = timedelta(milliseconds=1)
 
 # Places in a row of run_enqueue.
 _STATUS, _NAME, _CONFIG, KEY, _MARK, _QUEUE, DEDUPLICATION = 1, 2, 4, 7, 9, 17, 18
@@ -147,7 +144,7 @@ def entry(
         options.priority,
         options.queue_partition_key,
         None if options.delay is None else milliseconds(options.delay, "delay"),
-        None if options.delay_until is None else (options.delay_until - _EPOCH) // _MILLISECOND,
+        None if options.delay_until is None else milliseconds_of(options.delay_until),
     )
     return Entry(row, options.on_conflict, options.on_duplicate)
 

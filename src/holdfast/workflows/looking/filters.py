@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import msgspec
 
+from holdfast.core.moments import milliseconds_of
 from holdfast.core.texts import is_kept
 from holdfast.errors import ConfigurationError
 from holdfast.model.workflow import WorkflowStatus
@@ -93,9 +94,7 @@ def listed(value: Any) -> tuple[Any, ...]:
 
 def milliseconds(when: When) -> int:
     """Return a time as milliseconds since the epoch."""
-    if isinstance(when, int):
-        return when
-    return int((when - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 1000)
+    return when if isinstance(when, int) else milliseconds_of(when)
 
 
 def _check(name: str, value: Any) -> None:

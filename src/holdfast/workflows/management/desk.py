@@ -7,11 +7,10 @@ of the workflow that asks, and a replay gets the same answer. ``management.py`` 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypedDict, TypeVar
 
 from holdfast.core.durations import milliseconds
-from holdfast.core.moments import checked_moment
+from holdfast.core.moments import checked_moment, milliseconds_of
 from holdfast.core.options import refuse_unknown
 from holdfast.core.texts import check_text
 from holdfast.db.joined import Joined
@@ -23,6 +22,7 @@ from holdfast.workflows.running.ids import check_id, sought_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+    from datetime import datetime
 
     from holdfast.db.session import Transaction
     from holdfast.workflows.application.versions import Versions
@@ -380,5 +380,4 @@ def _moment(delay: Duration | None, delay_until: datetime | None) -> tuple[int |
         return None, milliseconds(delay, "delay")
     if delay is not None or delay_until is None:
         raise MisuseError("Say when: either the delay or delay_until, and not both.")
-    checked_moment(delay_until, "delay_until")
-    return (delay_until - datetime.fromtimestamp(0, delay_until.tzinfo)) // timedelta(milliseconds=1), None
+    return milliseconds_of(checked_moment(delay_until, "delay_until")), None

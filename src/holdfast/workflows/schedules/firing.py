@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast import faults
 from holdfast.core.cron import cron
-from holdfast.core.slots import milliseconds_of, moment_of, plan, written
+from holdfast.core.moments import milliseconds_of, moment_of
+from holdfast.core.slots import plan, written
 from holdfast.db.url import DialectName
 from holdfast.errors import InvalidSchedule, Retryable, SerializationError
 from holdfast.workflows.enqueueing.rows import Entry, waits_in

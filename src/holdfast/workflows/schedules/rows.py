@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from holdfast.core.slots import milliseconds_of, moment_of, run_id_of, shift
+from holdfast.core.moments import milliseconds_of, moment_of
+from holdfast.core.slots import run_id_of, shift
 from holdfast.errors import SerializationError
 from holdfast.model.schedule import Schedule, ScheduleStatus
 from holdfast.model.workflow import INTERNAL_QUEUE, StartOptions

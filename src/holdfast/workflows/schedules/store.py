@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.core.backoff import backoff
 from holdfast.core.cron import cron
-from holdfast.core.slots import TO_BE_WORKED_OUT, milliseconds_of, moment_of
+from holdfast.core.moments import milliseconds_of, moment_of
+from holdfast.core.slots import TO_BE_WORKED_OUT
 from holdfast.errors import (
     ConfigurationError,
     InvalidSchedule,
@@ -322,7 +323,7 @@ def _slots_between(row: Row, start: datetime, end: datetime, now_ms: int) -> Seq
             raise ConfigurationError(
                 f"{word} is a moment of the years {_FIRST_YEAR} to {_LAST_YEAR}, not {moment.isoformat()}."
             )
-    if milliseconds_of(end.astimezone(UTC)) > now_ms:
+    if milliseconds_of(end) > now_ms:
         raise ConfigurationError(
             f"The end {end.isoformat()} lies in the future: slots that are still to come fire by themselves."
         )
