@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holdfast.testing.colours import Colour
@@ -71,6 +72,24 @@ class QueueRidesContract:
                     await asyncio.wait([caller])
                 await stage.until(lambda: line.rows() and not line.rows("ENQUEUED") and not line.rows("PENDING"))
                 assert {row["executions"] for row in line.rows("SUCCESS")} == {1}
+
+        Stage(venue).play(scene)
+
+    def test_what_a_ride_may_claim_counts_for_the_limit_of_the_process(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            line = Line(stage)
+            async with line.app:
+                await line.register(worker_concurrency=1)
+                rides = await _watched(line)
+                engine = line.app.raw._engine  # noqa: SLF001 -- as below
+                while not rides:
+                    await _at_rest(line)
+                    engine.dispatch.ride(line.name)
+                handles = await line.enqueue(1)
+                await line.nothing_more_begins()
+                assert (line.began, len(line.rows("ENQUEUED"))) == ([], 1)
+                engine.on_loop(partial(rides[0].end, rides[0], []))
+                assert await results(handles) == [1]
 
         Stage(venue).play(scene)
 

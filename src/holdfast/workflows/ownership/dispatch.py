@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,6 +19,7 @@ from holdfast.errors import DatabaseError
 from holdfast.model.workflow import INTERNAL_QUEUE
 from holdfast.workflows.enqueueing.claims import Ride
 from holdfast.workflows.ownership.launching import Launching
+from holdfast.workflows.ownership.rides import Rides
 from holdfast.workflows.ownership.standing import tell_left_behind
 from holdfast.workflows.ownership.trial import Trial
 from holdfast.workflows.queues import Claims, Surveys
@@ -152,8 +152,7 @@ class Dispatch:
         self._hunger = _Hunger()
         self._woken = asyncio.Event()
         self._waits = False
-        self._seat = threading.Lock()  # held by the one claim that rides with an entry
-        self._ridden: list[tuple[Ride, list[Row]]] = []
+        self._rides = Rides()
         self._stopping = False
         self._task: asyncio.Task[None] | None = None
 
@@ -187,22 +186,22 @@ class Dispatch:
         There is one at a time: who gets it ends it, on the loop.
         """
         queue = self._queues.get(queue_name or "")
-        if queue is None or queue.is_shared or queue.paused or not self._seat.acquire(blocking=False):
+        if queue is None or queue.is_shared or queue.paused or not self._rides.take_seat():
             return None
         if self._waits and not self._woken.is_set() and self._may_claim():
             most, caps = self._room(queue)
-            if most:
+            self._rides.wants(queue.name, most)
+            if most and self._waits:  # if not, a look has begun that may not have counted it
                 return Ride(queue, most, caps, self._claims.to_come(queue, most, caps), self._ride_over)
-        self._seat.release()
+        self._rides.leave()
         return None
 
     def _ride_over(self, ride: Ride, rows: list[Row]) -> None:
         if rows:
             self._claims.came(ride.queue, ride.claim, rows)
-            self._ridden.append((ride, rows))
         if len(rows) in (0, ride.most):
             self._hinted.add(ride.queue.name)
-        self._seat.release()
+        self._rides.over(ride, rows)
         self._woken.set()
 
     def wake_in(self, seconds: float) -> None:
@@ -237,7 +236,7 @@ class Dispatch:
                 wait = max(_SOON, wait / 4)
         with suppress(TimeoutError):
             async with asyncio.timeout(_LAST_RIDE):
-                while not self._seat.acquire(blocking=False):
+                while not self._rides.take_seat():
                     self._woken.clear()
                     await self._woken.wait()
         await self._looked()
@@ -275,7 +274,7 @@ class Dispatch:
         """Look once into the queues in which something waits; claim as much as there is room for, and begin it."""
         await self._clear_survivor()
         look = _Look()
-        ridden, self._ridden = self._ridden, []
+        ridden = self._rides.brought()
         for ride, rows in ridden:
             look.begun += await self._begin(in_order(rows, ride.queue), ride.caps, idle=False)
         hinted, self._hinted = self._hinted, set()
@@ -344,6 +343,8 @@ class Dispatch:
     async def _claim(self, queue: Queue, look: _Look) -> None:
         most, caps = self._room(queue)
         if not most:
+            if self._rides.most():
+                self._hinted.add(queue.name)  # the end of the ride wakes, and this queue is looked into then
             return
         idle = not self._runner.running
         claimed = await self._claims.claim(queue, most, caps, suspects=self._trial.takes_suspects(idle=idle))
@@ -359,7 +360,8 @@ class Dispatch:
         running = self._runner.running
         limit = queue.worker_concurrency
         here = 0 if limit is None else sum(run.queue_name == queue.name for run in list(running.values()))
-        most = min(_AT_ONCE, worker_room(self._capacity, len(running), limit, here)) if caps else 0
+        taken, here = len(running) + self._rides.most(), here + self._rides.most(queue.name)
+        most = min(_AT_ONCE, worker_room(self._capacity, taken, limit, here)) if caps else 0
         if not most:
             self._hunger.names.add(queue.name)
         return most, caps
