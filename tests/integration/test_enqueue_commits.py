@@ -146,9 +146,10 @@ def test_debounced_call_whose_reply_is_lost_happens_once(at_desk: Callable[..., 
     at_desk(scene)
 
 
-def test_key_that_is_no_debounced_runs_is_refused(at_desk: Callable[..., None]) -> None:
+@pytest.mark.parametrize("delay", [None, 60])
+def test_key_that_is_no_debounced_runs_is_refused(at_desk: Callable[..., None], delay: float | None) -> None:
     async def scene(desk: Desk) -> None:
-        await put_durably(desk.manager, WORLD, desk.all, [desk.entry(1, deduplication_id="nobody/key")])
+        await put_durably(desk.manager, WORLD, desk.all, [desk.entry(1, deduplication_id="nobody/key", delay=delay)])
         with pytest.raises(Deduplicated):
             await put_durably(desk.manager, WORLD, desk.put_off(), [desk.debounced(2)])
 

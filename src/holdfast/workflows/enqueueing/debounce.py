@@ -46,7 +46,7 @@ class PutOff:
     async def put(self, transaction: Transaction, wanted: Sequence[Entry]) -> list[str]:
         """Begin a run or extend the one that waits; a run that becomes due meanwhile makes it try the other way."""
         [each] = wanted
-        row = each.row
+        row, refused = each.row, ""
         for _ in range(_ROUNDS):
             [outcome] = await self._enqueue.apply(transaction, [row])
             if outcome is STARTED:
@@ -54,10 +54,11 @@ class PutOff:
             if not isinstance(outcome, Duplicate):
                 return [run_meant(each, outcome)]
             self._touched = str(outcome.row["workflow_uuid"])
+            if self._touched == refused:  # it keeps the key, as no debounced run does that cannot be put off any more
+                raise deduplicated(row[_QUEUE], row[DEDUPLICATION], outcome.row)
             if await self._put_off(transaction, row):
                 return [self._touched]
-        if outcome.row["status"] != "DELAYED":
-            raise deduplicated(row[_QUEUE], row[DEDUPLICATION], outcome.row)
+            refused = self._touched
         raise Retryable("Debounced runs became due faster than they could be put off.")
 
     async def is_there(self, transaction: Transaction, wanted: Sequence[Entry]) -> bool:
