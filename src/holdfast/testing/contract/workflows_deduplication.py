@@ -160,6 +160,21 @@ class DebounceContract:
 
         Stage(venue).play(scene)
 
+    def test_debounced_calls_of_another_function_are_another_run_whatever_it_is_called(self, venue: Venue) -> None:
+        async def double(number: int) -> int:
+            return 2 * number
+
+        async def scene(stage: Stage) -> None:
+            sums = Sums(stage)
+            longer = sums.app.workflow(double, name=f"add-{stage.version}/more")
+            async with sums:
+                await sums.listen()
+                first = await sums.queued.debounce("more/k", 0.2, 1)
+                second = await Queued(longer, sums.app, queue_name=sums.queue).debounce("k", 0.2, 4)
+                assert [await first.result(), await second.result()] == [1, 8]
+
+        Stage(venue).play(scene)
+
     def test_debounced_run_that_is_due_takes_no_more_calls_while_it_waits_in_its_queue(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:
             async with Sums(stage) as sums:

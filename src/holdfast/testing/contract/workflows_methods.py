@@ -9,7 +9,7 @@ import pytest
 from holdfast.errors import ConfigurationError
 from holdfast.model.workflow import Retry
 from holdfast.testing.contract.workflows_saga import saga_of
-from holdfast.testing.contract.workflows_stage import Flow, Life, Stage
+from holdfast.testing.contract.workflows_stage import Flow, Handle, Life, Stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -200,6 +200,26 @@ class MethodsContract:
         async def scene(stage: Stage) -> None:
             handle = await stage.relive(build, "ann")
             assert await handle.result() == expected
+
+        Stage(venue).play(scene)
+
+    def test_debounced_calls_of_another_class_or_object_are_another_run(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            app, queue = stage.app(), f"queue-{stage.version}"
+            greeter, loud = greeters(app)
+            one, other = greeter("one", "?"), loud("one")
+            app.raw.register_instance(one)
+            app.raw.register_instance(other)
+            async with app:
+                await app.do("register_queue", queue)
+                methods = (greeter.of_class, loud.of_class, one.of_instance, other.of_instance)
+                found = [await app.value(each.options(queue_name=queue).debounce("k", 0.2, "ann")) for each in methods]
+                assert [await Handle(app, each).result() for each in found] == [
+                    "hello ann by Greeter",
+                    "HELLO ann by Loud",
+                    "ann? by one",
+                    "ann! by one",
+                ]
 
         Stage(venue).play(scene)
 

@@ -86,11 +86,13 @@ class PutOff:
 def debounced(work: Work, key: str, period: Duration) -> Work:
     """Return the run that a debounced call asks for if none waits; refuse what was said wrongly.
 
-    Keys are told apart by function and object, since they share the queue's deduplication ids.
+    Keys are told apart by function, class and object, since they share the queue's deduplication ids. In the names of
+    those ``/`` is written ``~1``, and ``~`` as ``~0``: what comes after the last of them is the key.
     """
     check_debounce_options(work.options, period)
     check_key("The key of debounce()", key)
-    whole = "/".join(filter(None, (work.name, work.config_name, key)))
+    names = [each.replace("~", "~0").replace("/", "~1") for each in (work.name, *work.owner)]
+    whole = "/".join([*names, key])
     try:
         check_key("deduplication_id", whole)
     except ConfigurationError as error:

@@ -36,6 +36,7 @@ Delivered: TypeAlias = "Callable[[tuple[Any, ...], dict[str, Any], str, str], tu
 class Work(NamedTuple):
     """A run that is wanted: its function by name, what it is given, and what was said about it.
 
+    *owner* is whose method it is: its class, and its object by name; nothing where neither is needed to call it.
     *delivered* gives arguments, which were just stored, as the function will get them, where the function is known.
     """
 
@@ -46,6 +47,7 @@ class Work(NamedTuple):
     keywords: dict[str, Any]
     options: StartOptions
     codec: Codec
+    owner: tuple[str, ...] = ()
     delivered: Delivered | None = None
 
 
@@ -61,14 +63,16 @@ def work_of(call: Call) -> Work:
     """Return what a call of a function of this process asks for."""
     definition = call.definition
     config_name = getattr(call.instance, "config_name", None) if definition.binds == "instance" else None
+    owner_class = class_name(definition, call.instance)
     return Work(
         definition.name,
-        class_name(definition, call.instance),
+        owner_class,
         config_name,
         call.arguments,
         call.keywords,
         call.options,
         definition.codec,
+        () if definition.binds == "nothing" else _said(owner_class, config_name),
         definition.codec.delivered_call,
     )
 
@@ -89,7 +93,11 @@ def named_work(
     for each in names:
         if each is not None:
             check_name(each)
-    return Work(name, *names, *given(arguments, keywords), chosen(NONE_SAID, said), payloads.plain)
+    return Work(name, *names, *given(arguments, keywords), chosen(NONE_SAID, said), payloads.plain, _said(*names))
+
+
+def _said(*names: str | None) -> tuple[str, ...]:
+    return tuple(each for each in names if each is not None)
 
 
 def given(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
