@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import secrets
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from holdfast.errors import ConfigurationError
+from holdfast.errors import ConfigurationError, WorkflowConflict
 from holdfast.model.workflow import Retry
 from holdfast.testing.contract.workflows_saga import saga_of
 from holdfast.testing.contract.workflows_stage import Flow, Handle, Life, Stage
@@ -200,6 +201,28 @@ class MethodsContract:
         async def scene(stage: Stage) -> None:
             handle = await stage.relive(build, "ann")
             assert await handle.result() == expected
+
+        Stage(venue).play(scene)
+
+    def test_id_of_a_run_of_one_class_is_not_that_of_another(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            app, queue = stage.app(), f"queue-{stage.version}"
+            greeter, loud = greeters(app)
+            one, other = greeter("one"), loud("one")
+            app.raw.register_instance(one)
+            app.raw.register_instance(other)
+            async with app:
+                await app.do("register_queue", queue)
+                for first, second in ((greeter.of_class, loud.of_class), (one.of_instance, other.of_instance)):
+                    options = {"workflow_id": secrets.token_hex(8)}
+                    found = await Flow(app, first).options(**options).start("ann")
+                    assert (
+                        await (await Flow(app, first).options(**options).start("ann")).result() == await found.result()
+                    )
+                    with pytest.raises(WorkflowConflict, match=f"of {first.definition.name!r} of the class .*Greeter"):
+                        await Flow(app, second).options(**options).start("ann")
+                    with pytest.raises(WorkflowConflict, match="of the class"):
+                        await app.value(second.options(queue_name=queue, **options).enqueue("ann"))
 
         Stage(venue).play(scene)
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from holdfast.workflows.running.ticket import Call
 
 # Places in a row of run_enqueue.
-_STATUS, _NAME, _CONFIG, KEY, _MARK, _QUEUE, DEDUPLICATION = 1, 2, 4, 7, 9, 17, 18
+_STATUS, _NAME, _CLASS, _CONFIG, KEY, _MARK, _QUEUE, DEDUPLICATION = 1, 2, 3, 4, 7, 9, 17, 18
 
 
 Delivered: TypeAlias = "Callable[[tuple[Any, ...], dict[str, Any], str, str], tuple[tuple[Any, ...], dict[str, Any]]]"
@@ -172,7 +172,7 @@ def run_meant(wanted: Entry, outcome: Any) -> str:
     if not isinstance(outcome, Existing):
         raise outcome
     if wanted.on_conflict == "reject":
-        refuse_other_call(row[0], row[_NAME], row[_CONFIG], row[_MARK], outcome.row)
+        refuse_other_call(row[0], row[_NAME], (row[_CLASS], row[_CONFIG]), row[_MARK], outcome.row)
     return str(row[0])
 
 

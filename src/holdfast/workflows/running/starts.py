@@ -146,18 +146,22 @@ class Starts:
         if not isinstance(outcome, Existing):
             raise outcome
         if options.on_conflict == "reject":
-            refuse_other_call(run.id, row[1], row[3], row[8], outcome.row)
+            refuse_other_call(run.id, row[1], (row[2], row[3]), row[8], outcome.row)
         return Ticket(run.id, run.codec, self._engine.runner.running.get(run.id))
 
 
-def refuse_other_call(run_id: str, name: str, config_name: str | None, mark: str, there: Row) -> None:
+def refuse_other_call(run_id: str, name: str, owner: tuple[str | None, str | None], mark: str, there: Row) -> None:
     """Raise ``WorkflowConflict`` unless the run that has the id is one of this function with these arguments.
 
-    A run that was enqueued with plain SQL has no fingerprint: its arguments are taken for these.
+    *owner* is the class and the object whose method it is; who calls a static method by its name may say no class. A
+    run that was enqueued with plain SQL has no fingerprint: its arguments are taken for these.
     """
+    class_, config_name = owner
     same = there["name"] == name and there["config_name"] == config_name
-    if not (same and there["fingerprint"] in (mark, None)):
-        what = "with other arguments" if same else f"of {there['name']!r}"
+    others = same and None not in (class_, there["class_name"]) and class_ != there["class_name"]
+    if others or not (same and there["fingerprint"] in (mark, None)):
+        whose = f" of the class {there['class_name']}" if others else ""
+        what = "with other arguments" if same and not others else f"of {there['name']!r}{whose}"
         raise WorkflowConflict(
             f"The id {run_id!r} belongs to a run {what} ({there['status']}). Choose another workflow_id, or pass "
             'on_conflict="return_existing" to get that run.'
