@@ -7,7 +7,10 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
+import pytest
+
 from holdfast.core.slots import shift
+from holdfast.errors import TransitionRefused
 from holdfast.testing.contract.workflows_schedules_stage import HOUR, HOURLY, Calendar, written
 from holdfast.testing.contract.workflows_stage import Stage
 
@@ -199,6 +202,27 @@ class ScheduleFiringContract:
                 )
                 waits = f"SELECT * FROM {stage.table('workflow_waits')} WHERE workflow_uuid LIKE ?"
                 await stage.until(lambda: not stage.rows(waits, f"sched-{calendar.name}-%"))
+
+        Stage(venue).play(scene)
+
+    def test_overlap_queue_has_no_delay_that_could_be_set(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            gate = stage.gate()
+            calendar = Calendar(stage, gate)
+            async with calendar.open():
+                await calendar.create(overlap="queue", automatic_backfill=True)
+                first = await calendar.due()
+                calendar.jump(first)
+                await gate.reached()
+                calendar.jump(first + HOUR)
+                await calendar.moved_past(first + HOUR)
+                waiting = calendar.runs()[1]["workflow_uuid"]
+                for delay in (0, 7200):
+                    with pytest.raises(TransitionRefused, match="waits until the runs of its schedule before it"):
+                        await calendar.app.do("set_workflow_delay", waiting, delay)
+                assert [row["status"] for row in calendar.runs()] == ["PENDING", "DELAYED"]
+                gate.open()
+                await calendar.ended(2)
 
         Stage(venue).play(scene)
 

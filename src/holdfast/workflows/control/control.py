@@ -177,7 +177,7 @@ class Control:
             query = self._queries["runs_set_delay"]
             await write_each(transaction, query, rows, key=key, until_ms=until_ms, delay_ms=delay_ms)
 
-        return await self._changing.each(ids, self._changing.simply(Event.SET_DELAY, write, _has_started))
+        return await self._changing.each(ids, self._changing.simply(Event.SET_DELAY, write, _waits_for_no_moment))
 
     async def update_attributes(
         self, ids: Sequence[str], attributes: Mapping[str, Any] | None, *, merge: bool = False
@@ -217,13 +217,12 @@ def _paired(ids: Sequence[str], new_ids: Sequence[str]) -> dict[str, str]:
     return dict(zip(ids, chosen, strict=True))
 
 
-def _has_started(row: Row) -> Exception | None:
-    if not row["executions"]:
+def _waits_for_no_moment(row: Row) -> Exception | None:
+    if row["executions"]:
+        why, goes_on = "it has started already, and waits to go on", "go on"
+    elif row["wait_kind"] is not None:
+        why, goes_on = "it waits until the runs of its schedule before it have ended, and for no moment", "begin"
+    else:
         return None
-    return refused_because(
-        row["workflow_uuid"],
-        WorkflowStatus(row["status"]),
-        Event.SET_DELAY,
-        "it has started already, and waits to go on",
-        "Cancel and resume it to let it go on at once.",
-    )
+    advice = f"Cancel and resume it to let it {goes_on} at once."
+    return refused_because(row["workflow_uuid"], WorkflowStatus(row["status"]), Event.SET_DELAY, why, advice)

@@ -14,7 +14,9 @@
 
 -- name: runs_hold
 -- rows: id text
-SELECT w.workflow_uuid, w.status, w.executions, w.parent_workflow_id, w.owner_xid, w.creation_key, w.change_key, w.cancel_key, w.attributes
+SELECT
+    w.workflow_uuid, w.status, w.executions, w.wait_kind, w.parent_workflow_id, w.owner_xid, w.creation_key, w.change_key,
+    w.cancel_key, w.attributes
 FROM {rows} AS r JOIN @workflow_status AS w ON w.workflow_uuid = r.id
 {hold_runs};
 
@@ -185,12 +187,13 @@ WHERE w.workflow_uuid IN (SELECT r.id FROM {rows} AS r)
 
 -- name: runs_set_delay
 -- rows: id text
--- DELAYED, never started -> DELAYED until another moment.
+-- DELAYED until a moment, never started -> DELAYED until another one.
 UPDATE @workflow_status AS w
 SET delay_until_epoch_ms = COALESCE(CAST(:until_ms AS bigint), {now_ms} + CAST(:delay_ms AS bigint)),
     updated_at = {now_ms}, change_key = :key
 FROM {rows} AS r
-WHERE w.workflow_uuid = r.id AND w.status || '' = 'DELAYED' AND w.executions = 0;
+WHERE w.workflow_uuid = r.id AND w.status || '' = 'DELAYED' AND w.executions = 0
+  AND w.wait_kind IS NULL;
 
 -- name: runs_attributes
 -- rows: id text, attributes text

@@ -4,7 +4,9 @@
 
 -- name: runs_hold
 -- rows: id text
-SELECT w.workflow_uuid, w.status, w.executions, w.parent_workflow_id, w.owner_xid, w.creation_key, w.change_key, w.cancel_key, w.attributes
+SELECT
+    w.workflow_uuid, w.status, w.executions, w.wait_kind, w.parent_workflow_id, w.owner_xid, w.creation_key, w.change_key,
+    w.cancel_key, w.attributes
 FROM {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY) ON w.workflow_uuid = r.id
 FOR UPDATE;
 
@@ -84,7 +86,7 @@ WHERE named.child_workflow_id IS NULL AND w.status IN ('SUCCESS', 'ERROR', 'CANC
 UPDATE {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY) ON w.workflow_uuid = r.id
 SET w.delay_until_epoch_ms = COALESCE(:until_ms, {now_ms} + :delay_ms),
     w.updated_at = {now_ms}, w.change_key = :key
-WHERE w.status = 'DELAYED' AND w.executions = 0;
+WHERE w.status = 'DELAYED' AND w.executions = 0 AND w.wait_kind IS NULL;
 
 -- name: runs_attributes
 -- rows: id text, attributes text
