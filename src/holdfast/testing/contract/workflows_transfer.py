@@ -94,6 +94,8 @@ def breakages(document: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
         ("cannot be recorded", broken(document, *run, "config_name", value="")),
         ("created_at", broken(document, *run, "created_at", value="soon")),
         ("too large", broken(document, *run, "priority", value=2**70)),
+        ("too large", broken(document, *run, "generation", value=2**40)),
+        ("too large", broken(document, "steps", 0, "function_id", value=2**31)),
         ("attributes", broken(document, *run, "attributes", value="[]")),
         ("not JSON", broken(document, *run, "authenticated_roles", value="{")),
         ("NUL", broken(document, *run, "inputs", value="a\0b")),
@@ -200,6 +202,10 @@ class TransferContract:
                 for told, wrong in breakages(document):
                     with pytest.raises(ConfigurationError, match=told):
                         await app.do("import_workflow", wrong, workflow_id=copy)
+                for wrong_id in ("nul\0", "", "x" * 600, 5):
+                    with pytest.raises(ConfigurationError, match="workflow_id"):
+                        await app.do("import_workflow", document, workflow_id=wrong_id)
+                assert len(await app.do("list_workflows", name="twice", application_version=stage.version)) == 1
                 assert await app.do("list_workflows", workflow_ids=copy) == []
 
         Stage(venue).play(scene)

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from holdfast.core.numbers import MOST_BITS, MOST_COUNTED
 from holdfast.core.texts import is_kept
 from holdfast.errors import ConfigurationError
 from holdfast.model.workflow import INTERNAL_QUEUE, WorkflowStatus
@@ -18,6 +19,8 @@ FORMAT_VERSION = 1
 _LONGEST_NAME = 255
 _PAYLOADS = {"inputs", "output", "error", "authenticated_roles", "attributes", "value", "message"}
 _TIMES = ("created_at", "started_at_epoch_ms", "completed_at")
+# What columns of 32 bits hold; all other numbers have 64.
+_SMALL = {"executions", "generation", "retries", "priority", "function_id", "consumed_by_function_id", "offset"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,19 +204,14 @@ def event_row(workflow_id: str, place: int, event: EventDocument) -> tuple[Any, 
     return workflow_id, event.key, event.value, event.serialization, event.function_id, place
 
 
-def check_id(workflow_id: str) -> None:
-    """Refuse what cannot be the id of a run."""
-    if not 0 < len(workflow_id) <= LONGEST_ID:
-        raise _misfit(f"a workflow id has 1 to {LONGEST_ID} characters, this one has {len(workflow_id)}")
-
-
 def _check_names(part: Any, kind: type, place: str) -> None:
     if isinstance(part, dict) and (unknown := part.keys() - {each.name for each in fields(kind)}):
         raise _misfit(f"{place} has {', '.join(sorted(map(str, unknown)))}, which this release does not know")
 
 
 def _check_run(run: RunDocument) -> None:
-    check_id(run.workflow_uuid)
+    if not 0 < len(run.workflow_uuid) <= LONGEST_ID:
+        raise _misfit(f"a workflow id has 1 to {LONGEST_ID} characters, this one has {len(run.workflow_uuid)}")
     _check_texts(run, "workflow")
     for name in (run.name, run.class_name, run.config_name):
         _check_function_name(name)
@@ -274,7 +272,7 @@ def _check_texts(part: _Part, place: str) -> None:
                 raise _misfit(f"{place}.{each.name} holds a NUL or half a character, which no database keeps")
             if each.name not in _PAYLOADS and len(value) > _LONGEST_NAME:
                 raise _misfit(f"{place}.{each.name} is longer than {_LONGEST_NAME} characters")
-        elif isinstance(value, int) and not -(2**63) <= value < 2**63:
+        elif isinstance(value, int) and abs(value) > (MOST_COUNTED if each.name in _SMALL else MOST_BITS):
             raise _misfit(f"{place}.{each.name} is too large a number")
 
 
@@ -299,7 +297,6 @@ __all__ = [
     "RunDocument",
     "StepDocument",
     "StreamEntryDocument",
-    "check_id",
     "event_row",
     "message_row",
     "run_row",

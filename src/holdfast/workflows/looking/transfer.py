@@ -14,7 +14,6 @@ from holdfast.workflows.looking.document import (
     RunDocument,
     StepDocument,
     StreamEntryDocument,
-    check_id,
     event_row,
     message_row,
     run_row,
@@ -23,6 +22,7 @@ from holdfast.workflows.looking.document import (
 )
 from holdfast.workflows.looking.looking import not_found
 from holdfast.workflows.messaging.going_back import GoingBack
+from holdfast.workflows.running.ids import check_id
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -86,9 +86,10 @@ class Transfer:
         """
         if on_conflict not in {"reject", "return_existing"}:
             raise ConfigurationError(f'on_conflict is "reject" or "return_existing", not {on_conflict!r}.')
+        if workflow_id is not None:
+            check_id(workflow_id)
         read = Document.read(document)
-        chosen = read.workflow.workflow_uuid if workflow_id is None else workflow_id
-        check_id(chosen)
+        chosen = workflow_id or read.workflow.workflow_uuid
         there = await self._written(read, chosen)
         if there is not None and on_conflict == "reject":
             raise WorkflowConflict(
