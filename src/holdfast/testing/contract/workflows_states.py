@@ -113,6 +113,7 @@ class StatesContract:
                 assert [(each.group["bucket"], each.group["queue_name"], each.count) for each in counts] == [
                     (0, None, 1), (0, None, 4), (5000, None, 1), (5000, None, 1), (5000, "q", 3),
                 ]  # fmt: skip
+                assert await app.do("count_workflows", group_by="status", **ours) == [error, success]
                 [everything] = await app.do("count_workflows", group_by=[], **ours)
                 assert (everything.group, everything.count) == ({}, 10)
                 [ended] = await app.do("count_workflows", status=["ERROR", "CANCELLED"], **ours)

@@ -88,8 +88,8 @@ class Looking:
         returned exactly once, whatever is written meanwhile. A later run may be returned or not. Raises
         ``ConfigurationError`` for a cursor that is not of this order.
         """
-        if not 0 < limit <= MOST:
-            raise ConfigurationError(f"The limit of a page is from 1 to {MOST}, not {limit}: ask for several pages.")
+        if type(limit) is not int or not 0 < limit <= MOST:
+            raise ConfigurationError(f"The limit of a page is from 1 to {MOST}, not {limit!r}: ask for several pages.")
         values = conditions(filters) | halves(filters) | await self._narrowed(filters, limit)
         values |= {"load_input": load_input, "load_output": load_output}
         beyond = None if cursor is None else Cursor.read(cursor, newest_first=newest_first)
@@ -169,9 +169,11 @@ class Looking:
         self, workflow_id: str, *, load_output: bool = True, limit: int | None = None, offset: int = 0
     ) -> builtins.list[StepState]:
         """Return a run's recorded operations by their number. Raises ``WorkflowNotFound`` if there is no such run."""
-        if offset < 0 or (limit is not None and limit < 0):
-            raise ConfigurationError(f"The limit and the offset of steps are at least 0, not {limit} and {offset}.")
         most = _ALL if limit is None else limit
+        if any(type(each) is not int or not 0 <= each <= _ALL for each in (most, offset)):
+            raise ConfigurationError(
+                f"The limit and the offset of steps are whole numbers from 0 on, not {limit!r} and {offset!r}."
+            )
         rows = await self._manager.fetch(
             self._queries["steps_list"], workflow_id=workflow_id, load_output=load_output, most=most, skipped=offset
         )
@@ -215,7 +217,7 @@ def not_found(workflow_id: str) -> WorkflowNotFound:
 
 
 def _groups(group_by: Sequence[str], bucket_ms: int | None) -> builtins.list[str]:
-    names = [group_by] if isinstance(group_by, str) else [*dict.fromkeys(group_by)]
+    names = [*dict.fromkeys(group_by)]
     if unknown := [name for name in names if name not in GROUPS]:
         raise ConfigurationError(f"Runs cannot be counted by {', '.join(unknown)}: choose from {', '.join(GROUPS)}.")
     if bucket_ms is None:

@@ -276,13 +276,14 @@ def list_steps(workflow_id: str, *, load_output: bool, limit: int | None, offset
 def count(filters: Mapping[str, Any], group_by: Sequence[str], bucket: Duration | None) -> Request[list[CountRecord]]:
     """Ask how many runs there are of each kind."""
     wanted = _filters("count_workflows()", filters)
+    groups = [group_by] if isinstance(group_by, str) else list(group_by)
     bucket_ms = None if bucket is None else milliseconds(bucket, "bucket", least=0.001)
 
     async def call(desk: Desk) -> list[CountRecord]:
-        found = await desk.looking.count(wanted, group_by=tuple(group_by), bucket_ms=bucket_ms)
+        found = await desk.looking.count(wanted, group_by=groups, bucket_ms=bucket_ms)
         return [CountRecord(dict(each.group), each.count, each.oldest, each.newest) for each in found]
 
-    arguments = {"filters": filters, "group_by": list(group_by), "bucket_ms": bucket_ms}
+    arguments = {"filters": filters, "group_by": groups, "bucket_ms": bucket_ms}
     return Request("count_workflows", call, arguments, list[CountRecord])
 
 
