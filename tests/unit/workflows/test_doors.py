@@ -211,6 +211,23 @@ WRONG_KINDS: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
     ("fork_workflow", ("id", 1), {"queue_partition_key": ""}, "queue_partition_key has 1 to 255"),
     ("rewind_workflow", ("id", 1), {"application_version": 5}, "application_version is a text, not 5"),
     ("resume_workflow", ("id",), {"queue_name": ""}, "queue_name has 1 to 255"),
+    ("list_workflows", (), {"limit": 1.5}, "limit of a page is from 1 to 10000, not 1.5"),
+    ("list_workflows", (), {"limit": "10"}, "limit of a page is from 1 to 10000, not '10'"),
+    ("list_steps", ("id",), {"limit": 1.5}, "limit and the offset of steps are whole numbers"),
+    ("list_steps", ("id",), {"offset": 2**70}, "limit and the offset of steps are whole numbers"),
+    ("count_workflows", (), {"group_by": "colour"}, "Runs cannot be counted by colour: choose from status"),
+    ("put_dispatch_state", ("nul\0", "f", "k", "v"), {}, "service_name has 1 to 255 Unicode characters and no NUL"),
+    ("put_dispatch_state", ("s", 5, "k", "v"), {}, "workflow_fn_name is a text, not 5"),
+    ("put_dispatch_state", ("s", "f", "k", b"v"), {}, "value is a text or None, not b'v'"),
+    ("put_dispatch_state", ("s", "f", "k", "nul\0"), {}, "value has a NUL or half a character in it"),
+    (
+        "put_dispatch_state",
+        ("s", "f", "k", "v"),
+        {"update_seq": 1.5},
+        "update_seq is a whole number of at most 64 bits",
+    ),
+    ("put_dispatch_state", ("s", "f", "k", "v"), {"update_time": float("nan")}, "update_time is a number of seconds"),
+    ("get_dispatch_state", ("s", "f", ""), {}, "key has 1 to 255 Unicode characters"),
 ]
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.backoff import backoff
+from holdfast.core.numbers import number
+from holdfast.core.texts import check_text, is_kept
 from holdfast.errors import ConfigurationError, UnknownCommit
 
 if TYPE_CHECKING:
@@ -14,7 +17,6 @@ if TYPE_CHECKING:
     from holdfast.db.session import Row, Transaction
     from holdfast.model.world import World
 
-LONGEST_NAME = 255
 _ATTEMPTS = 8
 
 
@@ -31,12 +33,27 @@ class DispatchState:
 
     def check(self) -> None:
         """Raise ``ConfigurationError`` for what not every database can hold."""
-        for name in ("service_name", "workflow_fn_name", "key"):
-            text: str = getattr(self, name)
-            if not 0 < len(text) <= LONGEST_NAME:
-                raise ConfigurationError(f"{name} is a text of 1 to {LONGEST_NAME} characters, not {text!r:.80}.")
-        if self.update_seq is not None and not -(2**63) <= self.update_seq < 2**63:
-            raise ConfigurationError(f"update_seq is a number of 64 bits; {self.update_seq} is too large.")
+        check_place(self.service_name, self.workflow_fn_name, self.key)
+        value: object = self.value
+        if not isinstance(value, str | None):
+            raise ConfigurationError(f"value is a text or None, not {value!r:.80}.")
+        if value is not None and not is_kept(value):
+            raise ConfigurationError("value has a NUL or half a character in it, which not every database keeps.")
+        try:
+            if self.update_seq is not None:
+                number(self.update_seq, "update_seq")
+        except ValueError as error:
+            raise ConfigurationError(str(error)) from None
+        moment: object = self.update_time
+        if moment is not None and not (isinstance(moment, int | float) and isfinite(moment)):
+            raise ConfigurationError(f"update_time is a number of seconds since the epoch, not {moment!r:.80}.")
+
+
+def check_place(service_name: str, workflow_fn_name: str, key: str) -> None:
+    """Raise ``ConfigurationError`` for what cannot be the place of a state."""
+    check_text("service_name", service_name)
+    check_text("workflow_fn_name", workflow_fn_name)
+    check_text("key", key)
 
 
 class DispatchStates:
@@ -53,6 +70,7 @@ class DispatchStates:
 
     async def get(self, service_name: str, workflow_fn_name: str, key: str) -> DispatchState | None:
         """Return what is stored, or None."""
+        check_place(service_name, workflow_fn_name, key)
         row = await self._verbs.fetchone(
             self._queries["dispatch_state_get"],
             service_name=service_name,
