@@ -54,6 +54,9 @@ def made(stage: Stage, number: int, **columns: Any) -> Run:
     return row
 
 
+_LARGE = [f'{{"n":{2**60}}}', f'{{"n":{2**60 + 1}}}']  # one number to who counts in floats
+
+
 def various(stage: Stage, amount: int) -> list[Run]:
     """Insert runs that differ in every column, a few values each; some are NULL where they may be."""
     draw = random.Random(7)  # noqa: S311 -- the same runs every time
@@ -68,7 +71,16 @@ def various(stage: Stage, amount: int) -> list[Run]:
         columns["completed_at"] = columns["created_at"] + 30 if draw.random() < 0.6 else None
         columns["workflow_deadline_epoch_ms"] = draw.choice([None, FIRST])
         columns["attributes"] = draw.choice(
-            [None, '{"n":1}', '{"n":"1"}', '{"n":true}', '{"n":[1]}', '{"k\\"é":"x","n":1.5}', '{"z":"\\u0000"}']
+            [
+                None,
+                '{"n":1}',
+                '{"n":"1"}',
+                '{"n":true}',
+                '{"n":[1]}',
+                '{"k\\"é":"x","n":1.5}',
+                '{"z":"\\u0000"}',
+                *_LARGE,
+            ]
         )
         runs.append(made(stage, number, **columns))
     return runs
@@ -132,6 +144,7 @@ def expectations() -> Iterator[tuple[dict[str, Any], Fits]]:
 ATTRIBUTES: list[tuple[dict[str, Any], list[str]]] = [
     ({"n": 1}, ['{"n":1}']),
     ({"n": 1.0}, ['{"n":1}']),
+    ({"n": 2**60}, [_LARGE[0]]),
     ({"n": "1"}, ['{"n":"1"}']),
     ({"n": True}, ['{"n":true}']),
     ({'k"é': "x"}, ['{"k\\"é":"x","n":1.5}']),

@@ -34,13 +34,22 @@ w.attributes IS NOT NULL AND :attributes IS NOT NULL
 AND :attribute IS NOT NULL AND :attribute_value IS NOT NULL
 
 -- fragment: attributes_any
--- JSON_CONTAINS also finds a value among those of a list, which is another value.
+-- JSON_CONTAINS also finds a value among those of a list, which is another value, and takes whole numbers for floats:
+-- above 2^53 it finds others than the one that is asked for.
 (JSON_CONTAINS(w.attributes, :attributes_any) AND NOT EXISTS (
     SELECT 1 FROM JSON_TABLE(JSON_KEYS(:attributes_any), '$[*]' COLUMNS (
         k VARCHAR(512) CHARACTER SET utf8mb4 /*M! COLLATE utf8mb4_nopad_bin */ /*!80017 COLLATE utf8mb4_0900_bin */ PATH '$'
     )) AS q
-    WHERE JSON_TYPE(JSON_EXTRACT(w.attributes, CONCAT('$.', JSON_QUOTE(q.k)))) IN ('ARRAY', 'OBJECT')
+    WHERE JSON_TYPE({attribute_there}) IN ('ARRAY', 'OBJECT')
+       OR (JSON_TYPE({attribute_there}) = 'INTEGER' AND JSON_TYPE({attribute_asked}) = 'INTEGER'
+           AND CAST({attribute_there} AS CHAR) <> CAST({attribute_asked} AS CHAR))
 ))
+
+-- fragment: attribute_there
+JSON_EXTRACT(w.attributes, CONCAT('$.', JSON_QUOTE(q.k)))
+
+-- fragment: attribute_asked
+JSON_EXTRACT(:attributes_any, CONCAT('$.', JSON_QUOTE(q.k)))
 
 -- name: run_import
 -- rows: workflow_uuid text, status text, name text, class_name text, config_name text, inputs text, output text
