@@ -116,6 +116,34 @@ def test_same_call_again_is_the_same_run_and_another_call_is_refused(url: str) -
     asyncio.run(main())
 
 
+def test_same_call_again_is_the_same_run_whatever_has_become_of_it(url: str) -> None:
+    psql = Psql(url)
+    app = AsyncHoldfast(url)
+
+    class Counter:
+        @app.workflow(name="count")
+        @staticmethod
+        async def count(n: int) -> int:
+            return n
+
+    async def main() -> None:
+        async with app:
+            call = "SELECT holdfast.enqueue_workflow('count', 'q', ARRAY['{}'::json], workflow_id => '{}')"
+            assert psql(call.format(1, "one")) == "one"
+            await app.cancel_workflow("one")
+            assert psql(call.format(1, "one")) == "one"
+            await app.resume_workflow("one")
+            assert await app.retrieve_workflow("one").result(timeout=60) == 1
+            assert psql(call.format(1, "one")) == "one"
+            await app.rewind_workflow("one", queue_name="elsewhere")
+            assert psql(call.format(1, "one")) == "one"
+            assert "the id one belongs to another call" in psql(call.format(2, "one"), fails=True)
+            await Counter.count.options(workflow_id="two", queue_name="q").enqueue(2)
+            assert psql(call.format(2, "two")) == "two"
+
+    asyncio.run(main())
+
+
 def test_every_parameter_is_stored(url: str) -> None:
     async def main() -> None:
         async with AsyncHoldfast(url):

@@ -76,12 +76,14 @@ BEGIN
             RETURN chosen;
         END IF;
 
-        SELECT w.name, w.class_name, w.config_name, w.queue_name, w.inputs, w.fingerprint, w.status INTO there
-        FROM @workflow_status AS w WHERE w.workflow_uuid = chosen;
+        SELECT w.name, w.class_name, w.config_name, w.queue_name, w.inputs, w.fingerprint, w.status, w.change_key
+        INTO there FROM @workflow_status AS w WHERE w.workflow_uuid = chosen;
         IF FOUND THEN
-            -- What another program has enqueued carries a fingerprint, which cannot be made here.
-            IF there.name <> workflow_name OR there.class_name IS DISTINCT FROM class_name
-                OR there.config_name IS DISTINCT FROM config_name OR there.queue_name IS DISTINCT FROM queue_name
+            -- What another program has enqueued carries a fingerprint, which cannot be made here, and the class of a
+            -- static method, which need not be said here. A run that was cancelled or sent back has left its queue.
+            IF there.name <> workflow_name OR there.class_name <> class_name
+                OR there.config_name IS DISTINCT FROM config_name
+                OR (there.change_key IS NULL AND there.queue_name IS DISTINCT FROM queue_name)
                 OR (there.fingerprint IS NULL AND there.inputs <> call)
             THEN
                 RAISE EXCEPTION 'enqueue_workflow: the id % belongs to another call, of % in the queue % (%)',
