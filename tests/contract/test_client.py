@@ -363,6 +363,18 @@ class TestEnqueueing:
 
         Stage(venue).play(scene)
 
+    def test_start_refuses_what_only_a_queue_can_heed(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            async with stage.app(), Visitor(stage) as visitor:
+                name = f"nobody-{stage.version}"
+                for said in ({"priority": "x"}, {"delay": 5}, {"deduplication_id": "d"}, {"debounce_timeout": 1}):
+                    error = await refusal(visitor.do("start_workflow", name, [1], **said))
+                    assert isinstance(error, MisuseError)
+                    assert next(iter(said)) in str(error)
+                assert await visitor.do("list_workflows", name=name) == []
+
+        Stage(venue).play(scene)
+
     def test_debounced_calls_of_clients_and_applications_are_one_run(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:
             app, queue, name = stage.app(), fresh("queue"), f"add-{stage.version}"

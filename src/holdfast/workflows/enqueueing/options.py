@@ -78,7 +78,7 @@ def refuse_queue_options(options: StartOptions, verb: str) -> None:
     found = said(options, _QUEUE_ALONE)
     if found:
         raise MisuseError(
-            f"{verb} begins a run at once, here, so {', '.join(found)} would mean nothing: use enqueue(), or leave "
+            f"{verb} begins a run at once, so {', '.join(found)} would mean nothing: use enqueue(), or leave "
             f"{'it' if len(found) == 1 else 'them'} out."
         )
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.errors import MisuseError
 from holdfast.model.workflow import INTERNAL_QUEUE
 from holdfast.workflows.enqueueing.debounce import PutOff, debounced
 from holdfast.workflows.enqueueing.facts import PutAll, put_durably
-from holdfast.workflows.enqueueing.options import check_queue_options
+from holdfast.workflows.enqueueing.options import check_queue_options, refuse_queue_options
 from holdfast.workflows.enqueueing.rows import entry, named_work
 
 if TYPE_CHECKING:
@@ -66,6 +67,8 @@ class RemoteEnqueues:
         work = named_work(self._payloads, name, arguments, keywords, options, queue_name)
         if queue_name != INTERNAL_QUEUE:
             check_queue_options(work.options, "enqueue()")
+        else:
+            refuse_queue_options(replace(work.options, queue_name=None), "start_workflow()")
         return (await self._put(self._all, [work]))[0]
 
     async def enqueue_many(self, calls: Iterable[NamedCall], options: QueueOptions, queue_name: str) -> list[str]:
