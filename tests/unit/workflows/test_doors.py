@@ -231,6 +231,12 @@ WRONG_KINDS: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
 ]
 
 
+@pytest.mark.parametrize("wrong", [[("order-17", "paid")], "order-17", [{"destination_id": "order-17"}]])
+def test_messages_that_are_none_are_refused(door: Door, wrong: Any) -> None:
+    with pytest.raises(MisuseError, match=r"send_many takes messages, as \[Message\('order-17', 'paid'\)\], not a "):
+        door("send_many", wrong)
+
+
 @pytest.mark.parametrize(("verb", "args", "kwargs", "said"), WRONG_KINDS)
 def test_value_of_a_wrong_kind_is_refused_by_its_name(
     door: Door, verb: str, args: tuple[Any, ...], kwargs: dict[str, Any], said: str

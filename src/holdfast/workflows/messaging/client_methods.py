@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from holdfast.core.durations import patience
-from holdfast.workflows.messaging.message import Message
+from holdfast.workflows.messaging.message import Message, several
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,7 +35,7 @@ class ClientMessaging:
 
     def send_many(self, messages: Iterable[Message]) -> None:
         """Send several messages in one commit, in their order: all of them, or none if one is refused; see ``send``."""
-        self._portal.call(self._remote.send(list(messages)))
+        self._portal.call(self._remote.send(several(messages)))
 
     @overload
     def get_event(self, workflow_id: str, key: str, timeout: Duration | None = 60, *, type: type[T]) -> T | None: ...
@@ -66,7 +66,7 @@ class AsyncClientMessaging:
 
     async def send_many(self, messages: Iterable[Message]) -> None:
         """Send several messages in one commit, in their order: all of them, or none if one is refused; see ``send``."""
-        await self._remote.send(list(messages))
+        await self._remote.send(several(messages))
 
     @overload
     async def get_event(

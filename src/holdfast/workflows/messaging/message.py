@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.core.texts import check_text
-from holdfast.errors import ConfigurationError
+from holdfast.errors import ConfigurationError, MisuseError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from holdfast.workflows.payloads import Payloads
 
@@ -57,6 +57,17 @@ class MessageRow(NamedTuple):
             check_name(key, "An idempotency_key")
         text, format_ = payloads.dump(message.message)
         return cls(new_id() if key is None else key, message.destination_id, stored(message.topic), text, format_)
+
+
+def several(messages: Iterable[Message]) -> list[Message]:
+    """Return *messages* as a list; ``MisuseError`` for what is none."""
+    given: list[Any] = list(messages)
+    for each in given:
+        if not isinstance(each, Message):
+            raise MisuseError(
+                f"send_many takes messages, as [Message('order-17', 'paid')], not a {type(each).__name__}."
+            )
+    return given
 
 
 def stored(topic: str | None) -> str:

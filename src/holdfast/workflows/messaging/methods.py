@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from holdfast.core.durations import patience
 from holdfast.errors import MisuseError
-from holdfast.workflows.messaging.message import Message
+from holdfast.workflows.messaging.message import Message, several
 from holdfast.workflows.operations.place import StepPlace, WorkflowPlace, here, task_place, thread_place
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class MessagingMethods(_OfEngine):
     def send_many(self, messages: Iterable[Message]) -> None:
         """Send several messages in one commit, in their order: all of them, or none if one is refused; see ``send``."""
         engine = self._running
-        engine.communication.messages.send_blocking(thread_place(engine), list(messages))
+        engine.communication.messages.send_blocking(thread_place(engine), several(messages))
 
     @overload
     def recv(self, topic: str | None = None, timeout: Duration | None = 60, *, type: type[T]) -> T | None: ...
@@ -97,7 +97,7 @@ class AsyncMessagingMethods(_OfEngine):
     async def send_many(self, messages: Iterable[Message]) -> None:
         """Send several messages in one commit, in their order: all of them, or none if one is refused; see ``send``."""
         engine = self._running
-        await engine.communication.messages.send(task_place(engine), list(messages))
+        await engine.communication.messages.send(task_place(engine), several(messages))
 
     @overload
     async def recv(self, topic: str | None = None, timeout: Duration | None = 60, *, type: type[T]) -> T | None: ...  # noqa: ASYNC109 -- as users say it
