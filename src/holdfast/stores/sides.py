@@ -56,7 +56,7 @@ class Sides(Generic[S]):
 
     async def acall(self, work: Callable[[S], Awaitable[T]], *, carried: bool = False) -> T:
         """Do *work* for a task, on its loop. Once begun, what is *carried* ends though that task is cancelled."""
-        doing = asyncio.to_thread(self.call, work) if self._one else _await(work, await self._here())
+        doing = asyncio.to_thread(self.call, work) if self._one else _await(work, await self.here())
         return await (to_the_end(doing) if carried else doing)
 
     def blocking(self) -> S:
@@ -90,7 +90,8 @@ class Sides(Generic[S]):
         if opening is not None:
             await (await opening).close()
 
-    async def _here(self) -> S:
+    async def here(self) -> S:
+        """Return the store of the running loop."""
         loop = asyncio.get_running_loop()
         opening = self._async.get(loop)
         if opening is None:

@@ -23,6 +23,7 @@ class BlockingGate:
     def __init__(self, rules: Rules, store: SyncIdempotencyStore | str | os.PathLike[str]) -> None:
         self.rules = rules
         self._given = store
+        self._gate()  # a store that cannot be is refused here, and not at the first request
         self._opening = threading.Lock()
         self._open: tuple[int, Portal, Gate] | None = None
 
@@ -56,10 +57,13 @@ class BlockingGate:
 
     def _made(self) -> tuple[Portal, Gate]:
         if isinstance(self._given, SyncIdempotencyStore):
-            return self._given.portal, Gate(self.rules, self._given.store)
+            return self._given.portal, self._gate()
         portal = Portal("holdfast-web")
         portal.start()
-        return portal, Gate(self.rules, self._given)
+        return portal, self._gate()
+
+    def _gate(self) -> Gate:
+        return Gate(self.rules, self._given.store if isinstance(self._given, SyncIdempotencyStore) else self._given)
 
 
 __all__ = ["BlockingGate"]

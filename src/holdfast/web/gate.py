@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.backoff import backoff
 from holdfast.db import ConnectionManager
 from holdfast.db.outlast import outlast
-from holdfast.errors import ClaimLost, DatabaseError, PipelineError
+from holdfast.errors import ClaimLost, ConfigurationError, DatabaseError, PipelineError
 from holdfast.model.world import RealWorld
 from holdfast.stores.idempotency.database import DBIdempotencyStore
 from holdfast.stores.idempotency.entry import ClaimState
@@ -29,11 +30,11 @@ from holdfast.stores.idempotency.extending import Extending
 from holdfast.stores.idempotency.redis import RedisIdempotencyStore
 from holdfast.stores.idempotency.store import IdempotencyStore
 from holdfast.stores.redis import RedisLink
+from holdfast.stores.sides import Sides
 from holdfast.web.core import Answer, Request, Rules, store_key
 from holdfast.web.fingerprint import RequestFingerprinter
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Coroutine
 
     from holdfast.stores.idempotency.entry import Claim
@@ -120,17 +121,17 @@ async def _to_the_end(write: Callable[[], Coroutine[Any, Any, None]]) -> None:
 class Gate:
     """What stands before an application: *rules*, and the store of the keys.
 
-    The store is given, or named by the URL of a database or of Redis. One that was given is its owner's; one that is
-    named is opened when first needed, on the loop that needs it, and closed with the gate.
+    The store is given, or named by the URL of a database or of Redis. One that was given is its owner's. One that is
+    named is opened when first needed, for each loop that needs it: a test client may have a loop for each request.
     """
 
     def __init__(self, rules: Rules, store: IdempotencyStore | str | os.PathLike[str]) -> None:
         self.rules = rules
-        self._given = store
         self._fingerprints = RequestFingerprinter(rules.include_headers)
-        self._opening = asyncio.Lock()
-        self._store = store if isinstance(store, IdempotencyStore) else None
-        self._opened_here: ConnectionManager | RedisLink | None = None
+        self._given = store if isinstance(store, IdempotencyStore) else None
+        if self._given is None:
+            _Named(store)  # one that cannot be is refused here, and not at the first request
+        self._named = Sides(partial(_opened, store), let_go=_Named.let_go)
         self._world = RealWorld()
 
     async def enter(self, key: str, request: Request, body: bytes) -> Pass | Answer:
@@ -138,7 +139,7 @@ class Gate:
         headers = dict(request.headers) if self.rules.include_headers else None
         mark = self._fingerprints.create_fingerprint(request.method, request.path, request.query, body, headers)
         try:
-            store = self._store if self._store is not None else await self._opened()
+            store = self._given if self._given is not None else (await self._named.here()).store
             claim = await self._claimed(store, store_key(key, request.client), mark)
         except _AWAY as error:
             logger.error("Idempotency keys cannot be checked: %s", error)  # noqa: TRY400 -- the message says it all
@@ -153,13 +154,9 @@ class Gate:
         return self.rules.unpacked(entry["status_code"], entry["response_data"], entry["headers"])
 
     async def close(self) -> None:
-        """Close what the gate has opened; it opens again when needed."""
-        opened, self._opened_here = self._opened_here, None
-        if opened is not None:
-            store, self._store = self._store, None
-            if store is not None:
-                await store.close()
-            await opened.close()
+        """Close what the gate has opened for this loop, and what loops that are closed have left; it may open again."""
+        await self._named.aclose_here()
+        self._named.close()
 
     async def _claimed(self, store: IdempotencyStore, key: str, mark: str) -> Claim:
         """Claim a key; while another is at the same request wait as long as the rules say."""
@@ -177,26 +174,44 @@ class Gate:
                 break
         return claim
 
-    async def _opened(self) -> IdempotencyStore:
-        async with self._opening:
-            if self._store is None:
-                opened, store = _store_at(self._given)
-                try:
-                    await store.initialize()
-                except BaseException:
-                    await opened.close()
-                    raise
-                self._opened_here, self._store = opened, store
-            return self._store
+
+class _Named:
+    """A store that is named by the URL of a database or of Redis, and what it stands on."""
+
+    def __init__(self, url: Any) -> None:
+        if not isinstance(url, str | os.PathLike):
+            raise ConfigurationError(
+                "The store of a middleware is an idempotency store, a SyncIdempotencyStore for WSGI and Django, or the "
+                f"URL of a database or of Redis, not a {type(url).__name__}."
+            )
+        self._way: ConnectionManager | RedisLink
+        self.store: IdempotencyStore
+        if isinstance(url, str) and url.startswith(("redis:", "rediss:", "redis+cluster:", "rediss+cluster:")):
+            self._way = RedisLink(url)
+            self.store = RedisIdempotencyStore(self._way)
+        else:
+            self._way = ConnectionManager(url)
+            self.store = DBIdempotencyStore(self._way)
+
+    async def close(self) -> None:
+        """Finish what is being written, and end the connections."""
+        await self.store.close()
+        await self._way.close()
+
+    def let_go(self) -> None:
+        """End what did not end with the loop, which was closed."""
+        if isinstance(self._way, ConnectionManager):
+            self._way.let_go()
 
 
-def _store_at(url: Any) -> tuple[ConnectionManager | RedisLink, IdempotencyStore]:
-    """Return a store that is named by the URL of a database or of Redis, and what it stands on."""
-    if isinstance(url, str) and url.startswith(("redis:", "rediss:", "redis+cluster:", "rediss+cluster:")):
-        link = RedisLink(url)
-        return link, RedisIdempotencyStore(link)
-    manager = ConnectionManager(url)
-    return manager, DBIdempotencyStore(manager)
+async def _opened(url: Any) -> _Named:
+    named = _Named(url)
+    try:
+        await named.store.initialize()
+    except BaseException:
+        await named.close()
+        raise
+    return named
 
 
 __all__ = ["Gate", "Pass"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +13,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast.errors import Unavailable
+from holdfast.errors import ConfigurationError, Unavailable
 from holdfast.stores import InMemoryIdempotencyStore
-from holdfast.web import IdempotencyMiddleware
+from holdfast.testing.workers import until
+from holdfast.web import IdempotencyMiddleware, WSGIIdempotencyMiddleware
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -408,6 +410,37 @@ def test_store_may_be_named_by_a_url_and_is_closed_with_the_lifespan(tmp_path: P
 
     asyncio.run(main())
     assert (tmp_path / "keys.db").exists()
+
+
+def test_store_named_by_a_url_is_opened_for_each_loop_and_ends_with_it(tmp_path: Path) -> None:
+    shop = Shop()
+    wrapped = IdempotencyMiddleware(shop, store=tmp_path / "keys.db")
+    before = set(threading.enumerate())
+
+    async def ask() -> bytes:  # as a test client does that has a loop for each request, and no lifespan
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(wrapped), base_url="http://shop") as client:
+            return (await client.post("/pay", content=b"1", headers=KEY)).content
+
+    assert {asyncio.run(ask()) for _ in range(4)} == {b'{"order": 1}'}
+    assert len(shop.requests) == 1
+
+    async def end() -> None:
+        await wrapped({"type": "lifespan"}, None, None)  # type: ignore[arg-type]
+
+    wrapped.app = _nothing
+    asyncio.run(end())
+    until(lambda: not set(threading.enumerate()) - before)
+
+
+async def _nothing(scope: Any, receive: Any, send: Any) -> None:
+    """End at once."""
+
+
+@pytest.mark.parametrize("middleware", [IdempotencyMiddleware, WSGIIdempotencyMiddleware])
+@pytest.mark.parametrize("store", ["nonsense://host/db", "redis://host/no-number", "", 5, object()])
+def test_store_that_cannot_be_is_refused_where_the_middleware_is_made(middleware: Any, store: Any) -> None:
+    with pytest.raises(ConfigurationError):
+        middleware(None, store=store)
 
 
 @pytest.mark.parametrize("last", ["lifespan.shutdown.complete", "lifespan.shutdown.failed", "lifespan.startup.failed"])
