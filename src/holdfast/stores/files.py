@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import os
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from math import inf
 from typing import TYPE_CHECKING
 
+try:
+    import fcntl
+except ImportError:  # not a POSIX system
+    fcntl = None  # type: ignore[assignment]
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
 TEMPORARY = ".tmp"
@@ -30,6 +35,23 @@ def file_name(key: str, suffix: str) -> str:
     if len(name) > _LONGEST_NAME:
         name = HASHED + hashlib.sha256(key.encode()).hexdigest()
     return name + suffix
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Have a folder to oneself among all threads and processes of this machine that ask for it so; wait for the others.
+
+    The lock is given back, and not only closed: a child that another thread forks meanwhile has it open, too.
+    """
+    descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        if fcntl is not None:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        if fcntl is not None:
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+        os.close(descriptor)
 
 
 def write_whole(
@@ -80,4 +102,13 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-__all__ = ["HASHED", "TEMPORARY", "file_name", "make_folder", "remove_abandoned", "sync_folder", "write_whole"]
+__all__ = [
+    "HASHED",
+    "TEMPORARY",
+    "alone_in",
+    "file_name",
+    "make_folder",
+    "remove_abandoned",
+    "sync_folder",
+    "write_whole",
+]

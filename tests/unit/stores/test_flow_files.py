@@ -12,8 +12,8 @@ import pytest
 
 from holdfast import faults
 from holdfast.errors import DamagedCheckpoint, StorageError
-from holdfast.stores import FileCheckpointBackend, from_url
-from holdfast.stores.flow import file_index, file_shelf
+from holdfast.stores import FileCheckpointBackend, files, from_url
+from holdfast.stores.flow import file_index
 from holdfast.testing.contract.store_flow_stage import checkpoint, ended
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ def test_list_is_written_anew_when_much_was_deleted(
 def test_files_are_kept_where_there_are_no_posix_locks(
     backend: FileCheckpointBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(file_shelf, "fcntl", None)
+    monkeypatch.setattr(files, "fcntl", None)
     made = checkpoint(id="1")
     backend.save(made)
     assert backend.load("1") is not None

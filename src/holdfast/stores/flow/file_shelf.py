@@ -10,15 +10,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-import os
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
 from holdfast import faults
 from holdfast.errors import DamagedCheckpoint
-from holdfast.stores.files import file_name, make_folder, remove_abandoned, sync_folder, write_whole
+from holdfast.stores.files import alone_in, file_name, make_folder, remove_abandoned, sync_folder, write_whole
 from holdfast.stores.flow.file_index import (
     DamagedIndex,
     Entry,
@@ -31,13 +30,8 @@ from holdfast.stores.flow.file_index import (
 from holdfast.stores.flow.memory import DONE, fits, in_order
 from holdfast.stores.flow.shelf import Card, Put, Wanted
 
-try:
-    import fcntl
-except ImportError:  # not a POSIX system: one process may write
-    fcntl = None  # type: ignore[assignment]
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Sequence
     from pathlib import Path
 
     from holdfast.model.world import World
@@ -162,7 +156,7 @@ class FileShelf:
     def _make(self) -> None:
         for folder in (self._folder, self._checkpoints, self._indexes):
             make_folder(folder)
-        with self._turn():  # so nobody writes now, and what is half written is somebody's who died
+        with alone_in(self._folder):  # so nobody writes now, and what is half written is somebody's who died
             for folder in (self._checkpoints, self._indexes):
                 remove_abandoned(folder)
 
@@ -173,18 +167,8 @@ class FileShelf:
         return work() if self._here else await asyncio.to_thread(work)
 
     def _alone(self, work: Callable[[], T]) -> T:
-        with self._turn():
+        with alone_in(self._folder):
             return work()
-
-    @contextmanager
-    def _turn(self) -> Iterator[None]:
-        descriptor = os.open(self._folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            if fcntl is not None:
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(descriptor)
 
     def _put(self, new: Stored, expected: int) -> Put:
         card = new.card
