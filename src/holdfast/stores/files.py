@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 try:
     import fcntl
@@ -15,6 +15,7 @@ except ImportError:  # not a POSIX system
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
 TEMPORARY = ".tmp"
@@ -55,12 +56,18 @@ def alone_in(folder: Path) -> Iterator[None]:
 
 
 def write_whole(
-    path: Path, parts: Iterable[bytes], temporary_id: str, *, finish: Callable[[int], None] | None = None
+    path: Path,
+    parts: Iterable[bytes],
+    temporary_id: str,
+    *,
+    finish: Callable[[int], None] | None = None,
+    placing: AbstractContextManager[Any] | None = None,
 ) -> None:
     """Put *parts* into the file at *path*, durably: a reader sees the old content or all of the new.
 
     *temporary_id* is one no other writer of this process has. *finish* is called with the descriptor of what is
-    written, before it is on the disk. On an error, a full disk too, the old content stays.
+    written, before it is on the disk; *placing* is entered while it gets its name. On an error, a full disk too, the
+    old content stays.
     """
     temporary = path.with_name(f".{temporary_id}{os.getpid()}{TEMPORARY}")
     try:
@@ -71,7 +78,8 @@ def write_whole(
             if finish is not None:
                 finish(file.fileno())
             os.fsync(file.fileno())
-        temporary.rename(path)
+        with placing or nullcontext():
+            temporary.rename(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise

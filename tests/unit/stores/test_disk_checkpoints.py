@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.errors import DamagedCheckpoint
+from holdfast.model.world import RealWorld
 from holdfast.stores import DiskStorage
 from holdfast.stores.checkpoints.disk import FOLDER, SUFFIX
 from holdfast.stores.checkpoints.store import after
@@ -69,7 +70,7 @@ def test_key_that_points_out_of_the_folder_stays_in_it(tmp_path: Path) -> None:
 
     asyncio.run(scene())
     assert [path.name for path in tmp_path.iterdir()] == ["inside"]
-    assert len(list(folder.iterdir())) == 2
+    assert len(list(folder.glob("*.checkpoint"))) == 2
 
 
 @pytest.mark.parametrize(
@@ -166,6 +167,32 @@ def test_damaged_file_leaves_the_other_keys_in_the_list(tmp_path: Path, caplog: 
     damaged.write_bytes(b"x")
     assert asyncio.run(store.list_keys()) == ["good"]
     assert "left out of the list" in caplog.text
+
+
+@pytest.mark.parametrize("use", ["save", "load"])
+def test_what_is_used_while_others_are_removed_stays(tmp_path: Path, use: str) -> None:
+    other = DiskStorage(tmp_path)
+
+    class World(RealWorld):
+        """Asked for the time when the files have been looked at and none is removed yet."""
+
+        def now(self) -> float:
+            asyncio.run(other.save("old", b"new") if use == "save" else _loaded(other, "old"))
+            return super().now()
+
+    async def scene() -> None:
+        for key in ("old", "older"):
+            await other.save(key, b"old")
+            os.utime(tmp_path / file_name(key, SUFFIX), (1, 1))
+        assert await DiskStorage(tmp_path, max_age=60, world=World()).prune() == 1
+        assert await other.list_keys() == ["old"]
+        assert await other.load("old") == (b"new" if use == "save" else b"old")
+
+    asyncio.run(scene())
+
+
+async def _loaded(store: DiskStorage, key: str) -> None:
+    assert await store.load(key) is not None
 
 
 def test_file_of_another_user_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

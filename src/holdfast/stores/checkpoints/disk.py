@@ -20,7 +20,15 @@ from urllib.parse import unquote
 from holdfast.errors import DamagedCheckpoint
 from holdfast.model.world import RealWorld
 from holdfast.stores.checkpoints.store import CheckpointStore, Limits, is_gzip
-from holdfast.stores.files import HASHED, file_name, make_folder, remove_abandoned, sync_folder, write_whole
+from holdfast.stores.files import (
+    HASHED,
+    alone_in,
+    file_name,
+    make_folder,
+    remove_abandoned,
+    sync_folder,
+    write_whole,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,7 +93,8 @@ class DiskStorage(CheckpointStore):
     def _write(self, key: str, data: bytes) -> None:
         make_folder(self.base_path)
         path = self.base_path / file_name(key, SUFFIX)
-        write_whole(path, _encoded(key, data), self._world.new_id(), finish=self._mark_used)
+        placing = alone_in(self.base_path)  # nobody prunes between the look at what was there and this
+        write_whole(path, _encoded(key, data), self._world.new_id(), finish=self._mark_used, placing=placing)
 
     def _read(self, key: str) -> bytes | None:
         path = self.base_path / file_name(key, SUFFIX)
@@ -122,24 +131,35 @@ class DiskStorage(CheckpointStore):
             yield from self.base_path.glob(f"*{SUFFIX}")
 
     def _pruned(self, first: str | None) -> int:
-        """Walk from the most to the least recently used, *first* first, and remove what comes after a limit."""
-        used: list[tuple[bool, int, str, int]] = []
+        """Remove what comes after a limit; one that is saved or loaded meanwhile stays."""
+        gone = 0
+        for path, seen in self._beyond(first):
+            with alone_in(self.base_path), suppress(FileNotFoundError):  # deleted meanwhile
+                status = path.stat()
+                if (status.st_ino, status.st_atime_ns) == (seen.st_ino, seen.st_atime_ns):
+                    path.unlink()
+                    gone += 1
+        if gone:
+            sync_folder(self.base_path)
+        return gone
+
+    def _beyond(self, first: str | None) -> Iterator[tuple[Path, os.stat_result]]:
+        """Walk from the most to the least recently used, *first* first, and yield what comes after a limit."""
+        used: list[tuple[bool, int, str, os.stat_result]] = []
         for path in self._files():
             with suppress(FileNotFoundError):  # deleted meanwhile
                 status = path.stat()
-                size = max(0, status.st_size - _HEADER.size)
-                used.append((path.name == first, status.st_atime_ns, path.name, size))
-        limits, bytes_kept, gone = self._limits, 0, 0
+                used.append((path.name == first, status.st_atime_ns, path.name, status))
+        limits, bytes_kept = self._limits, 0
         too_old = None if limits.max_age_ms is None else self._world.now() * 1e9 - limits.max_age_ms * 1e6
-        for place, (_, accessed, name, size) in enumerate(sorted(used, reverse=True), 1):
-            bytes_kept += size
+        for place, (_, accessed, name, status) in enumerate(sorted(used, reverse=True), 1):
+            bytes_kept += max(0, status.st_size - _HEADER.size)
             if (
                 (limits.max_entries is not None and place > limits.max_entries)
                 or (limits.max_bytes is not None and bytes_kept > limits.max_bytes)
                 or (too_old is not None and accessed < too_old)
             ):
-                gone += self._remove(self.base_path / name)
-        return gone
+                yield self.base_path / name, status
 
 
 def _key_of(path: Path) -> str | None:
