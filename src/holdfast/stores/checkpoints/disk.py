@@ -15,7 +15,7 @@ import struct
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
+from urllib.parse import unquote, unquote_to_bytes
 
 from holdfast.errors import DamagedCheckpoint
 from holdfast.model.world import RealWorld
@@ -145,15 +145,16 @@ class DiskStorage(CheckpointStore):
 
     def _beyond(self, first: str | None) -> Iterator[tuple[Path, os.stat_result]]:
         """Walk from the most to the least recently used, *first* first, and yield what comes after a limit."""
-        used: list[tuple[bool, int, str, os.stat_result]] = []
+        used: list[tuple[bool, int, str, int, os.stat_result]] = []
         for path in self._files():
             with suppress(FileNotFoundError):  # deleted meanwhile
                 status = path.stat()
-                used.append((path.name == first, status.st_atime_ns, path.name, status))
+                size = max(0, status.st_size - _HEADER.size - _key_length(path))
+                used.append((path.name == first, status.st_atime_ns, path.name, size, status))
         limits, bytes_kept = self._limits, 0
         too_old = None if limits.max_age_ms is None else self._world.now() * 1e9 - limits.max_age_ms * 1e6
-        for place, (_, accessed, name, status) in enumerate(sorted(used, reverse=True), 1):
-            bytes_kept += max(0, status.st_size - _HEADER.size)
+        for place, (_, accessed, name, size, status) in enumerate(sorted(used, reverse=True), 1):
+            bytes_kept += size
             if (
                 (limits.max_entries is not None and place > limits.max_entries)
                 or (limits.max_bytes is not None and bytes_kept > limits.max_bytes)
@@ -173,6 +174,16 @@ def _key_of(path: Path) -> str | None:
     except DamagedCheckpoint as damaged:
         logger.warning("%s Its key stands inside, so that it is left out of the list.", damaged)
         return None
+
+
+def _key_length(path: Path) -> int:
+    """Return how many bytes of a file are its key; it is read only where the name does not say."""
+    name = path.name.removesuffix(SUFFIX)
+    if not name.startswith(HASHED):
+        return len(unquote_to_bytes(name))
+    with path.open("rb") as file:
+        header = file.read(_HEADER.size)
+    return int(_HEADER.unpack(header)[3]) if len(header) == _HEADER.size else 0
 
 
 def _encoded(key: str, data: bytes) -> tuple[bytes, bytes, bytes]:

@@ -181,6 +181,9 @@ class CheckpointContract:
             with pytest.raises(TooLong, match="'e'"):
                 await store.save("e", b"x" * 1001)
             assert await store.list_keys() == ["b", "c", "d"]
+            for key in ("f", "g" * 500):  # as much as there is room for, whatever the key takes
+                await store.save(key, b"x" * 1000)
+                assert await store.list_keys() == [key]
 
         store_venue.play(scene, empty=_empty(store_venue))
 
