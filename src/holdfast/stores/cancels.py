@@ -33,4 +33,13 @@ async def to_the_end(work: Coroutine[Any, Any, T]) -> T:
     return await outlast(asyncio.ensure_future(work))
 
 
-__all__ = ["cancels", "to_the_end"]
+async def cancelled_after(work: Coroutine[Any, Any, T]) -> T:
+    """Do as ``to_the_end``; if this task is cancelled meanwhile, ``CancelledError`` comes when *work* is done."""
+    before = cancels()
+    result = await to_the_end(work)
+    if cancels() > before:
+        raise asyncio.CancelledError
+    return result
+
+
+__all__ = ["cancelled_after", "cancels", "to_the_end"]

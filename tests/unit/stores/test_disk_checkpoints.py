@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -167,6 +168,36 @@ def test_damaged_file_leaves_the_other_keys_in_the_list(tmp_path: Path, caplog: 
     damaged.write_bytes(b"x")
     assert asyncio.run(store.list_keys()) == ["good"]
     assert "left out of the list" in caplog.text
+
+
+def test_save_that_is_cancelled_is_over_when_its_caller_hears_of_it(tmp_path: Path) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    class World(RealWorld):
+        """Asked for an id where a file is about to be written."""
+
+        def new_id(self) -> str:
+            begun.set()
+            assert go_on.wait(60)
+            return super().new_id()
+
+    async def scene() -> None:
+        saving = asyncio.ensure_future(DiskStorage(tmp_path, world=World()).save("k", b"old"))
+        await asyncio.to_thread(begun.wait, 60)
+        saving.cancel()
+        try:
+            for _ in range(10):
+                await asyncio.sleep(0)
+            assert not saving.done(), "its thread is still at it, and would overwrite what comes next"
+        finally:
+            go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await saving
+        await DiskStorage(tmp_path).save("k", b"new")
+        await asyncio.get_running_loop().shutdown_default_executor()
+
+    asyncio.run(scene())
+    assert asyncio.run(DiskStorage(tmp_path).load("k")) == b"new"
 
 
 @pytest.mark.parametrize("use", ["save", "load"])

@@ -14,11 +14,12 @@ import os
 import struct
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 from urllib.parse import unquote, unquote_to_bytes
 
 from holdfast.errors import DamagedCheckpoint
 from holdfast.model.world import RealWorld
+from holdfast.stores.cancels import cancelled_after
 from holdfast.stores.checkpoints.store import CheckpointStore, Limits, is_gzip
 from holdfast.stores.files import (
     HASHED,
@@ -31,10 +32,13 @@ from holdfast.stores.files import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from holdfast.model.workflow import Duration
     from holdfast.model.world import World
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 logger = logging.getLogger("holdfast.checkpoints")
 
@@ -72,19 +76,19 @@ class DiskStorage(CheckpointStore):
         await asyncio.to_thread(self._tidy)
 
     async def _save(self, key: str, data: bytes) -> None:
-        await asyncio.to_thread(self._write, key, data)
+        await _written(self._write, key, data)
 
     async def _load(self, key: str) -> bytes | None:
         return await asyncio.to_thread(self._read, key)
 
     async def _delete(self, key: str) -> bool:
-        return await asyncio.to_thread(self._remove, self.base_path / file_name(key, SUFFIX))
+        return await _written(self._remove, self.base_path / file_name(key, SUFFIX))
 
     async def _keys(self, prefix: str) -> list[str]:
         return await asyncio.to_thread(self._listed, prefix)
 
     async def _prune(self, just_saved: str | None) -> int:
-        return await asyncio.to_thread(self._pruned, None if just_saved is None else file_name(just_saved, SUFFIX))
+        return await _written(self._pruned, None if just_saved is None else file_name(just_saved, SUFFIX))
 
     def _tidy(self) -> None:
         make_folder(self.base_path)
@@ -161,6 +165,14 @@ class DiskStorage(CheckpointStore):
                 or (too_old is not None and accessed < too_old)
             ):
                 yield self.base_path / name, status
+
+
+async def _written(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Do *work* on a thread, which goes on though its caller is cancelled: that comes after it.
+
+    Else what the caller writes next could be overtaken by it.
+    """
+    return await cancelled_after(asyncio.to_thread(work, *args, **kwargs))
 
 
 def _key_of(path: Path) -> str | None:
