@@ -68,8 +68,10 @@ class SyncLockStore(BlockingStore[DistributedLock]):
         keeper = self._call(self._kept(lease, ttl))
         try:
             yield lease
-        finally:
-            self._call(keeper.end())
+        except BaseException:
+            self._call(keeper.end_for_error())
+            raise
+        self._call(keeper.end())
         if keeper.is_lost:  # a thread cannot be interrupted
             raise lost(lease)
 

@@ -31,11 +31,21 @@ class Keeper:
         self._task = asyncio.create_task(self._keep(), name=f"holdfast-lock-{lease.key}")
 
     async def end(self) -> None:
-        """Extend no more, and give the lock back; one that cannot be given back was lost."""
+        """Extend no more, and give the lock back; one that cannot be given back was lost.
+
+        That it is given back is handed over before anything is waited for: a task that is cancelled again and again, as
+        within a cancel scope of anyio, gives it back, too.
+        """
         self._task.cancel()
-        await asyncio.wait([self._task])
         if not self.is_lost:
             self.is_lost = not await self._locks.release(self._lease)
+
+    async def end_for_error(self) -> None:
+        """End because of an error, which is the one to be raised: that of the storage is only logged."""
+        try:
+            await self.end()
+        except HoldfastError as error:
+            logger.warning("The lock %s could not be given back, and has to expire: %s", self._lease.key, error)
 
     async def _keep(self) -> None:
         world = self._locks.world

@@ -120,12 +120,13 @@ class DistributedLock(Opened, ABC):
         keeper = Keeper(self, lease, seconds(ttl), lost=lambda: task and task.cancel())
         try:
             yield lease
-        except asyncio.CancelledError as error:
-            if keeper.is_lost and task is not None and task.uncancel() <= before:
+        except BaseException as error:
+            was_told = keeper.is_lost and isinstance(error, asyncio.CancelledError)
+            await keeper.end_for_error()
+            if was_told and task is not None and task.uncancel() <= before:
                 raise lost(lease) from error
             raise
-        finally:
-            await keeper.end()
+        await keeper.end()
         if keeper.is_lost:
             raise lost(lease)
 

@@ -239,6 +239,29 @@ class LockContract:
 
         store_venue.play(scene, empty=empty(store_venue))
 
+    def test_block_that_is_cancelled_again_while_it_ends_releases_the_lock(self, store_venue: StoreVenue) -> None:
+        if store_venue.colour is Colour.SYNC:
+            assert not hasattr(SyncLockStore, "cancel")  # a thread cannot be cancelled
+            return
+
+        async def scene(ground: Ground) -> None:
+            locks, entered = await open_locks(ground), asyncio.Event()
+
+            async def hold() -> None:
+                async with locks.lease("k", 3600):
+                    entered.set()
+                    await asyncio.sleep(PATIENCE)
+
+            holding = asyncio.ensure_future(hold())
+            await entered.wait()
+            while not holding.done():  # as a cancel scope of anyio does
+                holding.cancel()
+                await asyncio.sleep(0)
+            assert holding.cancelled()
+            assert (await locks.acquire("k", timeout=PATIENCE)).token == 2
+
+        store_venue.play(scene, empty=empty(store_venue))
+
     def test_cancelled_waiter_holds_nothing(self, store_venue: StoreVenue) -> None:
         if store_venue.colour is Colour.SYNC:
             assert not hasattr(SyncLockStore, "cancel")  # a thread that waits cannot be cancelled
