@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from holdfast.errors import NotInitialized
 from holdfast.stores.blocking import BlockingStore
 from holdfast.stores.events.store import DBEventStoreBackend
 
@@ -56,8 +57,15 @@ class SyncEventStore(BlockingStore[DBEventStoreBackend]):
         reached is waited for.
         """
         events = self._store.follow(stream_key, after, timeout=timeout)
-        while (event := self._call(_next(events))) is not None:
+        event = self._call(_next(events))
+        while event is not None:
             yield event
+            try:
+                event = self._call(_next(events))
+            except NotInitialized:
+                if self._portal.is_running:
+                    raise
+                return  # the loop has ended meanwhile, and the store with it
 
     def last_sequence(self, stream_key: str) -> int:
         """Return the number of the last event a stream ever had, deleted ones included; 0 if it never had any."""

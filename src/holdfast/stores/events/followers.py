@@ -32,6 +32,11 @@ class Follower:
         self._error: BaseException | None = None
         self._over = False
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the store was closed."""
+        return self._over and self._error is None
+
     async def beyond(self, sequence: int, timeout: float | None) -> int | None:  # noqa: ASYNC109 -- an answer, no error
         """Wait until the stream is known to go beyond *sequence*, and return its last number.
 

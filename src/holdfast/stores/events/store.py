@@ -10,7 +10,15 @@ from holdfast.core.durations import checked_seconds
 from holdfast.core.numbers import MOST_BITS, count, number
 from holdfast.db.manager import ConnectionManager
 from holdfast.db.migrations.migrator import SCHEMA, Migrator
-from holdfast.errors import CannotSerialize, Conflict, DatabaseError, FailureKind, MisuseError, UnknownCommit
+from holdfast.errors import (
+    CannotSerialize,
+    Conflict,
+    DatabaseError,
+    FailureKind,
+    MisuseError,
+    NotInitialized,
+    UnknownCommit,
+)
 from holdfast.model.world import RealWorld, World
 from holdfast.serialize import PortableJSON
 from holdfast.stores.commits import Commits
@@ -29,6 +37,7 @@ if TYPE_CHECKING:
 
     from holdfast.db.pipeline.pipeline import Pipeline
     from holdfast.model.workflow import Duration
+    from holdfast.stores.events.followers import Follower
 
 StoredEvent: TypeAlias = "dict[str, Any]"
 
@@ -142,8 +151,8 @@ class DBEventStoreBackend(Opened):
         patience = None if timeout is None else checked_seconds(timeout, "timeout")
         with self._followers.follow(checked_key(stream_key, "stream key")) as follower:
             known: int | None = 0
-            while known is not None:
-                page = await self._page(stream_key, after)
+            while known is not None and not follower.is_over:
+                page = await self._page(stream_key, after, follower)
                 for event in page:
                     after = event["sequence"]
                     yield event
@@ -182,15 +191,19 @@ class DBEventStoreBackend(Opened):
             if some < _PRUNED_AT_ONCE:
                 return deleted
 
-    async def _page(self, stream_key: str, after: int) -> list[StoredEvent]:
-        """Return the next events for one who follows, as soon as the database can be reached."""
-        while True:
+    async def _page(self, stream_key: str, after: int, follower: Follower) -> list[StoredEvent]:
+        """Return the next events for one who follows, as soon as the database can be reached; none if it is closed."""
+        while not follower.is_over:
             try:
                 return await self.get_after(stream_key, after, limit=_PAGE)
             except DatabaseError as error:
                 if error.kind is FailureKind.FATAL:
                     raise
                 await self._world.sleep(self._poll_interval)
+            except NotInitialized:
+                if not follower.is_over:
+                    raise
+        return []
 
     async def _prune(self, before: str) -> int:
         query = self._queries["events_prune"]
