@@ -147,9 +147,10 @@ class IdempotencyStore(Opened, ABC):
     async def release_claim(self, key: str, *, token: str | None = None) -> bool:
         """Give the key back without a result; False, and nothing is changed, if the claim is not this caller's."""
         checked_key(key, "idempotency key")
-        holder = tokens.held(self._item(key), token)
-        tokens.let_go(self._item(key))
-        return await self._release(key, holder)
+        released = await self._release(key, tokens.held(self._item(key), token))
+        if released or token is None:  # not before: who could not reach the store may try again
+            tokens.let_go(self._item(key))
+        return released
 
     async def extend_claim(self, key: str, *, lease_seconds: Duration | None = None, token: str | None = None) -> bool:
         """Have the claim last for *lease_seconds* from now; False if it is not, or no longer, this caller's."""
