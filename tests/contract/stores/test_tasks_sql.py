@@ -138,6 +138,26 @@ def test_letter_that_cannot_be_made_leaves_the_task_alive(store_venue: StoreVenu
     play(store_venue, scene)
 
 
+def test_payload_that_is_no_json_comes_as_its_text_and_stops_no_other_task(store_venue: StoreVenue) -> None:
+    async def scene(ground: Ground) -> None:
+        manager = await ground.manager()
+        letters = DBDeadLetterQueue(manager)
+        queue = SQLTaskQueue(manager, dead_letters=letters)
+        await queue.enqueue({"n": 1}, task_id="ours")
+        await queue.enqueue({"n": 2}, task_id="theirs", max_attempts=1)
+        await ground.execute("UPDATE {holdfast_task_queue} SET payload = 'plain text' WHERE task_id = 'theirs'")
+        assert [task.payload for task in await queue.list_tasks()] == [{"n": 1}, "plain text"]
+        assert [task.payload for task in await queue.dequeue_many(9)] == [{"n": 1}, "plain text"]
+        assert await queue.complete("ours")
+        assert await queue.fail("theirs", "what is this?")
+        [letter] = await letters.dequeue_ready()
+        assert letter["payload"]["payload"] == "plain text"
+        await queue.close()
+        await letters.close()
+
+    play(store_venue, scene)
+
+
 def test_cancelled_dequeue_gives_back_what_it_got(store_venue: StoreVenue) -> None:
     async def scene(ground: Ground) -> None:
         queue = await open_queue(ground)

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.durations import checked_seconds
-from holdfast.errors import TooLong
+from holdfast.errors import CannotDeserialize, TooLong
 from holdfast.serialize import PortableJSON
 from holdfast.serialize.exact import safe_text
 from holdfast.stores.keys import checked_key
@@ -96,7 +96,7 @@ def task_of(row: dict[str, Any], *, taken: bool = False) -> Task:
     return Task(
         task_id=row["task_id"],
         queue_name=row["queue_name"],
-        payload=_json.deserialize(row["payload"]),
+        payload=payload_of(row["payload"]),
         status=status,
         attempts=row["attempts"],
         max_attempts=row["max_attempts"],
@@ -129,8 +129,14 @@ def payload_text(payload: Any) -> str:
 
 
 def payload_of(text: str) -> Any:
-    """Return the payload that is stored as *text*."""
-    return _json.deserialize(text)
+    """Return the payload that is stored as *text*; the text itself if somebody else has written it and it is no JSON.
+
+    A task that cannot be read would keep those beside it from being taken, listed and ended.
+    """
+    try:
+        return _json.deserialize(text)
+    except CannotDeserialize:
+        return text
 
 
 def checked_id(task_id: str) -> str:
