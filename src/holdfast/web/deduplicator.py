@@ -5,10 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from holdfast.errors import ClaimLost, KeyConflict, KeyInUse
+from holdfast.core.durations import SHORTEST_LEASE, checked_seconds
+from holdfast.errors import ClaimLost, ConfigurationError, KeyConflict, KeyInUse
 from holdfast.model.world import RealWorld
 from holdfast.stores.idempotency.entry import ClaimState
 from holdfast.stores.idempotency.memory import InMemoryIdempotencyStore
+from holdfast.stores.idempotency.store import IdempotencyStore
 from holdfast.web.core import UNSTORED_HEADERS, key_in, store_key
 from holdfast.web.fingerprint import RequestFingerprinter
 
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
     from holdfast.model.workflow import Duration
     from holdfast.model.world import World
     from holdfast.stores.idempotency.entry import IdempotencyEntry
-    from holdfast.stores.idempotency.store import IdempotencyStore
 
 _HIGHEST_KEPT = 399
 HEADER = "idempotency-key"
@@ -54,13 +55,15 @@ class RequestDeduplicator:
         merge_keyless: bool = False,
         world: World | None = None,
     ) -> None:
-        self._ttl = ttl_seconds
-        self._lease = lease_seconds
+        self._ttl = checked_seconds(ttl_seconds, "ttl_seconds", least=SHORTEST_LEASE)
+        self._lease = checked_seconds(lease_seconds, "lease_seconds", least=SHORTEST_LEASE)
         self._merge_keyless = merge_keyless
         self._world: World = world or RealWorld()
         self._fingerprints = RequestFingerprinter(include_headers)
         if storage_backend is None:
             storage_backend = InMemoryIdempotencyStore(max_entries=max_cache_size, world=world)
+        elif not isinstance(storage_backend, IdempotencyStore):
+            raise ConfigurationError(f"storage_backend is an idempotency store, no {type(storage_backend).__name__}.")
         self._store = storage_backend
         self._hits = 0
         self._misses = 0
@@ -168,7 +171,7 @@ class RequestDeduplicator:
     def _key(self, mark: str, headers: Mapping[str, str] | None, key: str | None, scope: str | None) -> str | None:
         """Return the key as it is stored; None for a request that is never merged with another."""
         sent = {name.lower(): value for name, value in (headers or {}).items()}.get(HEADER)
-        given = key or (sent and (key_in(sent) or sent))  # quoted and bare are one key, as in the middlewares
+        given = key or (sent and (key_in(sent) or sent)) or None  # quoted and bare are one key, as in the middlewares
         if given is not None and not isinstance(given, str):
             raise ValueError(f"An idempotency key is a text, not {given!r:.50}.")
         if given is not None:

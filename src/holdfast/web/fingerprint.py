@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from holdfast.web.settings import texts
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -18,7 +20,7 @@ class RequestFingerprinter:
     """Makes fingerprints of requests; *include_headers* are the names of headers that count too."""
 
     def __init__(self, include_headers: Iterable[str] = ()) -> None:
-        self._names = tuple(sorted(name.lower() for name in include_headers))
+        self._names = tuple(sorted(name.lower() for name in texts(include_headers, "include_headers")))
 
     def create_fingerprint(
         self,

@@ -19,12 +19,12 @@ def header_name(given: Any, what: str) -> str:
 
 def header_names(given: Any, what: str) -> tuple[str, ...]:
     """Return names of headers in lower case, as requests and answers have them here."""
-    return tuple(header_name(name, f"Each of {what}").lower() for name in _texts(given, what))
+    return tuple(header_name(name, f"Each of {what}").lower() for name in texts(given, what))
 
 
 def method_names(given: Any) -> frozenset[str]:
     """Return names of methods in upper case; ``ValueError`` for one that changes nothing."""
-    methods = frozenset(name.upper() for name in _texts(given, "methods"))
+    methods = frozenset(name.upper() for name in texts(given, "methods"))
     if unsafe := methods & SAFE_METHODS:
         raise ValueError(f"Safe methods change nothing, so they need no key: leave out {', '.join(sorted(unsafe))}.")
     return methods
@@ -32,10 +32,10 @@ def method_names(given: Any) -> frozenset[str]:
 
 def routes(given: Any, what: str) -> Any:
     """Return what says which requests are meant: a flag, a function, or patterns of paths."""
-    return given if isinstance(given, bool) or callable(given) else _texts(given, what)
+    return given if isinstance(given, bool) or callable(given) else texts(given, what)
 
 
-def _texts(given: Any, what: str) -> tuple[str, ...]:
+def texts(given: Any, what: str) -> tuple[str, ...]:
     """Return several texts. One text is several too, one a character, and never meant so."""
     if isinstance(given, Iterable) and not isinstance(given, str | bytes):
         texts = tuple(given)
@@ -44,4 +44,4 @@ def _texts(given: Any, what: str) -> tuple[str, ...]:
     raise ValueError(f"{what} are texts in a list or a set, not {given!r:.50}.")
 
 
-__all__ = ["header_name", "header_names", "method_names", "routes"]
+__all__ = ["header_name", "header_names", "method_names", "routes", "texts"]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from holdfast.db import ConnectionManager
-from holdfast.errors import KeyConflict, KeyInUse
+from holdfast.errors import ConfigurationError, KeyConflict, KeyInUse
 from holdfast.stores import DBIdempotencyStore
 from holdfast.testing.world import VirtualWorld
 from holdfast.web import RequestDeduplicator
@@ -120,6 +120,35 @@ def test_requests_without_a_key_are_merged_only_when_asked() -> None:
         assert await merging.check_duplicate("POST", "/pay", None, {"cents": 2}) is None
 
     asyncio.run(scene())
+
+
+def test_empty_key_is_none() -> None:
+    async def scene() -> None:
+        dedup = RequestDeduplicator()
+        for cents in (1, 2, 2):
+            sent = {"Idempotency-Key": ""}
+            request: Any = {"method": "POST", "path": "/pay", "body": {"cents": cents}, "headers": sent}
+            assert await dedup.check_duplicate(**request) is None
+            assert not await dedup.cache_response(**request, idempotency_key="", response_data=1)
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"ttl_seconds": "an hour"},
+        {"ttl_seconds": 0},
+        {"lease_seconds": float("nan")},
+        {"max_cache_size": 0},
+        {"include_headers": "X-Tenant"},
+        {"include_headers": [b"X-Tenant"]},
+        {"storage_backend": object()},
+    ],
+)
+def test_setting_that_cannot_be_meant_is_refused_where_it_is_made(settings: dict[str, Any]) -> None:
+    with pytest.raises((ValueError, ConfigurationError)):
+        RequestDeduplicator(**settings)
 
 
 def test_keys_of_different_scopes_never_meet() -> None:
