@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 import os
 import signal
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from holdfast.core.backoff import backoff
 from holdfast.core.durations import checked_seconds
 from holdfast.errors import DatabaseError, FailureKind, HoldfastError
 from holdfast.stores.on_thread import on_thread
+from holdfast.stores.tasks.handlers import Handler, checked_handler, is_awaited, outcome
 from holdfast.stores.tasks.presence import Presence
 from holdfast.stores.tasks.task import Task, checked_count, checked_name
 
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from holdfast.model.workflow import Duration
     from holdfast.stores.tasks.store import TaskQueue
-
-Handler: TypeAlias = "Callable[[Task], Awaitable[Any]] | Callable[[Task], Any]"
 
 logger = logging.getLogger("holdfast.tasks")
 
@@ -42,9 +40,9 @@ class _Run:
     """A task that is being worked on."""
 
     task: Task
-    work: asyncio.Task[Any]
+    in_thread: bool
+    work: asyncio.Task[Any] = field(init=False)
     lost: bool = False
-    in_thread: bool = False
 
 
 class TaskWorker:
@@ -73,11 +71,14 @@ class TaskWorker:
         if not handlers:
             raise ValueError("A worker needs at least one handler: {'queue name': function}.")
         self._queue = queue
-        self._handlers = {checked_name(name, "queue name"): handler for name, handler in handlers.items()}
+        self._handlers = {
+            checked_name(name, "queue name"): checked_handler(handler, name) for name, handler in handlers.items()
+        }
         self._concurrency = checked_count(concurrency, "concurrency", least=1)
         self._poll_interval = checked_seconds(poll_interval, "poll_interval", least=0.001)
         self._grace = checked_seconds(grace, "grace")
-        self.worker_id = worker_id or f"{socket.gethostname()}-{os.getpid()}"[:255]
+        named = f"{socket.gethostname()}-{os.getpid()}"[:255] if worker_id is None else worker_id
+        self.worker_id = checked_name(named, "worker id")
         self._names = list(self._handlers)
         self._runs: dict[asyncio.Task[None], _Run] = {}
         self._threads = ThreadPoolExecutor(concurrency, thread_name_prefix="holdfast-task")
@@ -172,11 +173,8 @@ class TaskWorker:
 
     def _begin(self, task: Task) -> None:
         handler = self._handlers[task.queue_name]
-        in_thread = not inspect.iscoroutinefunction(handler) and not inspect.iscoroutinefunction(
-            getattr(handler, "__call__", None)  # noqa: B004 -- an object whose call is a coroutine function
-        )
-        work = asyncio.ensure_future(self._called(handler, task, in_thread=in_thread))
-        run = _Run(task, work, in_thread=in_thread)
+        run = _Run(task, in_thread=not is_awaited(handler))
+        run.work = asyncio.ensure_future(self._called(handler, run))
         ending = asyncio.create_task(self._see_through(run), name=f"holdfast-task-{task.task_id}")
         self._runs[ending] = run
         ending.add_done_callback(self._over)
@@ -185,10 +183,12 @@ class TaskWorker:
         del self._runs[ending]
         self._news.set()
 
-    async def _called(self, handler: Handler, task: Task, *, in_thread: bool) -> Any:
-        if in_thread:
-            return await on_thread(self._threads, handler, task)
-        return await handler(task)
+    async def _called(self, handler: Handler, run: _Run) -> Any:
+        if not run.in_thread:
+            return await handler(run.task)
+        found = await on_thread(self._threads, handler, run.task)
+        run.in_thread = False  # what is left of it, if it is to be awaited, can be cancelled
+        return await outcome(found)
 
     async def _see_through(self, run: _Run) -> None:
         """Wait for a handler's end, with its lease kept, and write what came of it."""
