@@ -15,6 +15,7 @@ from holdfast.db import ConnectionManager, Pipeline
 from holdfast.errors import KeyConflict, KeyInUse
 from holdfast.stores import DBIdempotencyStore, IdempotentExecutor, InMemoryIdempotencyStore, StoreFactory
 from holdfast.stores.idempotency.executor import call_fingerprint
+from holdfast.testing.contract.store_wrong_values import NO_KEYS
 from holdfast.testing.world import VirtualWorld
 
 if TYPE_CHECKING:
@@ -184,3 +185,28 @@ def test_settings_that_cannot_be_meant_are_refused() -> None:
     for settings in wrong:
         with pytest.raises(ValueError, match=next(iter(settings))):
             IdempotentExecutor(store, **settings)
+
+
+class Run:
+    """A workflow whose runs have ids that can be chosen, as ours have."""
+
+    def options(self, **options: str) -> Run:
+        raise AssertionError(options)
+
+    def start(self, *args: Any) -> None:
+        raise AssertionError(args)
+
+
+@pytest.mark.parametrize("workflow", ["wf", Run()])
+@pytest.mark.parametrize(("key", "error"), NO_KEYS[1:])  # None means that there is no key
+def test_key_that_no_store_keeps_is_refused_whatever_is_executed(
+    workflow: Any, key: Any, error: type[Exception]
+) -> None:
+    async def scene() -> None:
+        runtime = Runtime(fails=False)
+        executor = IdempotentExecutor(InMemoryIdempotencyStore())
+        with pytest.raises(error, match="idempotency key"):
+            await executor.execute(runtime, workflow, {"a": 1}, idempotency_key=key)
+        assert runtime.executions == 0
+
+    asyncio.run(scene())

@@ -33,6 +33,7 @@ from holdfast.stores.blocking import Blocking
 from holdfast.stores.idempotency.claims import giving_back
 from holdfast.stores.idempotency.fingerprint import digest
 from holdfast.stores.idempotency.store import DEFAULT_TTL, claims_of
+from holdfast.stores.keys import checked_key
 from holdfast.stores.on_thread import on_thread
 
 if TYPE_CHECKING:
@@ -128,6 +129,7 @@ class IdempotentExecutor:
         if idempotency_key is None:
             pair: tuple[Any, Any] = await self._run(runtime, workflow, parameters)
             return pair
+        checked_key(idempotency_key, "idempotency key")
         mark = self._fingerprint(workflow, parameters)
         is_durable = isinstance(workflow, Durable)
         note = f"{hashed(idempotency_key)}-{self._world.new_id()}" if is_durable else None
