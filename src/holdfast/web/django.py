@@ -16,6 +16,7 @@ from django.core.exceptions import ImproperlyConfigured  # type: ignore[import-u
 from django.http import HttpRequest, HttpResponse  # type: ignore[import-untyped]
 from django.utils.module_loading import import_string  # type: ignore[import-untyped]
 
+from holdfast.errors import MisuseError
 from holdfast.web.blocking import BlockingGate
 from holdfast.web.core import Answer, Refused, Request, Rules, body_length
 
@@ -94,6 +95,11 @@ def _whole(request: HttpRequest, rules: Rules) -> bytes:
 
     ``request.body`` would refuse uploads that Django takes: its limit, which stays, is for what is no file.
     """
+    if request._read_started and not hasattr(request, "_body"):  # noqa: SLF001 -- what is left of it is not all
+        raise MisuseError(
+            "A middleware has read the request before the one of idempotency keys, so that it cannot be told from "
+            "another one: put holdfast.web.django.IdempotencyMiddleware before it in MIDDLEWARE."
+        )
     told = body_length(request.META.get("CONTENT_LENGTH")) or 0
     if told > rules.max_body_bytes:
         raise Refused(rules.too_large())

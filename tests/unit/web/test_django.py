@@ -11,6 +11,7 @@ from django.http import HttpResponse, JsonResponse, StreamingHttpResponse  # typ
 from django.test import Client  # type: ignore[import-untyped]
 from django.urls import path  # type: ignore[import-untyped]
 
+from holdfast.errors import MisuseError
 from holdfast.web.django import IdempotencyMiddleware
 
 if TYPE_CHECKING:
@@ -89,6 +90,28 @@ def test_upload_that_django_takes_is_taken_with_a_key_too(client: Client, monkey
         assert [(each.status_code, each.json()) for each in answers] == [(200, {"bytes": len(large)})] * 2
     assert calls == [b"upload"] * 2
     assert client.post("/pay", large, content_type="text/plain", headers=KEY).status_code == 400  # its own limit stays
+
+
+def reads_forms(get_response: Any) -> Any:
+    """A middleware that reads forms, and with them the files."""
+
+    def middleware(request: Any) -> Any:
+        assert request.POST is not None
+        return get_response(request)
+
+    return middleware
+
+
+def test_upload_that_was_read_before_is_a_mistake_that_is_told(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = settings.MIDDLEWARE
+    form = b'--B\r\nContent-Disposition: form-data; name="file"; filename="f"\r\n\r\nx\r\n--B--\r\n'
+    given = {"content_type": "multipart/form-data; boundary=B", "headers": KEY}
+    monkeypatch.setattr(settings, "MIDDLEWARE", [f"{__name__}.reads_forms", *ours])
+    with pytest.raises(MisuseError, match="MIDDLEWARE"):
+        Client().post("/upload", form, **given)
+    assert Client().post("/upload", "a=b", content_type="application/x-www-form-urlencoded").status_code == 200
+    monkeypatch.setattr(settings, "MIDDLEWARE", [*ours, f"{__name__}.reads_forms"])
+    assert Client().post("/upload", form, **given).json() == {"bytes": 1}
 
 
 def test_request_that_is_too_large_is_a_problem(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
