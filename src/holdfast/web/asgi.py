@@ -125,6 +125,8 @@ class _Answering:
         if self._passes:
             await self._send(message)
         elif kind == "http.response.start":
+            if "headers" in message:  # any iterable, which may be gone through once
+                message = {**message, "headers": list(message["headers"])}
             self._begun = message, _answer_of(message)
             if self._begun[1].is_stream:
                 await self._let_pass(*self._begun)

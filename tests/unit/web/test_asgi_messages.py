@@ -66,6 +66,18 @@ def test_server_is_told_what_the_application_says_after_the_key_is_ended(message
     assert stored == {True}
 
 
+def test_headers_may_be_any_iterable() -> None:
+    headers = [(b"content-type", b"text/plain"), (b"x-order", b"1")]
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    app = Shop(start(headers=iter(headers)), part(b"whole"))
+    asyncio.run(IdempotencyMiddleware(app, store=InMemoryIdempotencyStore())(SCOPE, receive, send))
+    assert list(sent[0]["headers"]) == headers
+
+
 class Slow(InMemoryIdempotencyStore):
     """A store that takes its time to end a claim, and so can be broken off."""
 
