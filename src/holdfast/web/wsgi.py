@@ -91,7 +91,7 @@ class WSGIIdempotencyMiddleware:
             for name, value in environ.items()
             if name.startswith("HTTP_") or name in {"CONTENT_TYPE", "CONTENT_LENGTH"}
         ]
-        path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
+        path = _readable(environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", ""))
         client = None if self._client is None else self._client(environ)
         query = environ.get("QUERY_STRING", "").encode("latin-1")
         return Request(environ["REQUEST_METHOD"].upper(), path, query, headers, client)
@@ -157,6 +157,14 @@ def _end(parts: Any) -> None:
     close = getattr(parts, "close", None)
     if close is not None:
         close()
+
+
+def _readable(path: str) -> str:
+    """Return a path as it is read, and as patterns are written: a server gives its bytes as Latin-1."""
+    try:
+        return path.encode("latin-1").decode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # it did not, and this is the path
+        return path
 
 
 def _whole(environ: Environ, rules: Rules) -> bytes:

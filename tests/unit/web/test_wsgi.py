@@ -94,6 +94,14 @@ def test_refusals_are_problems(store: SyncIdempotencyStore) -> None:
     assert post(app, key=None, path="/free").status == 201
 
 
+def test_patterns_are_written_as_paths_are_read(store: SyncIdempotencyStore) -> None:
+    app = WSGIIdempotencyMiddleware(Shop(), store=store, required=["/köln/*"])
+    sent = "/köln/1".encode().decode("latin-1")  # as a server gives it
+    assert post(app, key=None, path=sent).status == 400
+    assert post(app, key=None, path="/koeln/1").status == 201
+    assert post(app, path=sent).status == 201
+
+
 def test_content_type_makes_another_request_where_it_counts(store: SyncIdempotencyStore) -> None:
     shop = Shop()
     app = WSGIIdempotencyMiddleware(shop, store=store, include_headers=("Content-Type",))
