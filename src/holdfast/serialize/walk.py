@@ -7,6 +7,7 @@ part to blame. Both follow the same rules; a test holds them to the same text.
 
 from __future__ import annotations
 
+from dataclasses import fields
 from enum import Enum
 from math import isfinite
 from types import CoroutineType
@@ -61,8 +62,8 @@ def fits(value: Any, depth: int = 1) -> bool:
 
 def field_names(kind: type) -> Iterable[str] | None:
     """Return the fields of a dataclass, attrs class or Struct; None for any other type."""
-    if (fields := getattr(kind, "__dataclass_fields__", None)) is not None:
-        return fields  # type: ignore[no-any-return]
+    if hasattr(kind, "__dataclass_fields__"):
+        return [field.name for field in fields(kind)]  # not what is the class's own (ClassVar)
     if (attributes := getattr(kind, "__attrs_attrs__", None)) is not None:
         return [attribute.name for attribute in attributes]
     return getattr(kind, "__struct_fields__", None)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import collections
+import logging
 import sys
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum, IntEnum, StrEnum
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -319,6 +320,21 @@ class _AttrsLike:
 
 def test_attrs_class_is_written_as_an_object() -> None:
     assert portable.serialize(_AttrsLike()) == '{"x":1,"y":[2]}'
+
+
+@dataclass
+class _Logged:
+    log: ClassVar[logging.Logger] = logging.getLogger(__name__)
+    name: str
+    seen: datetime
+
+
+def test_attribute_of_a_dataclass_that_its_class_has_is_not_written() -> None:
+    for seen in (datetime(2024, 5, 6, tzinfo=UTC), datetime(2024, 5, 6, tzinfo=timezone(timedelta(hours=1)))):
+        made = _Logged("a", seen)
+        text = portable.serialize(made)
+        assert set(portable.deserialize(text)) == {"name", "seen"}
+        assert portable.decode(text, _Logged) == made
 
 
 def test_annotation_that_cannot_be_hashed_is_read_all_the_same() -> None:
