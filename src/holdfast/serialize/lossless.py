@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum, Flag
+from functools import cached_property
 from itertools import chain
 from math import isfinite
 from typing import TYPE_CHECKING, Any
@@ -160,8 +161,7 @@ class _Tagger:
         if isinstance(value, BaseException):
             return {"$error": msgspec.json.decode(encode_error(value))}
         if dataclasses.is_dataclass(value) and _is_made_of_fields(kind):
-            fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-            return {"$dataclass": [_named(kind, path), self._parts(fields, path, depth)]}
+            return {"$dataclass": [_named(kind, path), self._parts(_attributes(value, kind), path, depth)]}
         if is_model(kind):
             fields, rest = parts_of(value)
             parts = [self._parts(fields, path, depth), *([self._parts(rest, path, depth)] if rest else [])]
@@ -217,11 +217,26 @@ def _is_made_of_fields(kind: type) -> bool:
     return True
 
 
+def _attributes(value: Any, kind: type) -> dict[str, Any]:
+    """Return the fields that are set and what the instance has besides, but for what a cached property makes again."""
+    fields = {each.name: getattr(value, each.name) for each in dataclasses.fields(kind) if hasattr(value, each.name)}
+    others = getattr(value, "__dict__", {}).keys() - fields.keys()
+    kept = [name for name in others if name[:2] != "__" and not isinstance(getattr(kind, name, None), cached_property)]
+    return fields | {name: vars(value)[name] for name in sorted(kept)}
+
+
 def _dataclass(written: Any) -> Any:
-    name, fields = written
-    made: Any = object.__new__(_class_of(name))  # as it was, without its __init__ and what that would do a second time
-    for key, part in fields.items():
-        object.__setattr__(made, key, _untag(part))
+    name, parts = written
+    kind = _class_of(name)
+    made: Any = object.__new__(kind)  # as it was, without its __init__ and what that would do a second time
+    attributes = {key: _untag(part) for key, part in parts.items()}
+    for each in dataclasses.fields(kind):  # one that the class has gained since then has its default
+        if each.name not in attributes and each.default is not dataclasses.MISSING:
+            attributes[each.name] = each.default
+        elif each.name not in attributes and each.default_factory is not dataclasses.MISSING:
+            attributes[each.name] = each.default_factory()
+    for key, part in attributes.items():
+        object.__setattr__(made, key, part)
     return made
 
 

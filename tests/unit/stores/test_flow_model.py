@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum, Flag, IntFlag
+from functools import cached_property
+from threading import Lock
 from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
@@ -51,6 +53,19 @@ class Open(BaseModel):
     model_config = ConfigDict(extra="allow")
     name: str = Field(default="nobody", alias="Name")
     _seen: int = PrivateAttr(default=0)
+
+
+@dataclass
+class Order:
+    price: int
+    sent: datetime = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.checked = True
+
+    @cached_property
+    def total(self) -> int:
+        return self.price * 2
 
 
 @dataclass
@@ -124,6 +139,31 @@ def test_model_comes_back_with_what_is_beyond_its_fields() -> None:
     back = FlowCheckpoint.from_bytes(FlowCheckpoint("f", "r", original_input=[ADA, Open()]).to_bytes()).original_input
     assert (back[0].age, back[0]._seen, back[0].model_fields_set) == (36, 7, {"name", "age"})
     assert (back[1].model_fields_set, back[1].model_extra) == (set(), {})
+
+
+def test_dataclass_comes_back_with_what_it_was_given_besides_its_fields_and_without_what_is_not_set() -> None:
+    made = Order(2)
+    assert made.total == 4
+    back = FlowCheckpoint.from_bytes(FlowCheckpoint("f", "r", original_input=made).to_bytes()).original_input
+    assert (back.price, back.checked, back.total) == (2, True, 4)
+    assert not hasattr(back, "sent")
+    made.lock = Lock()  # type: ignore[attr-defined]
+    with pytest.raises(CannotSerialize, match=r"original_input\.lock"):
+        FlowCheckpoint("f", "r", original_input=made).to_bytes()
+
+
+def test_dataclass_that_has_gained_fields_gives_them_their_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
+    @dataclass(frozen=True, slots=True)
+    class Grown:
+        x: int
+        y: Decimal
+        z: int = 3
+        names: list[str] = field(default_factory=list)
+
+    text = FlowCheckpoint("f", "r", original_input=Point(1, Decimal(2))).to_bytes()
+    monkeypatch.setitem(globals(), "Point", Grown)
+    back = FlowCheckpoint.from_bytes(text).original_input
+    assert back == Grown(1, Decimal(2))
 
 
 def test_model_that_has_gained_a_field_gives_it_its_default(monkeypatch: pytest.MonkeyPatch) -> None:
