@@ -298,7 +298,7 @@ def _many(written: Any) -> list[Any]:
 
 
 _TEXTS: dict[type, Callable[[Any], Any]] = {
-    int: str,
+    int: hex,  # Python refuses to write, and to read, very long decimal ones
     float: repr,
     bytes: lambda value: base64.b64encode(value).decode("ascii"),
     bytearray: lambda value: base64.b64encode(value).decode("ascii"),
@@ -312,7 +312,7 @@ _TEXTS: dict[type, Callable[[Any], Any]] = {
 }
 
 _READERS: dict[str, Callable[[Any], Any]] = {
-    "$int": int,
+    "$int": lambda written: int(written, 0),
     "$float": float,
     "$bytes": base64.b64decode,
     "$bytearray": lambda written: bytearray(base64.b64decode(written)),

@@ -116,6 +116,7 @@ class OwnError(Exception):
         {"$tuple": [1]},
         {"$dict": [["a", 1]]},
         2**100,
+        [-(10**5000)],
         "nul \0 and ü",
         [{"deep": [{"er": (b"x",)}]}],
     ],
