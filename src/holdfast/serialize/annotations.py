@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _VALUE_SHOWN = re.compile(r"^(Invalid (?:enum )?value) .*?(?= - at `|$)", re.DOTALL)
 _UNTYPED = (typing.ParamSpecArgs, typing.ParamSpecKwargs)
+_FOR_CHECKERS = ((typing.Never, Any), (typing.NoReturn, Any), (typing.LiteralString, str))
+"""What only type checkers tell apart from the other: what is never returned need not be read either."""
 
 
 class Decoder:
@@ -28,9 +30,10 @@ class Decoder:
 
     def __init__(self, annotation: Any, what: str = "the value") -> None:
         self._what = what
+        annotation = next((plain for special, plain in _FOR_CHECKERS if annotation is special), annotation)
         try:
             self._decode = msgspec.json.Decoder(annotation, dec_hook=_rebuild).decode
-        except (TypeError, NameError) as error:
+        except (TypeError, NameError, NotImplementedError) as error:
             raise ConfigurationError(
                 f"The annotation of {what} cannot be read back from portable JSON: {error}. Annotate a type"
                 " that can be told apart in JSON (a tagged Struct, a pydantic model), or Any for plain JSON.",

@@ -6,7 +6,8 @@ import functools
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict, TypeVar, Unpack
+from enum import Enum
+from typing import TYPE_CHECKING, Any, LiteralString, Never, NoReturn, ParamSpec, TypedDict, TypeVar, Unpack
 from uuid import UUID
 
 import pytest
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 ID = UUID(int=1)
+
+
+class Star(Enum):
+    SUN = 2**70
 
 
 @dataclass
@@ -205,6 +210,25 @@ def test_annotation_that_json_cannot_tell_apart_fails_when_the_codec_is_made() -
 
     with pytest.raises(ConfigurationError, match=r"The annotation of argument 'when' of .*fn cannot be read back"):
         CallCodec(fn)
+
+    def far(star: Star) -> None:
+        raise NotImplementedError
+
+    with pytest.raises(ConfigurationError, match=r"The annotation of argument 'star' of .*far cannot be read back"):
+        CallCodec(far)
+
+
+def test_annotation_that_means_something_to_type_checkers_alone_is_read_as_what_it_is() -> None:
+    def serve() -> NoReturn:
+        raise NotImplementedError
+
+    def fail(why: LiteralString) -> Never:
+        raise NotImplementedError
+
+    assert CallCodec(serve).decode_result("null") is None
+    assert CallCodec(fail).decode_call('{"positionalArgs":["no"]}') == (("no",), {})
+    with pytest.raises(CannotDeserialize, match="'why' of .*fail"):
+        CallCodec(fail).decode_call('{"positionalArgs":[1]}')
 
 
 def test_live_call_that_does_not_fit_is_a_type_error() -> None:
