@@ -165,10 +165,11 @@ class _Reader:
             args: tuple[Any, ...] = (group["message"], [self._nested(one, depth) for one in group["errors"]])
         else:
             args = tuple(untag(details["args"])) if "args" in details else (message,)
-        # __new__ and the nearest built-in __init__ set what CPython itself keeps (errno, start, value); an
+        # Those of the nearest built-in class set what CPython itself keeps (errno, start, value); a __new__ or
         # __init__ of the class itself would take other arguments than it passed up, and may do anything.
-        error = kind.__new__(kind, *args)
-        next(base for base in kind.__mro__ if base.__module__ == "builtins").__init__(error, *args)  # type: ignore[misc]
+        native: Any = next(base for base in kind.__mro__ if base.__module__ == "builtins")
+        error: BaseException = native.__new__(kind, *args)
+        native.__init__(error, *args)
         if group is None and error.args != args:
             error.args = args
         for name, value in untag(details.get("places", {})).items():

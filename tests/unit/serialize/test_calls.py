@@ -227,7 +227,7 @@ def test_annotation_that_means_something_to_type_checkers_alone_is_read_as_what_
 
     assert CallCodec(serve).decode_result("null") is None
     assert CallCodec(fail).decode_call('{"positionalArgs":["no"]}') == (("no",), {})
-    with pytest.raises(CannotDeserialize, match="'why' of .*fail"):
+    with pytest.raises(CannotDeserialize, match=r"'why' of .*fail"):
         CallCodec(fail).decode_call('{"positionalArgs":[1]}')
 
 

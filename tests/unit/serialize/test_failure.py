@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, Self
 from uuid import UUID
 
 import pytest
@@ -46,7 +46,18 @@ class Several(ExceptionGroup[Exception]):
     pass
 
 
-KNOWN: dict[str, type[BaseException]] = {error_name(kind): kind for kind in (Declined, DiskFull, Refused, Several)}
+class Batch(ExceptionGroup[Exception]):
+    code: int
+
+    def __new__(cls, message: str, errors: list[Exception], code: int) -> Self:
+        made = super().__new__(cls, message, errors)
+        made.code = code
+        return made
+
+
+KNOWN: dict[str, type[BaseException]] = {
+    error_name(kind): kind for kind in (Declined, DiskFull, Refused, Several, Batch)
+}
 
 
 def _again(error: BaseException, known: dict[str, type[BaseException]] | None = None) -> BaseException:
@@ -191,6 +202,12 @@ def test_known_error_comes_back_without_running_its_constructor() -> None:
     assert Declined.constructed == before
     assert isinstance(again, Declined)
     assert (again.args, again.code, again.cents) == (error.args, "card_expired", 5)
+
+
+def test_known_error_that_makes_itself_from_other_arguments_comes_back() -> None:
+    again = _again(Batch("two", [ValueError("no")], 7), KNOWN)
+    assert isinstance(again, Batch)
+    assert (again.message, again.code, repr(again.exceptions)) == ("two", 7, "(ValueError('no'),)")
 
 
 def test_known_error_on_a_builtin_with_fields_comes_back() -> None:
