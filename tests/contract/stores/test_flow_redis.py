@@ -69,12 +69,23 @@ def test_run_goes_in_time_once_it_has_ended_and_not_before(url: str, raw: Any) -
         assert [raw.ttl(f"{PREFIX}checkpoint:{n}") for n in "123"] == [-1, -1, -1]
         second.status = CheckpointStatus.FAILED
         backend.update(second)
-        assert all(0 < raw.ttl(f"{PREFIX}{name}") <= 1000 for name in ("checkpoint:1", "checkpoint:2", "run:run"))
-        assert [raw.ttl(f"{PREFIX}{name}") for name in ("checkpoint:3", "run:other", "flow:flow:checkpoints")] == [
-            -1
-        ] * 3
+        assert all(0 < raw.ttl(f"{PREFIX}{name}") <= 1000 for name in ("checkpoint:1", "checkpoint:2"))
+        assert raw.ttl(f"{PREFIX}checkpoint:3") == -1
         backend.save(checkpoint(id="4", minute=2))  # somebody has gone on from the failure
-        assert [raw.ttl(f"{PREFIX}{name}") for name in ("checkpoint:1", "checkpoint:2", "run:run")] == [-1] * 3
+        assert [raw.ttl(f"{PREFIX}checkpoint:{n}") for n in "124"] == [-1] * 3
+
+
+def test_run_of_another_flow_with_the_same_id_neither_goes_nor_stays_with_it(url: str, raw: Any) -> None:
+    with RedisCheckpointBackend.from_url(url, prefix=PREFIX, default_ttl=1000) as backend:
+        backend.save(checkpoint("other", id="live"))
+        backend.save(checkpoint(id="1"))
+        backend.save(ended(1, id="2"))
+        assert raw.ttl(f"{PREFIX}checkpoint:live") == -1
+        assert all(raw.ttl(f"{PREFIX}checkpoint:{n}") > 0 for n in "12")
+        backend.save(checkpoint("other", id="goes on", minute=2))
+        assert all(raw.ttl(f"{PREFIX}checkpoint:{n}") > 0 for n in "12")
+        backend.save(checkpoint(id="3", minute=3))
+        assert [raw.ttl(f"{PREFIX}checkpoint:{n}") for n in ("1", "2", "3", "live", "goes on")] == [-1] * 5
 
 
 def test_waiting_checkpoint_of_an_ended_run_stays(url: str, raw: Any) -> None:

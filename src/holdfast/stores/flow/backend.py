@@ -123,9 +123,12 @@ class CheckpointBackend:
         wanted = _of_flow(flow_id, status, limit=1)
         return self._way.call(lambda shelf: self._verbs.newest(shelf, wanted))
 
-    def newest_of_run(self, run_id: str) -> str | None:
-        """Return the id of a run's newest checkpoint, also of one that cannot be read; None if there is none."""
-        wanted = _of_run(run_id, limit=1)
+    def newest_of_run(self, run_id: str, *, flow_id: str | None = None) -> str | None:
+        """Return the id of a run's newest checkpoint, also of one that cannot be read; None if there is none.
+
+        Runs of several flows may have one id: *flow_id* says whose is meant.
+        """
+        wanted = _of_run(run_id, limit=1, flow_id=flow_id)
         return self._way.call(lambda shelf: self._verbs.newest_id(shelf, wanted))
 
     def get_chain(self, checkpoint_id: str) -> list[FlowCheckpoint]:
@@ -226,9 +229,9 @@ class CheckpointBackend:
         wanted = _of_flow(flow_id, status, limit=1)
         return await self._way.acall(lambda shelf: self._verbs.newest(shelf, wanted))
 
-    async def anewest_of_run(self, run_id: str) -> str | None:
+    async def anewest_of_run(self, run_id: str, *, flow_id: str | None = None) -> str | None:
         """Do as ``newest_of_run``, for a task."""
-        wanted = _of_run(run_id, limit=1)
+        wanted = _of_run(run_id, limit=1, flow_id=flow_id)
         return await self._way.acall(lambda shelf: self._verbs.newest_id(shelf, wanted))
 
     async def aget_chain(self, checkpoint_id: str) -> list[FlowCheckpoint]:
@@ -325,9 +328,11 @@ def _of_run(
     status: CheckpointStatus | None = None,
     before: datetime | None = None,
     limit: int | None = None,
+    flow_id: str | None = None,
 ) -> Wanted:
     """Return what is wanted of one run, likewise."""
-    return _narrowed(Wanted(run_id=checked_key(run_id, "run_id")), status, before, limit)
+    flow = None if flow_id is None else checked_key(flow_id, "flow_id")
+    return _narrowed(Wanted(flow, checked_key(run_id, "run_id")), status, before, limit)
 
 
 def _that_wait(flow_id: str | None, limit: int | None) -> Wanted:

@@ -17,12 +17,13 @@ def deletable(cards: Sequence[Card], *, keep_count: int | None, older_than: str 
 
     Never one that waits, and never the newest of a run that has not ended: that run would have nothing to go on from.
     """
-    newest: set[str] = set()
+    newest: set[tuple[str, str]] = set()
     going: list[Card] = []
     for place, card in enumerate(cards):
         status = CheckpointStatus(card.status)
-        is_newest = card.wf_run_id not in newest
-        newest.add(card.wf_run_id)
+        run = card.flow_id, card.wf_run_id
+        is_newest = run not in newest
+        newest.add(run)
         if status.waits or (is_newest and not status.has_ended):
             continue
         beyond = keep_count is not None and place >= keep_count

@@ -146,7 +146,7 @@ async def _claimed(checkpoint_id: str, backend: CheckpointBackend, lease: float)
 
 async def _refuse_if_it_went_on(checkpoint: FlowCheckpoint, backend: CheckpointBackend) -> None:
     run_id = checkpoint.wf_run_id or checkpoint.run_id
-    newest = await backend.anewest_of_run(run_id)
+    newest = await backend.anewest_of_run(run_id, flow_id=checkpoint.flow_id)
     if newest is not None and newest != checkpoint.id:
         raise StorageError(
             f"The run {run_id} has gone on from {checkpoint.id}, to the checkpoint {newest}: resume that one, "

@@ -181,6 +181,17 @@ class FlowRetentionContract:
 
         store_venue.play(scene)
 
+    def test_the_newest_of_a_live_run_stays_though_a_run_of_another_flow_has_its_id(
+        self, store_venue: StoreVenue
+    ) -> None:
+        async def scene(ground: Ground) -> None:
+            backend = await open_backend(ground)
+            await saved(backend, checkpoint("letters", id="letter"), checkpoint("orders", minute=1, id="order"))
+            assert await backend.cleanup_run("run", keep_count=0) == 0
+            assert {each.id for each in await backend.list_by_run("run")} == {"letter", "order"}
+
+        store_venue.play(scene)
+
     def test_a_backend_with_a_limit_makes_room_by_itself(self, store_venue: StoreVenue) -> None:
         async def scene(ground: Ground) -> None:
             backend = await open_backend(ground, max_checkpoints=3)

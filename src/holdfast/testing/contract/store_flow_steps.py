@@ -127,6 +127,24 @@ class FlowStepsContract:
 
         store_venue.play(scene)
 
+    def test_flows_may_have_runs_of_the_same_id(self, store_venue: StoreVenue) -> None:
+        def approve(_: Any) -> str:
+            answer: str = ask("Send it?")
+            return answer
+
+        async def scene(ground: Ground) -> None:
+            player = Player(ground)
+            letter = await player.run("letter", [approve], run_id="17")
+            order = await player.run("order", [approve], run_id="17")
+            assert await player.backend.anewest_of_run("17") == order.id
+            assert await player.backend.anewest_of_run("17", flow_id="letter") == letter.id
+            done = await player.resume(letter.id, [approve], answers={"approve": "yes"})
+            assert done.status is CheckpointStatus.COMPLETED
+            with pytest.raises(StorageError, match="has gone on"):
+                await player.resume(letter.id, [approve])
+
+        store_venue.play(scene)
+
     def test_a_step_that_failed_runs_again_and_those_before_do_not(self, store_venue: StoreVenue) -> None:
         calls: list[str] = []
 

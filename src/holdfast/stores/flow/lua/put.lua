@@ -9,6 +9,7 @@ local prefix, expected = ARGV[1], tonumber(ARGV[2])
 local id, flow, run, whole, status = ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 local ttl, ended, waits, token = tonumber(ARGV[17]), ARGV[18] == '1', ARGV[19] == '1', ARGV[20]
 local expiring = prefix .. 'expiring'
+local over = prefix .. 'flow:' .. flow .. ':ended:' .. whole  -- there as long as checkpoints of the run that has ended
 
 local function indexes(of_flow, of_status, of_run, of_whole)
     return {prefix .. 'flow:' .. of_flow .. ':checkpoints', prefix .. 'flow:' .. of_flow .. ':status:' .. of_status,
@@ -22,30 +23,26 @@ local function unlist(of_flow, of_status, of_run, of_whole, member)
     redis.call('ZREM', expiring, table.concat({of_flow, of_status, of_run, of_whole, member}, '\n'))
 end
 
--- Let a checkpoint go in time. Its run's names go with the last of them.
+-- Let a checkpoint go in time.
 local function let_go(key, of_flow, of_status, of_run, of_whole, member)
     redis.call('EXPIRE', key, ttl)
     redis.call('ZADD', expiring, now_ms() + ttl * 1000, table.concat({of_flow, of_status, of_run, of_whole, member}, '\n'))
-    redis.call('EXPIRE', prefix .. 'run:' .. of_run, ttl)
 end
 
--- Let the whole run go in time, or stay: none that waits goes.
+-- Let the whole run go in time, or stay: none that waits goes. A run of this id in another flow is another run.
 local function set_life_of_run(goes)
-    local everyone = prefix .. 'run:' .. whole
-    local someone_waits = false
-    for _, member in ipairs(redis.call('ZRANGE', everyone, 0, -1)) do
+    for _, member in ipairs(redis.call('ZRANGE', prefix .. 'run:' .. whole, 0, -1)) do
         local key = prefix .. 'checkpoint:' .. string.sub(member, 22)
         local card = redis.call('HMGET', key, 'flow_id', 'status', 'run_id', 'wf_run_id')
-        if card[1] and goes and card[2] ~= 'paused' and card[2] ~= 'pending_input' then
+        local ours = card[1] == flow and card[4] == whole
+        if ours and goes and card[2] ~= 'paused' and card[2] ~= 'pending_input' then
             let_go(key, card[1], card[2], card[3], card[4], member)
-        elseif card[1] then
-            someone_waits = someone_waits or goes
+        elseif ours then
             redis.call('PERSIST', key)
             redis.call('ZREM', expiring, table.concat({card[1], card[2], card[3], card[4], member}, '\n'))
-            redis.call('PERSIST', prefix .. 'run:' .. card[3])
         end
     end
-    if goes and not someone_waits then redis.call('EXPIRE', everyone, ttl) else redis.call('PERSIST', everyone) end
+    if goes then redis.call('SET', over, '', 'EX', ttl) else redis.call('DEL', over) end
 end
 
 local there = redis.call('HMGET', KEYS[1], 'revision', 'flow_id', 'write_key', 'member', 'status', 'run_id', 'wf_run_id', 'score')
@@ -77,10 +74,10 @@ if waits then
     redis.call('ZADD', prefix .. 'waiting', score, member)
     if ARGV[13] ~= '' then redis.call('ZADD', prefix .. 'due', ARGV[13], member) end
 end
-local goes_already = redis.call('PTTL', prefix .. 'run:' .. whole) >= 0
+local goes_already = redis.call('EXISTS', over) == 1
 if ended and ttl > 0 and goes_already then
     let_go(KEYS[1], flow, status, run, whole, member)
-    redis.call('EXPIRE', prefix .. 'run:' .. whole, ttl)
+    redis.call('SET', over, '', 'EX', ttl)
 elseif ended and ttl > 0 then
     set_life_of_run(true)
 elseif goes_already or redis.call('PTTL', KEYS[1]) >= 0 then
