@@ -12,7 +12,7 @@ import pytest
 
 from holdfast import faults
 from holdfast.errors import DamagedCheckpoint, StorageError
-from holdfast.stores import FileCheckpointBackend, files, from_url
+from holdfast.stores import CheckpointStatus, FileCheckpointBackend, files, from_url, resume
 from holdfast.stores.flow import file_index
 from holdfast.testing.contract.store_flow_stage import checkpoint, ended
 
@@ -204,29 +204,53 @@ def test_files_are_kept_where_there_are_no_posix_locks(
     assert backend.delete("1") is True
 
 
+def damage_file(backend: FileCheckpointBackend, name: str, other: str, damage: str) -> None:
+    file = backend.checkpoints_dir / f"{name}.json"
+    content = file.read_bytes()
+    changed = {
+        "cut": content[:-20],
+        "flipped": content.replace(b"fine", b"fime"),
+        "empty": b"",
+        "swapped": (backend.checkpoints_dir / f"{other}.json").read_bytes(),
+    }
+    file.write_bytes(changed[damage])
+
+
 @pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "swapped"])
 def test_damaged_file_is_an_error_and_no_hole_in_the_list(
     backend: FileCheckpointBackend, damage: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     backend.save(checkpoint(id="good", minute=1, metadata={"note": "fine"}))
     backend.save(checkpoint(id="bad", metadata={"note": "fine"}))
-    file = backend.checkpoints_dir / "bad.json"
-    content = file.read_bytes()
-    changed = {
-        "cut": content[:-20],
-        "flipped": content.replace(b"fine", b"fime"),
-        "empty": b"",
-        "swapped": (backend.checkpoints_dir / "good.json").read_bytes(),
-    }
-    file.write_bytes(changed[damage])
+    damage_file(backend, "bad", "good", damage)
     with pytest.raises(DamagedCheckpoint, match=r"bad\.json"):
         backend.load("bad")
     with caplog.at_level(logging.WARNING, "holdfast.flow"):
         assert [each.id for each in backend.list_by_flow("flow")] == ["good"]
+        assert [each.id for each in backend.list_by_flow("flow", limit=1)] == ["good"]
     assert "left out" in caplog.text
+    assert backend.cleanup("flow", keep_count=0) == 0
     assert backend.delete("bad") is True
     assert backend.load("bad") is None
     assert [each.id for each in backend.list_by_flow("flow")] == ["good"]
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "swapped"])
+def test_damaged_file_is_still_the_newest(backend: FileCheckpointBackend, damage: str) -> None:
+    for minute, name in enumerate(("before", "bad")):
+        backend.save(checkpoint(id=name, minute=minute, metadata={"note": "fine"}))
+    backend.save(checkpoint(id="elsewhere", run_id="another", minute=2))
+    damage_file(backend, "bad", "before", damage)
+    assert backend.get_latest("flow") is not None  # of another run
+    backend.delete("elsewhere")
+    with pytest.raises(DamagedCheckpoint, match="bad of the flow flow"):
+        backend.get_latest("flow")
+    if damage in ("cut", "flipped"):  # else nobody can tell whose it was
+        assert backend.newest_of_run("run") == "bad"
+        with pytest.raises(DamagedCheckpoint, match="bad"):
+            backend.get_latest("flow", status=CheckpointStatus.ACTIVE)
+        with pytest.raises(StorageError, match="has gone on"):
+            resume("before", [("step", str)], backend)
 
 
 def test_full_disk_is_a_clear_error_and_the_old_checkpoint_is_whole(

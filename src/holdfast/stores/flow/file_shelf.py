@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -112,12 +113,12 @@ class FileShelf:
         return await self._in_turn(lambda: self._delete([checkpoint_id]) > 0)
 
     async def query(self, wanted: Wanted) -> list[Card]:
-        """Return cards, newest first. One that is damaged is left out, and said so."""
+        """Return cards, newest first; those of damaged files too, which have no data and count towards no limit."""
         return await self._done(lambda: self._query(wanted))
 
     async def skeleton(self, wanted: Wanted) -> list[Card]:
-        """Return cards without their data."""
-        return [card._replace(data=b"") for card in await self.query(wanted)]
+        """Return cards without their data, and none of a damaged file."""
+        return [card._replace(data=b"") for card in await self.query(wanted) if card.data]
 
     async def delete_all(self, cards: Sequence[Card]) -> int:
         """Remove those of *cards* that still have the same revision, and that nobody holds."""
@@ -238,22 +239,36 @@ class FileShelf:
             entries = [entry for listed in self._lists().values() for entry in listed]
         entries.sort(key=lambda entry: (entry.created_at, entry.sequence), reverse=True)
         found: list[Card] = []
+        whole = 0
         for entry in entries:
-            if wanted.limit is not None and wanted.due_at is None and len(found) >= wanted.limit:
+            if wanted.limit is not None and wanted.due_at is None and whole >= wanted.limit:
                 break
             if wanted.before is not None and entry.created_at >= wanted.before:
                 continue
-            stored = self._readable(entry.id)
-            if stored is not None and fits(stored.card, wanted):
-                found.append(stored.card)
-        return in_order(found, wanted)
+            card = self._card(entry)
+            if card is not None and fits(card, wanted):
+                found.append(card)
+                whole += bool(card.data)
+        return found if wanted.due_at is None else in_order(found, wanted)
 
-    def _readable(self, checkpoint_id: str) -> Stored | None:
+    def _card(self, entry: Entry) -> Card | None:
+        """Return what a list names; of a damaged file what its head, if that can be read, says of it."""
         try:
-            return self._read(checkpoint_id)
-        except DamagedCheckpoint as damaged:
-            logger.warning("%s It is left out of the list.", damaged)
-            return None
+            stored = self._read(entry.id)
+        except DamagedCheckpoint:
+            return self._head(entry)
+        return None if stored is None else stored.card
+
+    def _head(self, entry: Entry) -> Card:
+        head: dict[str, Any] = {}
+        with suppress(OSError, ValueError):
+            content = self._path(entry.id).read_text(errors="replace")
+            head, _ = json.JSONDecoder().raw_decode(content, content.index("{", content.index('"card":')))
+        if head.get("id") != entry.id:
+            head = {}
+        run, whole, status = (str(head.get(name, "")) for name in ("run_id", "wf_run_id", "status"))
+        at = entry.created_at
+        return Card(entry.id, entry.flow_id, run, whole, status, None, at, at, None, 0, b"", entry.sequence)
 
     def _entries(self, path: Path) -> list[Entry]:
         with suppress(DamagedIndex):

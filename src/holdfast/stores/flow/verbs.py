@@ -277,6 +277,10 @@ def as_storage_error(what: str) -> Iterator[None]:
 
 
 def _opened(card: Card) -> FlowCheckpoint:
+    if not card.data:
+        raise DamagedCheckpoint(
+            f"The checkpoint {card.id} of the flow {card.flow_id} is not what was written: it was changed or cut off."
+        )
     try:
         checkpoint = FlowCheckpoint.from_bytes(card.data)
     except (CannotDeserialize, TypeError, ValueError, AttributeError) as error:
