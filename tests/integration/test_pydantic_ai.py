@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import BaseModel
 from pydantic_ai import Agent, CustomEvent, ModelRetry, RunContext
-from pydantic_ai.exceptions import ModelHTTPError, UserError
+from pydantic_ai.exceptions import ModelHTTPError, UsageLimitExceeded, UserError
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
+from pydantic_ai.usage import UsageLimits
 
 from holdfast import AsyncHoldfast, Holdfast, Retry, WorkflowStatus
 from holdfast.errors import ConfigurationError, MisuseError, WorkflowCancelled
@@ -168,6 +169,40 @@ def test_replay_delivers_the_same_run_of_the_agent(app: AsyncHoldfast) -> None:
     assert asyncio.run(run()) == 0
     assert seen[0] == seen[1]
     assert seen[0][0] != seen[0][1]
+
+
+def test_what_agents_inside_of_tools_use_counts_on_replay_too(app: AsyncHoldfast) -> None:
+    """A limit that has ended an agent ends it on replay as well: the workflow goes the way it went."""
+    seen: list[Any] = []
+    inner = Agent(TestModel(custom_output_text="yes"), name="inner", capabilities=[HoldfastDurability()])
+    model = Model([calls(("ask", {}), ("ask", {})), says("done"), calls(("ask", {})), calls(("ask", {}))])
+    agent = model.agent()
+
+    @agent.tool
+    async def ask(ctx: RunContext[None]) -> str:
+        return (await inner.run("?", usage=ctx.usage)).output
+
+    @app.step
+    async def fragile() -> None:
+        if len(seen) == 2:
+            raise OSError("once")
+
+    @app.workflow(retry=Retry(attempts=2, interval=0))
+    async def work() -> None:
+        seen.append((await agent.run("one")).usage)
+        with pytest.raises(UsageLimitExceeded) as over:
+            await agent.run("two", usage_limits=UsageLimits(request_limit=3))
+        seen.append(str(over.value))
+        await fragile()
+
+    async def run() -> None:
+        async with app:
+            await work()
+
+    asyncio.run(run())
+    assert seen[0].requests == 4
+    assert seen[:2] == seen[2:]
+    assert model.asked == 4
 
 
 @pytest.mark.parametrize(("backend", "at"), [("sqlite", 1), ("postgres", 2), ("mariadb", 3)])

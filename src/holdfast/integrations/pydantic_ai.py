@@ -14,10 +14,12 @@ from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict
 
 try:
+    from pydantic import TypeAdapter
     from pydantic.errors import PydanticUserError
     from pydantic_ai.durable_exec import (
         JSON_CODEC,
@@ -30,6 +32,7 @@ try:
     from pydantic_ai.exceptions import UnexpectedModelBehavior, UserError
     from pydantic_ai.tools import AgentDepsT, RunContext
     from pydantic_ai.toolsets import ToolsetTool
+    from pydantic_ai.usage import RunUsage
 except ImportError as error:
     from holdfast.errors import DriverMissing
 
@@ -56,6 +59,8 @@ if TYPE_CHECKING:
     from holdfast.model.workflow import Duration, Retry
 
 _METADATA = "holdfast"
+_USAGE = "holdfast_usage"
+_usages = TypeAdapter(RunUsage)
 _FINAL = (UserError, PydanticUserError, UnexpectedModelBehavior, CannotSerialize)  # another attempt ends the same way
 
 
@@ -248,8 +253,11 @@ class _Backend(JournalCallableOperationBackend[StepOptions]):
         if calls is not None and calls.place is place:
             calls.stream()
 
+        context = _tool_context(operation_id, cache_key)
+        usage = None if context is None else _Usage(context)
+
         async def step(_call: str | None) -> Any:
-            return await body()
+            return await (body() if usage is None else usage.recorded(body))
 
         engine, retry = place.run.engine, config.get("retry")
         definition = StepDefinition(
@@ -260,7 +268,39 @@ class _Backend(JournalCallableOperationBackend[StepOptions]):
             retry=None if retry is None else replace(retry, never=(*retry.never, *_FINAL)),
             timeout=config.get("timeout"),
         )
-        return await run_step(engine, place, definition, (_call_id(operation_id, cache_key),), {})
+        call_id = None if context is None else context.tool_call_id  # so that no other call of the tool gets its result
+        result = await run_step(engine, place, definition, (call_id,), {})
+        return result if usage is None else usage.counted(result)
+
+
+class _Usage:
+    """What agents that a tool runs itself use of its run's budget: in the record with what the tool has returned.
+
+    So it counts on replay as well, and a limit that has ended the run ends it again.
+    """
+
+    def __init__(self, context: RunContext[Any]) -> None:
+        self._context = context
+        self._run = context.usage
+        self._before = deepcopy(context.usage)
+        self._own = deepcopy(context.usage)
+
+    async def recorded(self, body: Callable[[], Awaitable[object]]) -> object:
+        """Call the tool, which is shown a usage of its own; return what is recorded, with what was added to that."""
+        self._context.usage = self._own
+        try:
+            result = await body()
+        finally:
+            self._context.usage = self._run
+        if self._own == self._before or not isinstance(result, dict):
+            return result
+        return {**result, _USAGE: _usages.dump_python(self._own - self._before, mode="json")}
+
+    def counted(self, result: object) -> object:
+        """Count what is recorded to be used; return what the tool has returned."""
+        if isinstance(result, dict) and _USAGE in result:
+            self._run.incr(_usages.validate_python(result.pop(_USAGE)))
+        return result
 
 
 def _workflow() -> WorkflowPlace | None:
@@ -282,11 +322,11 @@ def _place() -> WorkflowPlace | None:
     return None if place is None else task_place(place.run.engine)
 
 
-def _call_id(operation_id: DurableOperationId, cache_key: tuple[object, ...]) -> str | None:
-    """Return the id the model gave to a call, so that no result is ever delivered to another call of the same tool."""
+def _tool_context(operation_id: DurableOperationId, cache_key: tuple[object, ...]) -> RunContext[Any] | None:
+    """Return what a tool is called with; None for another operation."""
     if not isinstance(operation_id, ToolsetCallToolId):
         return None
-    return next((each.tool_call_id for each in cache_key if isinstance(each, RunContext)), None)
+    return next((each for each in cache_key if isinstance(each, RunContext)), None)
 
 
 def _anything() -> Any:
