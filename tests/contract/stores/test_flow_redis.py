@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -116,6 +118,13 @@ def test_what_has_expired_leaves_no_name_behind_and_hides_nothing(url: str, raw:
         assert backend.cleanup("flow", keep_count=0) == 0
 
 
+@pytest.mark.parametrize("ttl", [999.5, timedelta(seconds=1000)])
+def test_time_to_live_is_any_duration(url: str, raw: Any, ttl: float | timedelta) -> None:
+    with RedisCheckpointBackend.from_url(url, prefix=PREFIX, default_ttl=ttl) as backend:
+        backend.save(ended(0, id="1"))
+        assert 990 < raw.ttl(f"{PREFIX}checkpoint:1") <= 1000
+
+
 def test_without_a_ttl_nothing_goes(url: str, raw: Any) -> None:
     with RedisCheckpointBackend.from_url(url, prefix=PREFIX, default_ttl=None) as backend:
         backend.save(ended(0, id="1"))
@@ -146,8 +155,10 @@ def test_password_and_options_reach_the_server(url: str) -> None:
 def test_options_that_cannot_be_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="hash tag"):
         RedisCheckpointBackend.from_url("redis+cluster://localhost:7000", prefix="plain:")
-    with pytest.raises(ConfigurationError, match="default_ttl"):
-        RedisCheckpointBackend(default_ttl=0)
+    wrong: Any
+    for wrong in (0, 0.5, math.nan, math.inf, "5", 10**30):
+        with pytest.raises(ConfigurationError, match="default_ttl"):
+            RedisCheckpointBackend(default_ttl=wrong)
     with pytest.raises(ConfigurationError, match="retry"):
         RedisCheckpointBackend(retry=object())
     with pytest.raises(ConfigurationError, match="url=") as refused:

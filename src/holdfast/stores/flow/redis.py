@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from math import ceil
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
+from holdfast.core.durations import checked_seconds
 from holdfast.errors import ConfigurationError
 from holdfast.model.world import RealWorld, World
 from holdfast.stores.flow.backend import MAX_BYTES, CheckpointBackend
@@ -19,6 +21,8 @@ from holdfast.stores.sides import Sides
 if TYPE_CHECKING:
     from collections.abc import Coroutine
     from typing import Any, Self
+
+    from holdfast.model.workflow import Duration
 
 PREFIX = "{holdfast:flow_checkpoint}:"
 WEEK = 86400 * 7
@@ -38,7 +42,7 @@ class RedisCheckpointBackend(CheckpointBackend):
         db: int = 0,
         password: str | None = None,
         prefix: str = PREFIX,
-        default_ttl: int | None = WEEK,
+        default_ttl: Duration | None = WEEK,
         *,
         url: str | None = None,
         max_bytes: int = MAX_BYTES,
@@ -50,10 +54,11 @@ class RedisCheckpointBackend(CheckpointBackend):
         surroundings = world or RealWorld()
         address = url or _address(host, port, db, password, kwargs)
         address_of(address)  # refuses what it cannot read
-        _refuse_unless_it_fits(address, prefix, default_ttl)
+        _refuse_unless_it_fits(address, prefix)
+        ttl = None if default_ttl is None else ceil(checked_seconds(default_ttl, "default_ttl", least=1))
 
         async def opened(link: RedisLink) -> RedisShelf:
-            shelf = RedisShelf(link, surroundings, prefix=prefix, ttl=default_ttl)
+            shelf = RedisShelf(link, surroundings, prefix=prefix, ttl=ttl)
             with as_storage_error("The checkpoints could not be opened"):
                 await shelf.initialize()
             return shelf
@@ -68,7 +73,7 @@ class RedisCheckpointBackend(CheckpointBackend):
         super().__init__(way, max_bytes=max_bytes, max_checkpoints=max_checkpoints, world=surroundings)
 
     @classmethod
-    def from_url(cls, url: str, *, prefix: str = PREFIX, default_ttl: int | None = WEEK) -> Self:
+    def from_url(cls, url: str, *, prefix: str = PREFIX, default_ttl: Duration | None = WEEK) -> Self:
         """Return a backend for the Redis at *url*, ``redis://`` or ``redis+cluster://``."""
         address_of(url)  # None, which would be no URL, among what it refuses
         return cls(prefix=prefix, default_ttl=default_ttl, url=url)
@@ -87,9 +92,7 @@ def _address(host: str, port: int, db: int, password: str | None, options: dict[
     return f"{scheme}://{secret}{host}:{port}/{db}{query}"
 
 
-def _refuse_unless_it_fits(address: str, prefix: str, default_ttl: int | None) -> None:
-    if default_ttl is not None and default_ttl < 1:
-        raise ConfigurationError(f"default_ttl is a number of seconds from 1 on, or None, not {default_ttl}.")
+def _refuse_unless_it_fits(address: str, prefix: str) -> None:
     begin = prefix.find("{")
     if "+cluster://" in address and not 0 <= begin < prefix.find("}", begin) - 1:
         raise ConfigurationError(
