@@ -55,7 +55,6 @@ class SessionWay:
         self._dialect = dialect
         self._table = table_name
         self._world = world or RealWorld()
-        self._prepared = False
 
     def call(self, work: Callable[[Shelf], Awaitable[T]]) -> T:
         """Do *work* on a sync session."""

@@ -279,10 +279,6 @@ class SQLShelf:
         return [_card(row) for row in rows]
 
 
-def _size(save: tuple[dict[str, Any], int]) -> int:
-    return len(save[0]["data"])
-
-
 def _card(row: Row) -> Card:
     return Card(
         row["id"],
