@@ -136,6 +136,17 @@ def test_zone_and_fold_of_a_moment_come_back() -> None:
     assert (back.tzinfo, back.fold, back.utcoffset()) == (BERLIN, 1, timedelta(hours=1))
 
 
+def test_status_may_be_set_as_text() -> None:
+    made = FlowCheckpoint("f", "r")
+    made.status = "pending_input"  # type: ignore[assignment]
+    assert FlowCheckpoint.from_json(made.to_json()).status is CheckpointStatus.PENDING_INPUT
+    made.clear_pending_input("nobody")
+    assert made.status is CheckpointStatus.ACTIVE
+    made.status = "done"  # type: ignore[assignment]
+    with pytest.raises(ValueError, match="'done' is not a valid CheckpointStatus"):
+        made.to_dict()
+
+
 def test_model_comes_back_with_what_is_beyond_its_fields() -> None:
     back = FlowCheckpoint.from_bytes(FlowCheckpoint("f", "r", original_input=[ADA, Open()]).to_bytes()).original_input
     assert (back[0].age, back[0]._seen, back[0].model_fields_set) == (36, 7, {"name", "age"})

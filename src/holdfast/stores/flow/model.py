@@ -162,7 +162,7 @@ class FlowCheckpoint:
     def clear_pending_input(self, node_id: str) -> None:
         """Note that a node has its input; when no other waits the flow is active again."""
         self.pending_inputs.pop(node_id, None)
-        if not self.pending_inputs and self.status is CheckpointStatus.PENDING_INPUT:
+        if not self.pending_inputs and self.status == CheckpointStatus.PENDING_INPUT:
             self.status = CheckpointStatus.ACTIVE
 
     def has_pending_inputs(self) -> bool:
@@ -191,7 +191,7 @@ class FlowCheckpoint:
     def to_dict(self) -> dict[str, Any]:
         """Return all fields by their names; the values are the same objects."""
         document = _fields(self)
-        document["status"] = self.status.value
+        document["status"] = CheckpointStatus(self.status).value  # which may have been set as text
         document["node_states"] = {name: _fields(state) for name, state in self.node_states.items()}
         document["pending_inputs"] = {name: _fields(waits) for name, waits in self.pending_inputs.items()}
         return document
