@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 import typing
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, get_args, get_origin
 
@@ -107,8 +108,7 @@ def hints_of(fn: Callable[..., Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
     A name imported only for type checkers cannot be resolved when the program runs; such a parameter is read
     as plain JSON, and the others are not affected.
     """
-    plain = inspect.unwrap(fn)
-    plain = getattr(plain, "__func__", plain)
+    plain = function_of(fn)
     written = dict(getattr(plain, "__annotations__", {}))
     globalns = getattr(plain, "__globals__", {})
     localns = _closure(plain)
@@ -124,6 +124,20 @@ def hints_of(fn: Callable[..., Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
     return hints, tuple(name for name in written if name not in hints)
 
 
+def function_of(fn: Any) -> Any:
+    """Return what has the annotations: the function behind decorators, methods, partials and callable objects."""
+    while True:
+        fn = inspect.unwrap(fn)
+        if isinstance(fn, partial):
+            fn = fn.func
+        elif inspect.ismethod(fn):
+            fn = fn.__func__
+        elif inspect.isroutine(fn) or isinstance(fn, type):
+            return fn
+        else:
+            fn = type(fn).__call__
+
+
 def _closure(fn: Any) -> dict[str, Any]:
     try:
         return dict(inspect.getclosurevars(fn).nonlocals)
@@ -131,4 +145,4 @@ def _closure(fn: Any) -> dict[str, Any]:
         return {}
 
 
-__all__ = ["Decoder", "hints_of"]
+__all__ = ["Decoder", "function_of", "hints_of"]

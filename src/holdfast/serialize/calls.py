@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from holdfast.errors import CannotDeserialize
-from holdfast.serialize.annotations import Decoder, hints_of
+from holdfast.serialize.annotations import Decoder, function_of, hints_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +33,7 @@ class CallCodec:
     """
 
     def __init__(self, fn: Callable[..., Any], *, skip: int = 0) -> None:
-        self.name = getattr(fn, "__qualname__", type(fn).__qualname__)
+        self.name = str(getattr(function_of(fn), "__qualname__", type(fn).__qualname__))
         self._fn = fn
         self._skip = skip
         self._read_annotations()

@@ -29,6 +29,14 @@ class Star(Enum):
 
 
 @dataclass
+class Clerk:
+    day: str
+
+    def __call__(self, day: date) -> set[date]:
+        raise NotImplementedError
+
+
+@dataclass
 class Order:
     id: str
     cents: int
@@ -131,7 +139,9 @@ DAY = '"2024-05-06"'
         (Shop().sell, f'{{"positionalArgs":[{ORDER}]}}', (Order("o1", 5),), {}),
         (_wrapped(positional_only), f'{{"positionalArgs":[{DAY},"1"]}}', (date(2024, 5, 6), Decimal(1)), {}),
         (_unnamed(positional_only), f'{{"positionalArgs":[{DAY}]}}', ("2024-05-06",), {}),
-        (functools.partial(variadic, 1), '{"positionalArgs":[7]}', (7,), {}),
+        (functools.partial(variadic, 1), f'{{"positionalArgs":[{DAY}]}}', (date(2024, 5, 6),), {}),
+        (functools.partial(Shop().sell), f'{{"positionalArgs":[{ORDER}]}}', (Order("o1", 5),), {}),
+        (Clerk("1"), f'{{"positionalArgs":[{DAY}]}}', (date(2024, 5, 6),), {}),
     ],
 )
 def test_call_is_typed_by_the_signature(
@@ -180,6 +190,14 @@ def test_result_is_typed_by_the_return_annotation() -> None:
     assert CallCodec(keyword_only).decode_result("null") is None
     with pytest.raises(CannotDeserialize, match="the result of typed"):
         CallCodec(typed).decode_result('["a"]')
+
+
+@pytest.mark.parametrize(
+    ("fn", "name"), [(Clerk("1"), "Clerk.__call__"), (functools.partial(Clerk("1")), "Clerk.__call__")]
+)
+def test_result_of_a_callable_is_typed_by_what_it_calls(fn: Callable[..., Any], name: str) -> None:
+    codec = CallCodec(fn)
+    assert (codec.name, codec.decode_result(f"[{DAY}]")) == (name, {date(2024, 5, 6)})
 
 
 def test_annotation_that_cannot_be_resolved_is_reported_and_the_rest_is_typed() -> None:
