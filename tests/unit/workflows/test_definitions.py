@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import math
 from datetime import timedelta
@@ -14,7 +15,7 @@ from holdfast.errors import ConfigurationError, InvalidDuration
 from holdfast.workflows.queues.settings import check_settings
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
 UNCOUNTABLE: list[Any] = [math.nan, math.inf, 1e20, -1]
 
@@ -35,14 +36,46 @@ def wrapped() -> Any:
     return wrapper
 
 
+class Yields:
+    def __call__(self) -> Iterator[int]:
+        yield 1
+
+
+class Adds:
+    async def __call__(self, number: int) -> int:
+        return number + 1
+
+
 @pytest.mark.parametrize("app", [Holdfast("sqlite:///never.db"), AsyncHoldfast("sqlite:///never.db")])
-@pytest.mark.parametrize("function", [yields, yields_later, wrapped(), staticmethod(yields), functools.partial(yields)])
+@pytest.mark.parametrize(
+    "function", [yields, yields_later, wrapped(), staticmethod(yields), functools.partial(yields), Yields()]
+)
 @pytest.mark.parametrize("verb", ["workflow", "step", "transaction"])
 def test_generator_is_refused_where_it_is_decorated(
     app: Holdfast | AsyncHoldfast, function: Callable[..., Any], verb: str
 ) -> None:
     with pytest.raises(ConfigurationError, match=r"yields.*return its values"):
         getattr(app, verb)(function)
+
+
+@pytest.mark.parametrize("function", [Adds(), functools.partial(Adds())])
+def test_object_whose_call_is_a_coroutine_is_an_async_step(
+    fresh_database: Callable[[str], str], function: Callable[[int], Awaitable[int]]
+) -> None:
+    app = AsyncHoldfast(fresh_database("sqlite"), application_version="1")
+    step = app.step(name="adds")(function)
+
+    @app.workflow
+    async def twice() -> int:
+        return await step(await app.run_step(function, 1))
+
+    once = app.workflow(name="once")(function)
+
+    async def run() -> tuple[int, int]:
+        async with app:
+            return await twice(), await once(1)
+
+    assert asyncio.run(run()) == (3, 2)
 
 
 @pytest.mark.parametrize("length", UNCOUNTABLE)
