@@ -17,6 +17,11 @@ def is_kept(text: str) -> bool:
     return "\0" not in text and (text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text))
 
 
+def as_text(text: str) -> str:
+    """Return *text* as what it says and nothing more: a member of an enum is a text that may be written otherwise."""
+    return text if type(text) is str else str.__str__(text)
+
+
 def fits(text: str, longest: int = LONGEST_TEXT) -> bool:
     """Say whether *text* has something in it and fits its column on every database."""
     return 0 < len(text) <= longest and is_kept(text)
@@ -40,4 +45,4 @@ def check_text(what: str, text: object, longest: int = LONGEST_TEXT) -> str:
     return checked
 
 
-__all__ = ["LONGEST_TEXT", "check_text", "demand_text", "fits", "is_kept"]
+__all__ = ["LONGEST_TEXT", "as_text", "check_text", "demand_text", "fits", "is_kept"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.core.texts import is_kept
+from holdfast.core.texts import as_text, is_kept
 from holdfast.errors import InvalidKey, TooLong
 
 LONGEST_KEY = 512  # characters; the shortest index of the three databases holds as many of any kind
@@ -18,7 +18,7 @@ def checked_key(key: str, what: str) -> str:
         raise TooLong(f"The {what} has {len(key)} characters, the longest may have {LONGEST_KEY}: store a hash of it.")
     if not is_kept(key):
         raise InvalidKey(f"The {what} has a NUL character or half a character in it, which no database keeps.")
-    return key
+    return as_text(key)
 
 
 __all__ = ["LONGEST_KEY", "checked_key"]

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from holdfast.core import numbers
-from holdfast.core.texts import is_kept
+from holdfast.core.texts import as_text, is_kept
 from holdfast.errors import CannotSerialize, TooLong
 from holdfast.model.dead_letter import FailedOperationStatus
 from holdfast.serialize import PortableJSON
@@ -26,7 +26,7 @@ def word(value: str, what: str) -> str:
         raise TooLong(f"The {what} of a dead letter has {len(value)} characters, the longest may have {LONGEST_WORD}.")
     if "\0" in value or (not value.isascii() and text(value) != value):
         raise ValueError(f"The {what} of a dead letter has a NUL or half a character in it, which no database keeps.")
-    return value
+    return as_text(value)
 
 
 def text(value: str, what: str = "error") -> str:
@@ -34,7 +34,7 @@ def text(value: str, what: str = "error") -> str:
     if not isinstance(value, str):
         raise TypeError(f"The {what} of a dead letter is text, not {type(value).__name__}.")
     if value.isascii() and "\0" not in value:
-        return value
+        return as_text(value)
     return value.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
 
 
@@ -42,7 +42,7 @@ def status(value: str) -> str:
     """Return *value* if it is a status; ``ValueError`` if it is not."""
     if value not in _STATUSES:
         raise ValueError(f"There is no status {value!r}; there are {', '.join(FailedOperationStatus)}.")
-    return str(value)
+    return as_text(value)
 
 
 def number(value: int | None, what: str) -> int | None:

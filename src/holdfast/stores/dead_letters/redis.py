@@ -148,7 +148,7 @@ class RedisShelf:
         )  # fmt: skip
 
     async def summaries(self, domain: str | None, status: str | None, limit: int) -> list[DLQCompressedEntry]:
-        index = "sums" if domain is None else f"sums:{domain}"
+        index = "sums" if domain is None else "sums:" + domain
         found: list[DLQCompressedEntry] = []
         offset = 0
         while len(found) < limit and (some := await self._run("summaries", index, offset, _CHUNK)):

@@ -91,7 +91,7 @@ def indexes(record: FailedOperationData, made: str, due: str | None) -> Iterator
 
 def pair(domain: str, failure_type: str) -> str:
     """Return a name for the two that no other two have."""
-    return f"{len(domain)}:{domain}:{failure_type}"
+    return ":".join((str(len(domain)), domain, failure_type))
 
 
 def places(record: FailedOperationData) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -53,6 +54,11 @@ _TOKENS: tuple[Callable[[Any, Any], Any], ...] = (
     lambda breakers, token: breakers.record_success_with_close_check("api", 1, token=token),
     lambda breakers, token: breakers.record_failure_with_open_check("api", token=token),
 )
+
+
+class _Word(str, Enum):  # noqa: UP042 -- a text that is written otherwise than it reads
+    API = "api"
+    OPEN = "open"
 
 
 class BreakerDoor:
@@ -110,6 +116,18 @@ class BreakerDoor:
                     with pytest.raises(error, match="token of a half-open slot"):
                         await call(breakers, token)
             assert await breakers.get_by_service_name("api") == before
+
+        play(store_venue, scene)
+
+    def test_member_of_an_enum_is_the_text_that_it_is(self, store_venue: StoreVenue) -> None:
+        async def scene(breakers: Any, _: Ground) -> None:
+            assert await breakers.set_manual_control(_Word.API, _Word.OPEN, reason=_Word.API)
+            record = await breakers.get_by_service_name("api")
+            assert [type(each) for each in (record.service_name, record.state, record.control_reason)] == [str] * 3
+            assert await breakers.get_by_service_name(_Word.API) == record
+            assert await breakers.get_history(_Word.API) == await breakers.get_history("api") != []
+            assert await breakers.delete_state(_Word.API)
+            assert await breakers.get_history("api") == []
 
         play(store_venue, scene)
 

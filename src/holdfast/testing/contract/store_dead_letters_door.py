@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta, timezone
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,6 +23,13 @@ _ENTRY = DLQCompressedEntry(
     id="mine", domain="shop", failure_type="t", error_code="", count=7, first_seen=_SEEN, last_seen=_SEEN
 )
 _WORDS = ("a\0b", "half \ud800")
+
+
+class _Word(str, Enum):  # noqa: UP042 -- a text that is written otherwise than it reads
+    SHOP = "shop"
+    TIMEOUT = "timeout"
+    RESOLVED = "resolved"
+    STALE = "stale"
 
 
 class DeadLetterDoor:
@@ -45,6 +53,24 @@ class DeadLetterDoor:
                 await letters.complete_replay(record.id, True, note=5)
             assert (await letters.get_by_id(record.id)).status == "pending"
             assert await letters.update_status(record.id, "resolved", None, None, None, None)
+
+        play(store_venue, scene)
+
+    def test_member_of_an_enum_is_the_text_that_it_is(self, store_venue: StoreVenue) -> None:
+        async def scene(letters: Any, _: Ground) -> None:
+            record = await letters.create(_Word.SHOP, _Word.TIMEOUT, _Word.TIMEOUT, _Word.TIMEOUT)
+            assert [type(each) for each in (record.domain, record.failure_type, record.error_code)] == [str, str, str]
+            for domain, kind in (("shop", "timeout"), (_Word.SHOP, _Word.TIMEOUT), (_Word.SHOP, None)):
+                assert ids(await letters.find(domain=domain, failure_type=kind)) == [record.id]
+                assert await letters.count(domain=domain, failure_type=kind) == 1
+            assert await letters.update_status(record.id, _Word.RESOLVED, _Word.TIMEOUT)
+            assert await letters.get_facet_counts() == {"by_status": {"resolved": 1}, "by_domain": {"shop": 1}}
+            read = await letters.get_by_id(record.id)
+            assert [type(each) for each in (read.status, read.resolution_type)] == [str, str]
+            assert await letters.compress_and_evict_oldest(1, _Word.SHOP) == 1
+            [entry] = await letters.get_compressed_entries(_Word.SHOP)
+            assert await letters.update_compressed_status(entry.id, _Word.STALE)
+            assert [each.id for each in await letters.get_compressed_entries("shop", _Word.STALE)] == [entry.id]
 
         play(store_venue, scene)
 
