@@ -5,7 +5,7 @@ A value that is written and cannot be read again would take the breaker from the
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from holdfast.core import numbers
@@ -56,14 +56,17 @@ def text(value: str, what: str) -> str:
 
 
 def moment(value: datetime | None, what: str) -> datetime | None:
-    """Return *value* if it says its zone, as a time that others compare with must, or is not given."""
+    """Return *value* in UTC, if it says its zone, as a time that others are compared with must, or is not given."""
     if value is None:
         return None
     if not isinstance(value, datetime):
         raise TypeError(f"{what} is a datetime, not {type(value).__name__}.")
     if value.utcoffset() is None:
         raise MisuseError(f"{what} has no time zone: give an aware datetime, as datetime.now(UTC) is.")
-    return value
+    try:
+        return value.astimezone(UTC)
+    except OverflowError:
+        raise MisuseError(f"{what} is beyond the years 1 to 9999 in UTC: {value.isoformat()}.") from None
 
 
 def stuck(stuck_timeout_seconds: float) -> timedelta:

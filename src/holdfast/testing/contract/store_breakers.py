@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -145,6 +145,23 @@ class BreakerStates:
             assert [each.service_name for each in await breakers.get_open_states()] == ["unknown", "early", "late"]
             assert [each.service_name for each in await breakers.get_open_states(limit=2)] == ["unknown", "early"]
             assert await breakers.get_open_states(limit=0) == []
+
+        play(store_venue, scene)
+
+    def test_times_are_compared_whatever_zone_they_were_told_in(self, store_venue: StoreVenue) -> None:
+        noon = datetime(2030, 1, 1, 12, tzinfo=UTC)
+
+        async def scene(breakers: Any, _: Ground) -> None:
+            for name, hours_ago, zone in (("late", 0, 0), ("early", 2, 9), ("between", 1, -9)):
+                await breakers.get_or_create(name)
+                told = (noon - timedelta(hours=hours_ago)).astimezone(timezone(timedelta(hours=zone)))
+                await breakers.update_state(name, "open", opened_at=told)
+            found = await breakers.get_open_states()
+            assert [each.service_name for each in found] == ["early", "between", "late"]
+            assert {each.opened_at.utcoffset() for each in found} == {timedelta(0)}
+            with pytest.raises(MisuseError, match="years 1 to 9999"):
+                told = datetime.max.replace(tzinfo=timezone(timedelta(hours=-9)))
+                await breakers.set_manual_control("late", "open", expires_at=told)
 
         play(store_venue, scene)
 
