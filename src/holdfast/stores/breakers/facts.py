@@ -31,13 +31,17 @@ _RECEIPTS_KEPT_MS = 3_600_000
 
 @dataclass(slots=True)
 class _Desk:
-    """The breakers of a batch as they were stored and as they become; what was not written has no stamp."""
+    """The breakers of a batch as they were stored and as they become; what was not written has no stamp.
+
+    *deleted* are those that were, also if they were made again since: of what they were before nothing stays.
+    """
 
     texts: dict[str, str | None]
     now: datetime
     records: dict[str, CircuitBreakerStateData | None] = field(default_factory=dict)
     stamps: dict[str, str] = field(default_factory=dict)
     changes: list[CircuitBreakerChange] = field(default_factory=list)
+    deleted: set[str] = field(default_factory=set)
 
     def decided(self, key: str, service_name: str, event: Event) -> Applied:
         if service_name not in self.records:
@@ -50,7 +54,8 @@ class _Desk:
         if record is not before:
             self.records[service_name] = record
             self.stamps[service_name] = key
-        if record is None:
+        if record is None and before is not None:
+            self.deleted.add(service_name)
             self.changes = [each for each in self.changes if each.service_name != service_name]
         if change is not None:
             self.changes.append(change)
@@ -104,9 +109,8 @@ class ChangeBreakers:
         ]
         if kept:
             await transaction.execute_batch(self._queries["breakers_write"], kept)
-        gone = [(name,) for name, record in desk.records.items() if record is None]
-        if gone:
-            await self._remove(transaction, gone)
+        if desk.deleted:
+            await self._remove(transaction, desk)
         if desk.changes:
             entries = [(each.service_name, each.epoch, written(each)) for each in desk.changes]
             await transaction.execute_batch(self._queries["history_add"], entries)
@@ -114,9 +118,11 @@ class ChangeBreakers:
         if old:
             await transaction.execute_batch(self._queries["history_cut"], old)
 
-    async def _remove(self, transaction: Transaction, gone: Sequence[tuple[str]]) -> None:
-        await transaction.execute_batch(self._queries["breakers_remove"], gone)
-        every = [(name, 1 << 62) for (name,) in gone]
+    async def _remove(self, transaction: Transaction, desk: _Desk) -> None:
+        gone = [(name,) for name in sorted(desk.deleted) if desk.records[name] is None]
+        if gone:
+            await transaction.execute_batch(self._queries["breakers_remove"], gone)
+        every = [(name, 1 << 62) for name in sorted(desk.deleted)]
         await transaction.execute_batch(self._queries["history_cut"], every)
 
     async def _forget(self, transaction: Transaction, changes: int) -> None:

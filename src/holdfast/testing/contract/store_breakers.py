@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -118,6 +119,17 @@ class BreakerStates:
             assert await breakers.get_by_service_name("api") is None
             assert await breakers.get_open_states() == []
             await breakers.trip_to_open("api")
+            assert [each.event for each in await breakers.get_history("api")] == ["opened"]
+
+        play(store_venue, scene)
+
+    def test_breaker_that_is_deleted_and_made_anew_at_once_has_no_history(self, store_venue: StoreVenue) -> None:
+        async def scene(breakers: Any, _: Ground) -> None:
+            await breakers.trip_to_open("api")
+            await breakers.atomic_reset("api")
+            await asyncio.gather(breakers.delete_state("api"), breakers.record_failure("api"))
+            assert await breakers.get_history("api") == []
+            assert (await breakers.trip_to_open("api")).did_open
             assert [each.event for each in await breakers.get_history("api")] == ["opened"]
 
         play(store_venue, scene)
