@@ -191,7 +191,9 @@ def _summary(records: Sequence[FailedOperationData], begun: datetime, now: datet
 
 
 def _summary_id(record: FailedOperationData, begun: datetime) -> str:
-    group = f"{record.domain}:{record.failure_type}:{record.error_code}"
+    words = (record.domain, record.failure_type, record.error_code)
+    # So that each word ends at its colon: groups that are not the same have ids that are not.
+    group = ":".join(word.replace("%", "%25").replace(":", "%3A") for word in words)
     if len(group) > LONGEST_KEY - 50:
         group = sha256(group.encode()).hexdigest()
     return f"compressed:{group}:{begun.isoformat(timespec='microseconds')}"

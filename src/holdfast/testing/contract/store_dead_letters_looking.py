@@ -342,6 +342,18 @@ class DeadLetterCleaning:
 
         play(store_venue, scene)
 
+    def test_groups_with_colons_in_their_names_are_summed_up_apart(self, store_venue: StoreVenue) -> None:
+        async def scene(letters: Any, _: Ground) -> None:
+            groups = [("a", "b", "c:d"), ("a", "b:c", "d"), ("a:b", "c", "d"), ("a%3Ab", "c", "d")]
+            for domain, kind, code in groups:
+                await letters.create(domain, kind, error_code=code)
+            assert await letters.compress_and_evict_oldest(10) == 4
+            found = await letters.get_compressed_entries()
+            assert sorted((each.domain, each.failure_type, each.error_code) for each in found) == sorted(groups)
+            assert {each.count for each in found} == {1}
+
+        play(store_venue, scene)
+
     def test_summary_moves_on_and_never_back(self, store_venue: StoreVenue) -> None:
         async def scene(letters: Any, ground: Ground) -> None:
             seen = datetime(2030, 1, 1, 12, tzinfo=UTC)
