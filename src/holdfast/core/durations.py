@@ -60,7 +60,8 @@ def minutes(number: float, what: str, *, least: float = 0) -> timedelta:
 
 def _span(number: object, what: str, least: float, unit: str, length: int) -> timedelta:
     most = int(LONGEST) // length
-    if not isinstance(number, int | float) or not least <= number <= most:
+    # False is no age: taken as 0 it would mean all there is, to those who delete by it.
+    if not isinstance(number, int | float) or isinstance(number, bool) or not least <= number <= most:
         raise InvalidDuration(f"{what} is a number of {unit} from {least} to {most}, not {number!r:.50}.")
     return timedelta(seconds=number * length)
 

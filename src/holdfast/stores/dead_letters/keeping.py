@@ -45,7 +45,7 @@ class Keeping(Room):
             return len(await self._shelf.change_all(list(dict.fromkeys(ids)), _gone_if_archived))
         if older_than_days is None:
             return 0
-        age = None if older_than_days == 0 else _age(older_than_days)
+        age = _age(older_than_days) or None
         wanted = Wanted(status="archived", untouched_for=age, limit=AT_ONCE, whole=False)
         return await self._sweep(wanted, _gone)
 

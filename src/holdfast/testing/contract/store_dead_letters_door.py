@@ -143,9 +143,15 @@ class DeadLetterDoor:
                 for value in (10**9 + 1, -1, 1.5, "2", None):
                     with pytest.raises(ValueError, match=name):
                         await letters.create("d", "t", **{name: value})
-            for minutes in (10**12, float("nan"), float("inf"), None, "30"):
+            for age in (10**12, float("nan"), float("inf"), None, "30", False):
                 with pytest.raises(InvalidDuration, match="older_than_minutes"):
-                    await letters.release_stale_replaying(minutes)
+                    await letters.release_stale_replaying(age)
+                with pytest.raises(InvalidDuration, match="older_than_days"):
+                    await letters.archive_old_resolved(age)
+            assert await letters.update_status(record.id, "archived")
+            with pytest.raises(InvalidDuration, match="older_than_days"):
+                await letters.purge_archived(older_than_days=False)
+            assert await letters.count(status="archived") == 1
             for value in (None, 1.5, "2"):
                 with pytest.raises(ValueError, match="max_retries"):
                     await letters.find_replayable(value)
