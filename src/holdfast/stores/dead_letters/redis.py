@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _LUA = Path(__file__).with_name("lua")
 _CHUNK = 200
-_AGES = ("resolved_for", "untouched_for", "unheard_for")
+_AGES = {"resolved_for": "resolved_at", "untouched_for": "updated_at", "unheard_for": "replay_beat_at"}
 
 
 class RedisShelf:
@@ -149,13 +149,13 @@ class RedisShelf:
 
     async def summaries(self, domain: str | None, status: str | None, limit: int) -> list[DLQCompressedEntry]:
         index = "sums" if domain is None else "sums:" + domain
-        found: list[DLQCompressedEntry] = []
+        found: dict[str, DLQCompressedEntry] = {}  # one that comes in front meanwhile has the last met once more
         offset = 0
         while len(found) < limit and (some := await self._run("summaries", index, offset, _CHUNK)):
             offset += len(some)
             entries = (records.summary(id, fields) for id, fields in some if fields)  # noqa: A001
-            found += [entry for entry in entries if status in {None, entry.status}]
-        return found[:limit]
+            found |= {entry.id: entry for entry in entries if status in {None, entry.status}}
+        return list(found.values())[:limit]
 
     async def summary_totals(self) -> Mapping[str, tuple[int, int]]:
         replies = await self._run("hash", "totals")
@@ -214,20 +214,29 @@ class RedisShelf:
         return written
 
     async def _found(self, wanted: Wanted) -> tuple[datetime, list[FailedOperationData]]:
-        """Walk an index, some records at a time, until enough of them fit; return the server's time and the records."""
+        """Walk an index, some records at a time, until enough of them fit; return the server's time and the records.
+
+        It goes on behind the place of the last record, and does not count: others come and go meanwhile.
+        """
         index, low, high = _range(wanted)
-        exact = _is_exact(wanted)
-        passed = wanted.offset if exact else 0
-        skipped = 0 if exact else wanted.offset
+        last = None if wanted.beyond is None else (float(records.score(wanted.beyond[0])), wanted.beyond[1])
+        exact, order = _is_exact(wanted), _order(wanted)
+        passed, skipped = (wanted.offset, 0) if exact else (0, wanted.offset)
+        some = min(_CHUNK, wanted.limit) if exact else _CHUNK
         found: list[FailedOperationData] = []
         while True:
-            some = min(_CHUNK, wanted.limit - len(found)) if exact else _CHUNK
             replies = await self._run("page", index, int(wanted.newest), low, high, passed, some)
             now, met, _ = records.read(replies)
-            found += [record for record in met if _fits(wanted, record)]
-            passed += some
+            fresh = [record for record in met if _is_behind(_place(record, order), last, newest=wanted.newest)]
+            found += [record for record in fresh if _fits(wanted, record)]
             if len(replies) <= 4 * some - 3 or len(found) >= wanted.limit + skipped:
                 return now, found[skipped : skipped + wanted.limit]
+            if fresh:
+                last, passed = _place(fresh[-1], order), 0
+                low, high = (low, repr(last[0])) if wanted.newest else (repr(last[0]), high)
+            else:  # so many have one and the same time
+                passed += some
+            some = _CHUNK
 
 
 @cache
@@ -241,6 +250,25 @@ def _is_exact(wanted: Wanted) -> bool:
         return False
     by_time = wanted.due or wanted.expires_before is not None or any(getattr(wanted, age) for age in _AGES)
     return not by_time or (wanted.domain is None and wanted.failure_type is None)
+
+
+def _order(wanted: Wanted) -> str:
+    """Return the time that the index goes by that is walked."""
+    if wanted.due:
+        return "next_retry_at"
+    if wanted.expires_before is not None:
+        return "expires_at"
+    return next((time for age, time in _AGES.items() if getattr(wanted, age) is not None), "created_at")
+
+
+def _place(record: FailedOperationData, order: str) -> tuple[float, str]:
+    """Return where *record* stands in an index that goes by the time *order*, and by the ids of what has the same."""
+    return float(records.score(getattr(record, order))), record.id
+
+
+def _is_behind(place: tuple[float, str], last: tuple[float, str] | None, *, newest: bool) -> bool:
+    """Whether a walk that has come to *last* meets *place* later."""
+    return last is None or (place < last if newest else place > last)
 
 
 def _range(wanted: Wanted) -> tuple[str, str, str]:
@@ -287,12 +315,7 @@ def _fits(wanted: Wanted, record: FailedOperationData) -> bool:
         return False
     if wanted.retry_below is not None and record.retry_count >= wanted.retry_below:
         return False
-    if wanted.evictable and record.status in IN_FLIGHT:
-        return False
-    if wanted.beyond is None or record.created_at is None:
-        return True
-    place = (record.created_at, record.id)
-    return place < wanted.beyond if wanted.newest else place > wanted.beyond
+    return not (wanted.evictable and record.status in IN_FLIGHT)
 
 
 def _may_be_there(id: Any) -> bool:  # noqa: A002
