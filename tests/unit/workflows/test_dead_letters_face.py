@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import inspect
 from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from holdfast import Holdfast
+from holdfast.errors import ConfigurationError, InvalidDuration
 from holdfast.model.dead_letter import FailedOperationData
 from holdfast.workflows.dead_letters.face import AsyncDeadLetters, DeadLetters
 from holdfast.workflows.dead_letters.letters import failed_again, letter_id
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -72,3 +79,41 @@ def test_history_does_not_grow_without_end() -> None:
     for number in range(1, 50):
         found = failed_again(found, letter("pending", str(number)), NOW)
     assert [each["error"] for each in found.metadata["history"]] == [str(number) for number in range(30, 50)]
+
+
+def _yields(letter: FailedOperationData) -> Iterator[str]:
+    yield letter.id
+
+
+async def _yields_later(letter: FailedOperationData) -> AsyncIterator[str]:
+    yield letter.id
+
+
+class _YieldsWhenCalled:
+    def __call__(self, letter: FailedOperationData) -> Iterator[str]:
+        yield letter.id
+
+
+@pytest.mark.parametrize("handler", [_yields, _yields_later, _YieldsWhenCalled(), partial(_yields)])
+@pytest.mark.parametrize("with_arguments", [True, False])
+def test_handler_whose_calls_do_nothing_yet_is_refused(handler: Any, with_arguments: bool) -> None:
+    app = Holdfast("sqlite:///x.sqlite")
+    with pytest.raises(ConfigurationError, match="generator function"):
+        app.replay_handler("mail", handler, with_arguments=with_arguments)
+    assert app._engine.handlers.of("mail") is None
+
+
+def test_handler_that_is_refused_is_not_registered() -> None:
+    app = Holdfast("sqlite:///x.sqlite")
+    with pytest.raises(InvalidDuration):
+        app.replay_handler("mail", print, automatic=True, delay=-1)
+    app.replay_handler("mail", print, automatic=True, delay=1)
+    assert app._engine.handlers.delay_of("mail") == 1
+
+
+def test_handler_without_a_domain_is_refused() -> None:
+    app = Holdfast("sqlite:///x.sqlite")
+    with pytest.raises(ConfigurationError, match="domain of a replay handler is a text"):
+        app.replay_handler(cast("Any", print))
+    with pytest.raises(ConfigurationError, match="domain of replay_runs is a text"):
+        app.replay_runs(cast("Any", None))

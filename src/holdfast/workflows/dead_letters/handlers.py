@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from holdfast.core.durations import checked_seconds
+from holdfast.core.texts import demand_text
 from holdfast.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -81,30 +82,37 @@ class ReplayHandlers:
         A function, sync or async, gets the letter, or with *with_arguments* the arguments that it keeps; a workflow or
         a step always gets those. What it raises is the failure of the replay. With *automatic* the letters that are
         made here from now on are due by themselves while the application is launched, *delay* seconds after the first
-        failure, then twice as many. ``ConfigurationError`` if the domain has a handler.
+        failure, then twice as many. ``ConfigurationError`` if the domain has a handler; what is refused is as if it
+        had not been said.
         """
+        demand_text("The domain of a replay handler", domain)
 
         def register(handler: Any) -> Any:
             from holdfast.workflows.dead_letters.replay import handle_for  # noqa: PLC0415 -- as below
 
+            wait = self._delay(delay) if automatic else None
             self._engine.handlers.add(domain, handle_for(self._engine, handler, with_arguments=with_arguments))
-            self._automatic(domain, delay, automatic=automatic)
+            self._automatic(domain, wait)
             return handler
 
         return register if handler is None else register(handler)
 
     def replay_runs(self, domain: str = DOMAIN, *, automatic: bool = True, delay: Duration = 60.0) -> None:
         """Have letters of runs in *domain*, which need no handler, be due by themselves; as ``replay_handler`` says."""
-        self._automatic(domain, delay, automatic=automatic)
+        demand_text("The domain of replay_runs", domain)
+        self._automatic(domain, self._delay(delay) if automatic else None)
 
-    def _automatic(self, domain: str, delay: Duration, *, automatic: bool) -> None:
-        from holdfast.resilience.handlers import Automatic  # noqa: PLC0415 -- what is not used is not loaded
-
-        if not automatic:
-            return
+    def _delay(self, delay: Duration) -> float:
+        """Return the delay of what is due by itself, if that may be said now."""
         if self._engine.launched:
             raise ConfigurationError("What is replayed automatically is said before launch().")
-        self._engine.handlers.automatic[domain] = Automatic(checked_seconds(delay, "delay"))
+        return checked_seconds(delay, "delay")
+
+    def _automatic(self, domain: str, delay: float | None) -> None:
+        from holdfast.resilience.handlers import Automatic  # noqa: PLC0415 -- what is not used is not loaded
+
+        if delay is not None:
+            self._engine.handlers.automatic[domain] = Automatic(delay)
 
 
 __all__ = ["DOMAIN", "ReplayHandlers", "letter_domain"]

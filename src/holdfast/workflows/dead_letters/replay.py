@@ -5,8 +5,9 @@ from __future__ import annotations
 from inspect import isawaitable, iscoroutinefunction
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from holdfast.errors import MisuseError, ReplayRefused, WorkflowNotFound
+from holdfast.errors import ConfigurationError, MisuseError, ReplayRefused, WorkflowNotFound
 from holdfast.model.workflow import WorkflowStatus
+from holdfast.resilience.colour import is_generator, name_of
 from holdfast.resilience.replay_arguments import Arguments
 from holdfast.workflows.declaring.functions import AsyncWorkflow, Step, Workflow
 from holdfast.workflows.running.ticket import Ticket, call_of
@@ -106,7 +107,7 @@ def handle_for(engine: Engine, handler: Callable[..., Any], *, with_arguments: b
     """Return how *handler* is called with a letter.
 
     A workflow or a step gets the arguments that the letter keeps, and so does a function if *with_arguments*; else a
-    function gets the letter.
+    function gets the letter. ``ConfigurationError`` for a generator function: letters would be resolved unread.
     """
     if isinstance(handler, (Workflow, AsyncWorkflow)):
         return _by_workflow(engine, handler)
@@ -116,6 +117,11 @@ def handle_for(engine: Engine, handler: Callable[..., Any], *, with_arguments: b
         function, takes_arguments = handler, bool(with_arguments)
     else:
         raise MisuseError(f"A replay handler is a function, a workflow or a step, not a {type(handler).__name__}.")
+    if is_generator(function):
+        raise ConfigurationError(
+            f"A replay handler cannot be the generator function {name_of(function)}, whose calls do nothing yet: "
+            "have it return when the letter is put right."
+        )
     plain = engine.handlers.handle_of(function)
     if not takes_arguments:
         return plain
