@@ -264,6 +264,24 @@ class ReplayHandlersContract:
 
         Stage(venue).play(scene)
 
+    def test_letter_that_is_pending_again_is_replayed_by_its_workflow_again(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            app, domain, sent = stage.app(), f"d{stage.version}", []
+
+            async def send(to: str) -> None:
+                sent.append(to)
+
+            app.raw.replay_handler(domain, app.workflow(send).raw)
+            async with app:
+                letters = app.raw.dead_letters
+                made = await app.value(letters.create(domain, "timeout", request_data={"to": "ada"}))
+                assert (await replay(app, made.id)).replayed == 1
+                assert await app.value(letters.update_status(made.id, "pending"))
+                assert (await replay(app, made.id)).replayed == 1
+                assert sent == ["ada", "ada"]
+
+        Stage(venue).play(scene)
+
     def test_sync_function_that_fails_on_the_loop_is_kept_too(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:
             app, domain = stage.app(), f"d{stage.version}"

@@ -141,13 +141,13 @@ def _by_arguments(engine: Engine, function: Callable[..., Any]) -> Handle:
 
 
 def _by_workflow(engine: Engine, workflow: AnyWorkflow) -> Handle:
-    """Return how a workflow replays letters: one run a letter. What failed in it is done again by the next replay."""
+    """Return how a workflow replays letters: one run each. What failed in it is done again by the next replay."""
     definition = workflow.definition
     arguments = Arguments(definition.function, skip=0 if definition.binds == "nothing" else 1)
 
     async def handle(letter: FailedOperationData) -> None:
         args, kwargs = arguments.of(letter)
-        chosen = workflow.options(workflow_id=f"replay-{letter.id}").call(*args, **kwargs)
+        chosen = workflow.options(workflow_id=_run_of(letter)).call(*args, **kwargs)
         ticket = await engine.starts.start(call_of(chosen))
         if ticket.run is None:
             await engine.run_replays.go_on(ticket.workflow_id)
@@ -155,6 +155,12 @@ def _by_workflow(engine: Engine, workflow: AnyWorkflow) -> Handle:
             await engine.run_replays.end_of(ticket)
 
     return handle
+
+
+def _run_of(letter: FailedOperationData) -> str:
+    """Return the id of the run that replays *letter*; if it was resolved before, by a run that ended, another one."""
+    before = "" if letter.resolved_at is None else f"-{round(letter.resolved_at.timestamp() * 1000)}"
+    return f"replay-{letter.id}{before}"
 
 
 __all__ = ["RunReplays", "handle_for"]
