@@ -175,3 +175,57 @@ def test_run_that_fails_in_the_background_leaves_its_traceback_in_the_log(
     assert "Attempt 1 of 2 of step" in told[0].getMessage()
     assert "Run j-1 of" in told[1].getMessage()
     assert 'raise LookupError("nothing there")' in caplog.text
+
+
+@pytest.mark.parametrize("where", ["a program", "a workflow"])
+def test_run_whose_caller_gets_the_error_is_not_in_the_log_as_well(
+    where: str, fresh_database: Callable[[str], str], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scene() -> None:
+        app = AsyncHoldfast(fresh_database("sqlite"))
+
+        @app.workflow
+        async def look() -> None:
+            raise LookupError("nothing there")
+
+        @app.workflow
+        async def careful() -> str:
+            with pytest.raises(LookupError):
+                await look()
+            return "seen"
+
+        async with app:
+            if where == "a workflow":
+                assert await careful() == "seen"
+            else:
+                with pytest.raises(LookupError):
+                    await look()
+
+    asyncio.run(scene())
+    assert "ended with an error" not in caplog.text
+
+
+def test_run_whose_caller_went_away_leaves_its_traceback_in_the_log(
+    fresh_database: Callable[[str], str], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scene() -> None:
+        app, begun, go = AsyncHoldfast(fresh_database("sqlite")), asyncio.Event(), asyncio.Event()
+
+        @app.workflow(name="look")
+        async def look() -> None:
+            begun.set()
+            await go.wait()
+            raise LookupError("nothing there")
+
+        async with app:
+            caller = asyncio.create_task(look.options(workflow_id="l-1")())
+            await begun.wait()
+            caller.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await caller
+            go.set()
+            with pytest.raises(LookupError):
+                await app.retrieve_workflow("l-1").result(timeout=60)
+
+    asyncio.run(scene())
+    assert "Run l-1 of look ended with an error" in caplog.text

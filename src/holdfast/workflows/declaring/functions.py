@@ -19,6 +19,7 @@ from holdfast.workflows.enqueueing.rows import work_of
 from holdfast.workflows.operations.place import refuse_unawaited, task_place, thread_place
 from holdfast.workflows.outbox.outbox import put_in, put_in_blocking
 from holdfast.workflows.running.handles import AsyncHandle, Handle
+from holdfast.workflows.running.starts import awaited
 from holdfast.workflows.running.ticket import Call, PlannedCall, Ticket, call_of
 
 if TYPE_CHECKING:
@@ -206,8 +207,9 @@ class _Workflow(Generic[P, R, C]):
         engine = self._engine
         place = task_place(engine)
         if place is not None:
-            ticket = await engine.durable.start_child(place, call)
-            return await engine.durable.result(place, ticket)
+            ticket = await engine.durable.start_child(place, call, called=True)
+            with awaited(ticket):
+                return await engine.durable.result(place, ticket)
         outcome = await _on_engine(engine, engine.starts.start_and_wait(call))
         if outcome.error is not None:
             raise outcome.error

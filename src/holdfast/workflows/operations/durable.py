@@ -119,8 +119,8 @@ class Durable:
         if step.dead_letter is not None and not isinstance(error, Superseded):
             self._engine.step_letters.note(operation, step.dead_letter, error, arguments, keywords)
 
-    async def start_child(self, place: WorkflowPlace, call: Call) -> Ticket:
-        """Start a child, or find the one that was started.
+    async def start_child(self, place: WorkflowPlace, call: Call, *, called: bool = False) -> Ticket:
+        """Start a child, or find the one that was started; of *called* see ``Runner.launch``.
 
         It runs in a task of its own, also if it is called directly: whoever gives up waiting for it does not end it.
         """
@@ -131,7 +131,7 @@ class Durable:
         outcome = await self._recorder.start_child(operation, row)
         if outcome is not STARTED:
             return self._engine.starts.attach(run, row, outcome, call.options)
-        self._engine.runner.launch(run)
+        self._engine.runner.launch(run, called=called)
         return Ticket(run.id, run.codec, run)
 
     def start_child_blocking(self, place: WorkflowPlace, call: Call, *, here: bool = False) -> Ticket:

@@ -85,10 +85,10 @@ class Runner:
         self._gives_back = False
         self._late: set[asyncio.Task[None]] = set()
 
-    def launch(self, run: Run) -> None:
-        """Begin a run in the background; on the loop."""
+    def launch(self, run: Run, *, called: bool = False) -> None:
+        """Begin a run in the background, also if it is *called* and its caller waits for it; on the loop."""
         self.running[run.id] = run
-        run.in_background = True
+        run.in_background = not called
         if run.definition.is_async:
             run.task = asyncio.get_running_loop().create_task(self.execute(run), name=f"holdfast-{run.id}")
         else:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from holdfast import faults
@@ -15,6 +17,8 @@ from holdfast.workflows.running.run import Run
 from holdfast.workflows.running.ticket import Call, Ticket
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from holdfast.db.pipeline.operation import Kind, Values
     from holdfast.db.session import Row
     from holdfast.model.workflow import StartOptions
@@ -92,17 +96,19 @@ class Starts:
 
     async def start_and_wait(self, call: Call) -> Outcome:
         """Start a run and wait for its outcome."""
-        return await self._engine.waiting.outcome(await self.start(call))
+        ticket = await self.start(call, called=True)
+        with awaited(ticket):
+            return await self._engine.waiting.outcome(ticket)
 
-    async def start(self, call: Call) -> Ticket:
-        """Start a run in the background, or attach to the one that has its id."""
+    async def start(self, call: Call, *, called: bool = False) -> Ticket:
+        """Start a run in the background, or attach to the one that has its id; of *called* see ``Runner.launch``."""
         self._refuse_start()
         run, row = self.prepare(call)
         outcome = await self.written(self._engine.start_kind, row)
         if outcome is not STARTED:
             return self.attach(run, row, outcome, call.options)
         faults.point("run.started")
-        self._engine.runner.launch(run)
+        self._engine.runner.launch(run, called=called)
         return Ticket(run.id, run.codec, run)
 
     def start_blocking(self, call: Call, *, here: bool = False) -> Ticket:
@@ -148,6 +154,17 @@ class Starts:
         if options.on_conflict == "reject":
             refuse_other_call(run.id, row[1], (row[2], row[3]), row[8], outcome.row)
         return Ticket(run.id, run.codec, self._engine.runner.running.get(run.id))
+
+
+@contextmanager
+def awaited(ticket: Ticket) -> Iterator[None]:
+    """Wait for a run that was called; one whose caller is cancelled goes on, and nobody is told of its end."""
+    try:
+        yield
+    except asyncio.CancelledError:
+        if ticket.run is not None:
+            ticket.run.in_background = True
+        raise
 
 
 def refuse_other_call(run_id: str, name: str, owner: tuple[str | None, str | None], mark: str, there: Row) -> None:
