@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from holdfast.errors import WorkflowConflict
+from holdfast.errors import MisuseError, WorkflowConflict
 from holdfast.testing.contract.workflows_stage import Stage
 
 if TYPE_CHECKING:
@@ -235,5 +235,29 @@ class ChildrenContract:
             flow = app.workflow(descend)
             async with app:
                 assert await flow(8) == 8
+
+        Stage(venue).play(scene)
+
+    def test_run_that_would_wait_for_itself_is_told(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            app = stage.app()
+
+            async def again(depth: int, way: str) -> int:
+                if way == "call":
+                    called: int = await flow.options(workflow_id="r-1")(depth, way)
+                    return called
+                handle = await flow.options(workflow_id="r-1").start(depth, way)
+                if way == "first":
+                    await app.wait_first([handle])
+                found: int = await handle.result(timeout=60 if way == "patient" else None)
+                return found
+
+            flow = app.workflow(again)
+            async with app:
+                for way in ("call", "result", "patient", "first"):
+                    handle = await flow.options(workflow_id="r-1").start(1, way)
+                    with pytest.raises(MisuseError, match="Run r-1 was to wait for its own result"):
+                        await handle.result(timeout=20)
+                    await app.do("delete_workflow", "r-1")
 
         Stage(venue).play(scene)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from holdfast import faults
-from holdfast.errors import Superseded
+from holdfast.errors import MisuseError, Superseded
 from holdfast.workflows.facts import STARTED, Existing
 from holdfast.workflows.operations.away import answered
 from holdfast.workflows.parking import Wait
@@ -174,6 +174,7 @@ class Durable:
 
     async def result(self, place: WorkflowPlace, ticket: Ticket) -> Any:
         """Wait for another run's outcome and record it."""
+        _refuse_own(place, [ticket])
 
         async def produce(_: Operation) -> Any:
             with self._engine.parker.waiting(place.run, Wait(results=(ticket.workflow_id,))):
@@ -187,6 +188,7 @@ class Durable:
 
     def result_blocking(self, place: WorkflowPlace, ticket: Ticket) -> Any:
         """Wait for another run's outcome on a thread and record it."""
+        _refuse_own(place, [ticket])
 
         def produce(_: Operation) -> Any:
             with self._engine.parker.waiting(place.run, Wait(results=(ticket.workflow_id,))):
@@ -295,6 +297,7 @@ class Durable:
 
     async def first_of(self, place: WorkflowPlace, tickets: Sequence[Ticket]) -> int:
         """Return which of several runs ended first, and record it."""
+        _refuse_own(place, tickets)
 
         async def produce(_: Operation) -> int:
             with self._engine.parker.waiting(place.run, _any_of(tickets)):
@@ -306,6 +309,7 @@ class Durable:
 
     def first_of_blocking(self, place: WorkflowPlace, tickets: Sequence[Ticket]) -> int:
         """Return which of several runs ended first, on a thread, and record it."""
+        _refuse_own(place, tickets)
 
         def produce(_: Operation) -> int:
             with self._engine.parker.waiting(place.run, _any_of(tickets)):
@@ -324,6 +328,15 @@ class Durable:
         """Return whether this run goes the new way, on a thread."""
         way = patched(place, name)
         return way if way is not None else self.value_blocking(place, _marker(name), self.whole, lambda: 1) == 1
+
+
+def _refuse_own(place: WorkflowPlace, tickets: Sequence[Ticket]) -> None:
+    """Raise where a run would wait for its own end, which would never come."""
+    if any(ticket.workflow_id == place.run.id for ticket in tickets):
+        raise MisuseError(
+            f"Run {place.run.id} was to wait for its own result, which never comes: a run that it starts needs another "
+            "workflow_id, or none."
+        )
 
 
 def _any_of(tickets: Sequence[Ticket]) -> Wait:
