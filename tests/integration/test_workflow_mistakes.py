@@ -229,3 +229,51 @@ def test_run_whose_caller_went_away_leaves_its_traceback_in_the_log(
 
     asyncio.run(scene())
     assert "Run l-1 of look ended with an error" in caplog.text
+
+
+class Doubling:
+    """An object that is called like an async function."""
+
+    async def __call__(self, number: int) -> int:
+        await asyncio.sleep(0)
+        return 2 * number
+
+
+def test_object_whose_call_is_async_is_an_async_step_and_workflow(fresh_database: Callable[[str], str]) -> None:
+    async def scene() -> None:
+        app = AsyncHoldfast(fresh_database("sqlite"))
+        step: Any = app.step(name="double")(Doubling())
+        again: Any = app.workflow(name="again")(Doubling())
+
+        @app.workflow
+        async def four() -> list[int]:
+            return [await step(2), await again(2), await app.run_step(Doubling(), 2)]
+
+        async with app:
+            handle = await four.start()
+            assert await handle == [4, 4, 4]
+            names = [each.function_name for each in await app.list_steps(handle.workflow_id)]
+            assert names == ["double", "again", "holdfast.get_result", "Doubling"]
+
+    asyncio.run(scene())
+
+
+def test_parts_that_come_wrongly_are_refused_with_the_way_to_write_them(fresh_database: Callable[[str], str]) -> None:
+    async def price(number: int) -> int:
+        return number
+
+    async def scene() -> None:
+        app: Any = AsyncHoldfast(fresh_database("sqlite"))
+        async with app:
+            with pytest.raises(MisuseError, match=r"was given a list of parts: write `gather\(\*parts\)`"):
+                await app.gather([price(1), price(2)])
+            with pytest.raises(MisuseError, match=r"takes a function and its arguments.*`run_step\(price, 1\)`"):
+                await app.run_step(price(1))
+
+    asyncio.run(scene())
+    app: Any = Holdfast(fresh_database("sqlite"))
+    with app:
+        with pytest.raises(MisuseError, match=r"was given a tuple of parts"):
+            app.gather((lambda: 1, lambda: 2))
+        with pytest.raises(MisuseError, match=r"takes a function and its arguments, not 3"):
+            app.run_step(3)

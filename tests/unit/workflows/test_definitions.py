@@ -78,6 +78,26 @@ def test_object_whose_call_is_a_coroutine_is_an_async_step(
     assert asyncio.run(run()) == (3, 2)
 
 
+@pytest.mark.parametrize("app", [Holdfast("sqlite:///never.db"), AsyncHoldfast("sqlite:///never.db")])
+@pytest.mark.parametrize("verb", ["workflow", "step", "transaction"])
+def test_what_is_no_function_is_refused_where_it_is_decorated(app: Holdfast | AsyncHoldfast, verb: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"'charge' is no function.*Options are named"):
+        getattr(app, verb)("charge")
+
+
+def test_class_is_no_workflow() -> None:
+    app: Any = Holdfast("sqlite:///never.db")
+    with pytest.raises(ConfigurationError, match=r"'Retry' is a class: put @app.workflow on one of its methods"):
+        app.workflow(Retry)
+
+
+def test_transaction_that_takes_nothing_is_refused() -> None:
+    app: Any = Holdfast("sqlite:///never.db")
+    with pytest.raises(ConfigurationError, match=r"'place' takes nothing.*the first parameter"):
+        app.transaction(name="place")(lambda: None)
+    app.transaction(name="any")(lambda *args: args)
+
+
 @pytest.mark.parametrize("length", UNCOUNTABLE)
 def test_duration_that_no_clock_can_count_is_refused_where_it_is_set(length: Any) -> None:
     app = Holdfast("sqlite:///never.db")

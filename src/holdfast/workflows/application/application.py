@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, overload
 
 from holdfast.core.durations import checked_seconds
 from holdfast.core.options import check_retry, refuse_unknown
-from holdfast.errors import MisuseError
+from holdfast.errors import ConfigurationError, MisuseError
 from holdfast.workflows.application.configuration import Settings, engine_settings, read_configuration
 from holdfast.workflows.application.guarding import Guarded, Guarding, Layers, step_letter_domain, step_protection
 from holdfast.workflows.dead_letters.handlers import ReplayHandlers, letter_domain
@@ -22,6 +22,7 @@ from holdfast.workflows.declaring.registry import (
     refuse_generator,
 )
 from holdfast.workflows.engine.engine import Engine
+from holdfast.workflows.operations.branches import drop
 from holdfast.workflows.operations.place import StepPlace, here
 from holdfast.workflows.operations.saga import Saga
 from holdfast.workflows.queues.settings import check_name as check_queue_name
@@ -221,6 +222,8 @@ class Application(TransactionDecorator, Guarding, ReplayHandlers, ABC):
     ) -> Definition:
         binds, plain = binds_to(function)
         named = checked_name(name, plain)
+        if isinstance(plain, type):
+            raise ConfigurationError(f"The workflow {named!r} is a class: put @app.workflow on one of its methods.")
         check_retry(f"the workflow {named!r}", retry)
         definition = Definition(
             name=named,
@@ -261,6 +264,12 @@ class Application(TransactionDecorator, Guarding, ReplayHandlers, ABC):
     def _ad_hoc(self, function: Any) -> StepDefinition:
         if isinstance(function, Step):
             return function.definition
+        if not callable(function):
+            drop(function)
+            raise MisuseError(
+                f"run_step() takes a function and its arguments, not {function!r:.80}: write `run_step(price, 1)` in "
+                "place of `run_step(price(1))`."
+            )
         refuse_generator(function)
         return StepDefinition(
             name=checked_name(None, function),

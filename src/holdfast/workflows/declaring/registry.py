@@ -148,8 +148,14 @@ def binds_to(function: Any) -> tuple[Binds, Callable[..., Any]]:
     """Return what a decorated function is bound to when it is called, and the plain function.
 
     ``@staticmethod`` and ``@classmethod`` may stand above or below. Below, they say so themselves; above, they are not
-    seen, and the first parameter tells: ``self``, ``cls``, or something else. A generator is refused.
+    seen, and the first parameter tells: ``self``, ``cls``, or something else. A generator is refused, and what cannot
+    be called.
     """
+    if not callable(getattr(function, "__func__", function)):
+        raise ConfigurationError(
+            f"{function!r:.80} is no function, which is what a workflow or a step is made of. Options are named, as in "
+            '@app.step(name="charge").'
+        )
     refuse_generator(getattr(function, "__func__", function))
     if isinstance(function, classmethod):
         return "class", function.__func__

@@ -74,7 +74,7 @@ async def within(durable: Durable, place: WorkflowPlace | None, duration: Durati
     try:
         seconds = _checked(duration)
     except InvalidDuration:
-        _drop(part)
+        drop(part)
         raise
     if place is None:
         return await asyncio.wait_for(part, seconds)
@@ -86,7 +86,7 @@ async def within(durable: Durable, place: WorkflowPlace | None, duration: Durati
         if known == _LATE:
             raise _time_is_over(seconds)
     except BaseException:
-        _drop(part)
+        drop(part)
         raise
     together = Parts()
     task = _in_task(place.run, branch, part, together)
@@ -176,6 +176,7 @@ def _refuse_results(verb: str, parts: Sequence[object]) -> None:
     """Raise for a part that was called where it is handed over: its work is done, outside of the branch it was for."""
     for part in parts:
         if not callable(part):
+            _refuse_list(verb, part)
             _drop_all(parts)
             raise MisuseError(
                 f"{verb}() takes what is to be called, not {part!r:.100}: write `lambda: price(1)` in place of "
@@ -186,11 +187,19 @@ def _refuse_results(verb: str, parts: Sequence[object]) -> None:
 def _refuse_not_awaitable(verb: str, parts: Sequence[object]) -> None:
     for part in parts:
         if not inspect.isawaitable(part):
+            _refuse_list(verb, part)
             _drop_all(parts)
             raise MisuseError(
                 f"{verb}() of an async application takes what can be awaited, not {part!r:.100}: write `price(1)` of "
                 "an async function, or `app.run_step(price, 1)` of a sync one."
             )
+
+
+def _refuse_list(verb: str, part: object) -> None:
+    """Raise for several parts in one argument."""
+    if isinstance(part, list | tuple):
+        _drop_all(part)
+        raise MisuseError(f"{verb}() was given a {type(part).__name__} of parts: write `{verb}(*parts)`, with a star.")
 
 
 def _checked(duration: Duration) -> float:
@@ -199,10 +208,10 @@ def _checked(duration: Duration) -> float:
 
 def _drop_all(parts: Sequence[object]) -> None:
     for part in parts:
-        _drop(part)
+        drop(part)
 
 
-def _drop(part: object) -> None:
+def drop(part: object) -> None:
     """Let go of a part that nobody will await, and of those that it was handed and has not begun to await."""
     if not inspect.iscoroutine(part):
         return
@@ -226,7 +235,7 @@ def _in_task(run: Run, branch: Branch, part: Awaitable[Any], together: Parts) ->
     def ended(task: asyncio.Task[Any]) -> None:
         if not task.cancelled():
             task.exception()  # seen, also if nobody asks any more: the run was stopped meanwhile
-        _drop(part)  # it may have been cancelled before it had begun
+        drop(part)  # it may have been cancelled before it had begun
         run.engine.parker.branch_ended(run, together)
 
     run.waits().opened(together)

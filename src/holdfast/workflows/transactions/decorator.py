@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
@@ -131,6 +132,10 @@ class TransactionDecorator:
                 "first parameter is the transaction."
             )
         named = checked_name(name, plain)
+        if not _takes_one(plain):
+            raise ConfigurationError(
+                f"The transaction {named!r} takes nothing, and is handed its transaction: make it the first parameter."
+            )
         check_retry(f"the transaction {named!r}", retry)
         if timeout is not None:
             checked_seconds(timeout, f"The timeout of the transaction {named!r}")
@@ -144,3 +149,9 @@ class TransactionDecorator:
         )
         self._engine.registry.add_step(step, anew=not self._engine.launched)
         return TransactionDefinition(step=step, isolation=checked_isolation(isolation), timeout=timeout)
+
+
+def _takes_one(function: Callable[..., Any]) -> bool:
+    """Whether *function* has a parameter for what it is handed."""
+    kinds = {each.kind for each in inspect.signature(function).parameters.values()}
+    return bool(kinds - {inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD})
