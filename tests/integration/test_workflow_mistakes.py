@@ -12,7 +12,7 @@ import pytest
 
 from holdfast import AsyncHoldfast, Holdfast, Retry
 from holdfast.db.blocking.sync import SyncConnectionManager
-from holdfast.errors import CannotDeserialize, CodecError, MisuseError
+from holdfast.errors import CannotDeserialize, CodecError, MisuseError, NotInitialized
 from holdfast.serialize import Serialization
 
 if TYPE_CHECKING:
@@ -277,3 +277,33 @@ def test_parts_that_come_wrongly_are_refused_with_the_way_to_write_them(fresh_da
             app.gather((lambda: 1, lambda: 2))
         with pytest.raises(MisuseError, match=r"takes a function and its arguments, not 3"):
             app.run_step(3)
+
+
+@pytest.mark.parametrize("what", ["step", "workflow"])
+def test_call_that_nobody_awaits_is_warned_of_by_the_name_of_what_was_called(
+    what: str, fresh_database: Callable[[str], str]
+) -> None:
+    async def scene() -> None:
+        app: Any = AsyncHoldfast(fresh_database("sqlite"))
+
+        async def charge() -> None: ...
+
+        called = getattr(app, what)(name="charge")(charge)
+        async with app:
+            with pytest.warns(RuntimeWarning, match="coroutine 'charge' was never awaited"):
+                called()
+
+    asyncio.run(scene())
+
+
+def test_call_that_is_awaited_after_the_application_was_closed_is_refused(fresh_database: Callable[[str], str]) -> None:
+    app = Holdfast(fresh_database("sqlite"))
+
+    @app.workflow(name="later")
+    async def later() -> int:
+        return 1
+
+    with app:
+        call = later()
+    with pytest.raises(NotInitialized, match="The workflow 'later'"):
+        asyncio.run(call)

@@ -75,7 +75,7 @@ class Step(Generic[P, C]):
         """Call the function; recorded if this is a workflow."""
         if self.definition.is_async:
             refuse_unawaited(self._engine, self.definition, "call it by app.run_step(step, ...)")
-            return cast("C", self._invoke(args, kwargs))
+            return cast("C", _named(self._invoke(args, kwargs), self.definition))
         place = thread_place(self._engine)
         if place is None:
             return cast("C", self.definition.function(*args, **kwargs))
@@ -130,7 +130,7 @@ class _Workflow(Generic[P, R, C]):
         call = self._call(args, kwargs, "A call")
         if self.definition.is_async:
             refuse_unawaited(self._engine, self.definition, "start() it and ask its handle for the result")
-            return cast("C", self._run(call))
+            return cast("C", _named(self._run(call), self.definition))
         return cast("C", self._run_blocking(call))
 
     def options(self, **options: Unpack[Options]) -> Self:
@@ -190,7 +190,7 @@ class _Workflow(Generic[P, R, C]):
     def _check_launched(self) -> None:
         if not self._engine.launched:
             self._engine.check_launched(
-                f"The workflow {self.definition.name!r} was called before launch(); use the app in a with block."
+                f"The workflow {self.definition.name!r} was called while its application is not launched; call it in the with block."
             )
 
     def _bound_instance(self) -> Any:
@@ -210,6 +210,7 @@ class _Workflow(Generic[P, R, C]):
             ticket = await engine.durable.start_child(place, call, called=True)
             with awaited(ticket):
                 return await engine.durable.result(place, ticket)
+        self._check_launched()  # once more: what was called may be awaited later
         outcome = await _on_engine(engine, engine.starts.start_and_wait(call))
         if outcome.error is not None:
             raise outcome.error
@@ -370,6 +371,12 @@ def _bound(binds: Binds, instance: Any, owner: type | None) -> Any:
     if binds == "class":
         return owner if owner is not None else type(instance)
     return instance if binds == "instance" else None
+
+
+def _named(call: Coroutine[Any, Any, Any], called: Definition | StepDefinition) -> Coroutine[Any, Any, Any]:
+    """Give a call the name of what is *called*, for Python's warning of a call that nobody has awaited."""
+    call.__qualname__ = called.name
+    return call
 
 
 def _on_engine(engine: Engine, work: Coroutine[Any, Any, Any]) -> Awaitable[Any]:
