@@ -276,9 +276,7 @@ def opener(
                 path, timeout=0, isolation_level=None, cached_statements=256, check_same_thread=not shared
             )
         except sqlite3.OperationalError as error:
-            folder = Path(path).parent
-            remedy = "check its permissions" if folder.is_dir() else f"the folder {folder} does not exist, create it"
-            raise Unavailable(f"SQLite cannot open {path}: {remedy}.") from error
+            raise Unavailable(f"SQLite cannot open {path}: {_why_not(Path(path))}.") from error
         file = None if settings.url.path is None else OpenFile(path)
         connection = SqliteConnection(raw, settings.busy_timeout, checkpointer, settings.synchronous, file)
         try:
@@ -294,6 +292,13 @@ def opener(
     return connect
 
 
+def _why_not(file: Path) -> str:
+    """Say what is wrong with a file that cannot be opened, and what to do."""
+    if file.is_dir():
+        return "it is a folder, name a file in it"
+    return "check its permissions" if file.parent.is_dir() else f"the folder {file.parent} does not exist, create it"
+
+
 def _prepare(connection: SqliteConnection, settings: Settings) -> None:
     try:
         if settings.page_bytes is not None:
@@ -306,7 +311,10 @@ def _prepare(connection: SqliteConnection, settings: Settings) -> None:
         connection.execute("PRAGMA wal_autocheckpoint = 0", ())
         connection.execute(f"PRAGMA journal_size_limit = {KEPT_BYTES}", ())
     except QueryFailed as error:
-        raise Unavailable(f"{settings.url.safe} cannot be used as a SQLite database: {error}") from error
+        raise Unavailable(
+            f"{settings.url.safe} cannot be used as a SQLite database: {error}. Check that the file is one, and that "
+            "it and its folder may be written to."
+        ) from error
 
 
 @cache
