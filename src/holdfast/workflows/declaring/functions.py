@@ -190,7 +190,8 @@ class _Workflow(Generic[P, R, C]):
     def _check_launched(self) -> None:
         if not self._engine.launched:
             self._engine.check_launched(
-                f"The workflow {self.definition.name!r} was called while its application is not launched; call it in the with block."
+                f"The workflow {self.definition.name!r} was called while its application is not launched; call it in "
+                "the with block."
             )
 
     def _bound_instance(self) -> Any:
