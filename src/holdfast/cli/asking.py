@@ -22,7 +22,11 @@ def ask(question: str, *, yes: bool) -> None:
         return
     if not has_terminal():
         raise Failure(f"{question} Nobody can be asked here: say --yes if so.")
-    if not click.confirm(question, err=True):
+    try:
+        agreed = click.confirm(question, err=True)
+    except click.Abort:
+        agreed = False
+    if not agreed:
         raise Failure("Nothing was changed.")
 
 

@@ -13,6 +13,7 @@ import click
 
 from holdfast.cli.failure import Failure
 
+_INTERRUPTED = 130  # 128 and the number of SIGINT, as shells have it
 _DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 
@@ -53,9 +54,14 @@ class _LazyGroup(click.Group):
         return command
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Say in one line that the output went nowhere. A pipe whose reader has gone is click's own business."""
+        """Say in one line that the output went nowhere. A pipe whose reader has gone is click's own business.
+
+        Somebody who interrupts a command gets the exit code of that, and not that of a refusal.
+        """
         try:
             return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise click.exceptions.Exit(_INTERRUPTED) from None
         except OSError as error:
             if error.errno not in _DISK_ERRORS:
                 raise

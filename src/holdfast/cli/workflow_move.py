@@ -24,7 +24,11 @@ if TYPE_CHECKING:
 @on_runs
 def export_(client: Client, out: Output, *, workflow_id: str, target: IO[bytes]) -> None:  # noqa: ARG001 -- JSON anyhow
     """Write one run and all it has recorded as a JSON document. Payloads are as they are stored."""
-    target.write(msgspec.json.format(msgspec.json.encode(client.export_workflow(workflow_id)), indent=2) + b"\n")
+    document = client.export_workflow(workflow_id)
+    try:
+        target.write(msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
+    except click.FileError as error:  # it is opened now
+        raise Failure(error.format_message()) from error
 
 
 @click.command(name="import", short_help="Make a run of an exported document.")

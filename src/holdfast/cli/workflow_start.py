@@ -88,6 +88,9 @@ def finish(out: Output, handle: ClientHandle, limit: timedelta | None) -> None:
     """Print the result; or, on standard error, what the run ended with."""
     try:
         value = handle.result(limit)
+    except KeyboardInterrupt:
+        complain(f"{handle.workflow_id} goes on, though nobody waits for it here any more.")
+        raise
     except Exception as error:
         # The run's own error, of whatever class: that it failed is the answer. Or our patience is over, or its result
         # cannot be read here, or the database is away: then it does not say that the run has failed.

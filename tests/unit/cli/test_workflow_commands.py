@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from holdfast import Holdfast
 from holdfast.cli import asking
 from holdfast.errors import DatabaseError
+from holdfast.testing.workers import until
 
-if TYPE_CHECKING:
-    from pathlib import Path
+COMMAND = Path(sys.executable).with_name("holdfast")
 
 
 @pytest.fixture
@@ -298,6 +302,8 @@ class TestMoving:
         file = tmp_path / "a.json"
         assert shop.run("workflow", "export", "a", "--output", str(file)).stdout == ""
         assert json.loads(file.read_text()) == json.loads(shop.run("workflow", "export", "a").stdout)
+        nowhere = shop.run("workflow", "export", "a", "--output", str(file.parent / "nowhere" / "a.json"))
+        assert (nowhere.exit_code, nowhere.stdout, "No such file" in nowhere.stderr) == (2, "", True)
         taken = shop.run("workflow", "import", str(file))
         assert taken.exit_code == 2
         assert shop.run("workflow", "import", str(file), "--on-conflict", "return_existing").exit_code == 0
@@ -341,3 +347,21 @@ def test_database_that_is_not_ours_is_refused_in_one_line(tmp_path: Path, shop: 
         assert done.stderr.startswith("Error: There is no file")
         assert len(done.stderr.splitlines()) == 1
     assert not (tmp_path / "none.sqlite").exists()
+
+
+class TestInterrupting:
+    def test_command_that_waits_is_left_by_an_interrupt_and_its_run_goes_on(self, shop: Any) -> None:
+        words = ("workflow", "start", "checkout", "--id", "a", "--wait")
+        process = subprocess.Popen([COMMAND, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        until(lambda: "a" in shop.statuses())
+        process.send_signal(signal.SIGINT)
+        out, told = process.communicate(timeout=60)
+        assert (process.returncode, out, "Traceback" in told) == (130, "", False)
+        assert shop.statuses() == {"a": "ENQUEUED"}
+
+    @pytest.mark.usefixtures("terminal")
+    def test_question_that_is_interrupted_changes_nothing(self, shop: Any) -> None:
+        shop.start("a", "b")
+        done = shop.run("workflow", "cancel", "a", "b", input="")
+        assert (done.exit_code, "Nothing was changed" in done.stderr) == (2, True)
+        assert shop.statuses() == {"a": "ENQUEUED", "b": "ENQUEUED"}
