@@ -11,12 +11,13 @@ import msgspec
 
 from holdfast.cli.asking import ask
 from holdfast.cli.examples import examples
+from holdfast.cli.failure import Failure
 from holdfast.cli.output import moment, plain
 from holdfast.cli.runs import on_runs
 from holdfast.cli.words import duration, time
 from holdfast.cli.workflow_start import finish
 from holdfast.core.cron import cron
-from holdfast.errors import ScheduleNotFound
+from holdfast.errors import ScheduleConflict, ScheduleNotFound
 from holdfast.model.schedule import Overlap, Schedule, ScheduleStatus
 
 if TYPE_CHECKING:
@@ -38,7 +39,9 @@ def command() -> None:
 
 
 @command.command(name="list")
-@click.option("--status", type=click.Choice([each.value for each in ScheduleStatus]), help="Only those of this status.")
+@click.option(
+    "--status", type=click.Choice(list(ScheduleStatus), case_sensitive=False), help="Only those of this status."
+)
 @click.option("--workflow", "workflow_name", help="Only those of this workflow.")
 @click.option("--prefix", "schedule_name_prefix", help="Only those whose names begin so.")
 @on_runs
@@ -79,8 +82,8 @@ def get(client: Client, out: Output, *, name: str) -> None:
     show_default=True,
     help="What becomes of a slot while the run of the last one has not ended.",
 )
-@click.option("--keep", "on_conflict", flag_value="keep", help="Leave a schedule of this name as it is.")
-@click.option("--reject", "on_conflict", flag_value="reject", help="Fail if there is a schedule of this name.")
+@click.option("--keep", is_flag=True, help="Leave a schedule of this name as it is.")
+@click.option("--reject", is_flag=True, help="Fail if there is a schedule of this name.")
 @on_runs
 def create(
     client: Client,
@@ -90,20 +93,26 @@ def create(
     workflow: str,
     schedule: str,
     context: str,
-    on_conflict: str | None,
+    keep: bool,
+    reject: bool,
     jitter: timedelta | None,
     **said: Any,
 ) -> None:
     """Run WORKFLOW at every slot of CRON: five fields, or six with the second first. One that is there is set so."""
-    made = client.create_schedule(
-        name,
-        workflow,
-        schedule,
-        context=_json(context),
-        jitter=jitter or 0,
-        on_conflict=on_conflict or "update",  # type: ignore[arg-type]
-        **said,
-    )
+    if keep and reject:
+        raise click.UsageError("--keep and --reject exclude each other: give one of them.")
+    try:
+        made = client.create_schedule(
+            name,
+            workflow,
+            schedule,
+            context=_json(context),
+            jitter=jitter or 0,
+            on_conflict="keep" if keep else "reject" if reject else "update",
+            **said,
+        )
+    except ScheduleConflict as error:
+        raise Failure(f"There is a schedule {name!r} already: choose another name, or leave out --reject.") from error
     _show(out, made)
 
 

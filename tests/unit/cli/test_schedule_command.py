@@ -22,6 +22,9 @@ def test_schedules_are_listed_with_their_next_slot(nightly: Any) -> None:
     assert lines[1][:7] == ["nightly", "active", "0 0 3 * * *", "Europe/Berlin", "report", "", ""]
     assert lines[1][7].endswith(("T01:00:00Z", "T02:00:00Z"))
     assert lines[2] == ["weekly", "paused", "@weekly", "UTC", "report", "", "", ""]
+    assert [each["schedule_name"] for each in nightly.json("schedule", "list", "--status", "paused")["schedules"]] == [
+        "weekly"
+    ]
     [found] = nightly.json("schedule", "list", "--status", "ACTIVE", "--workflow", "report", "--prefix", "n")[
         "schedules"
     ]
@@ -53,7 +56,7 @@ def test_schedule_is_made_as_said(shop: Any) -> None:
     assert shop.json("schedule", "create", "r", "other", "@daily", "--keep")["workflow_name"] == "report"
     refused = shop.run("schedule", "create", "r", "other", "@daily", "--reject")
     assert refused.exit_code == 2
-    assert "already" in refused.stderr
+    assert "already: choose another name, or leave out --reject" in refused.stderr
 
 
 @pytest.mark.parametrize(
@@ -63,6 +66,7 @@ def test_schedule_is_made_as_said(shop: Any) -> None:
         (("@daily", "--timezone", "Mars"), "no time zone 'Mars'"),
         (("@daily", "--queue", "nowhere"), "no queue 'nowhere'"),
         (("@daily", "--context", "{"), "not JSON"),
+        (("@daily", "--keep", "--reject"), "--keep and --reject exclude each other"),
     ],
 )
 def test_mistake_is_refused_with_its_place(shop: Any, words: tuple[str, ...], complaint: str) -> None:
@@ -90,6 +94,8 @@ def test_slots_are_fired_by_hand(nightly: Any) -> None:
     ids = nightly.json("schedule", "backfill", "nightly", *span)["workflow_ids"]
     assert ids == [f"sched-nightly-2026-03-0{day}T02:00:00+00:00" for day in (1, 2, 3)]
     assert nightly.run("schedule", "backfill", "nightly", *span).stdout.splitlines() == ids
+    back = nightly.run("schedule", "backfill", "nightly", "--from", "2026-03-03", "--to", "2026-03-01")
+    assert (back.exit_code, "lies before the start" in back.stderr) == (2, True)
     assert set(nightly.statuses()) == {triggered, *ids}
     waited = nightly.run("schedule", "trigger", "nightly", "--wait-for", "0.1s")
     assert waited.exit_code != 0

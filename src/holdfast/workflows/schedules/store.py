@@ -179,7 +179,7 @@ class Schedules:
 
         All that are asked for fire: where slots must not overlap they run one after the other.
         A slot that has fired keeps its run, so this may be repeated. So many slots a transaction, each all or none.
-        ``ConfigurationError`` if the span reaches into the future, or has too many slots.
+        ``ConfigurationError`` if the span ends before it begins or in the future, or has too many slots.
         """
         row = await self._verbs.fetchone(self._queries["schedule_get"], name=name)
         if row is None:
@@ -323,6 +323,8 @@ def _slots_between(row: Row, start: datetime, end: datetime, now_ms: int) -> Seq
             raise ConfigurationError(
                 f"{word} is a moment of the years {_FIRST_YEAR} to {_LAST_YEAR}, not {moment.isoformat()}."
             )
+    if end < start:
+        raise ConfigurationError(f"The end {end.isoformat()} lies before the start {start.isoformat()}.")
     if milliseconds_of(end) > now_ms:
         raise ConfigurationError(
             f"The end {end.isoformat()} lies in the future: slots that are still to come fire by themselves."
