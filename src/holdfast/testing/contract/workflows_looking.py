@@ -326,7 +326,7 @@ class PagesContract:
                 for nonsense in ("", "x", "W10", page.cursor[:-3], "é"):
                     with pytest.raises(ConfigurationError, match="cursor"):
                         await app.do("list_workflows", cursor=nonsense)
-                for limit in (0, -1, 10_001):
+                for limit in (0, -1, 10_001, "5"):
                     with pytest.raises(ConfigurationError, match="limit"):
                         await app.do("list_workflows", limit=limit)
 
