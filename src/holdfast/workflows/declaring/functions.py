@@ -376,7 +376,7 @@ def _bound(binds: Binds, instance: Any, owner: type | None) -> Any:
 
 def _named(call: Coroutine[Any, Any, Any], called: Definition | StepDefinition) -> Coroutine[Any, Any, Any]:
     """Give a call the name of what is *called*, for Python's warning of a call that nobody has awaited."""
-    call.__qualname__ = called.name
+    call.__qualname__ = called.name  # type: ignore[attr-defined]  # what an async def makes has one
     return call
 
 
