@@ -90,12 +90,16 @@ class Holdfast(Application, AppLife, Management[Handle[Any]], MessagingMethods, 
 
         return decorate if function is None else decorate(function)
 
-    def run_step(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+    @overload
+    def run_step(self, function: Callable[P, Awaitable[R]], /, *args: P.args, **kwargs: P.kwargs) -> R: ...
+    @overload
+    def run_step(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R: ...
+    def run_step(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Call a function as a step that was not declared as one; in an async function, wait for its result."""
         if isinstance(function, TransactionStep):
-            return function.run_blocking(*args, **kwargs)  # type: ignore[no-any-return]
+            return function.run_blocking(*args, **kwargs)
         called, given = unbound(function, args)
-        return run_step_blocking(self._engine, thread_place(self._engine), self._ad_hoc(called), given, kwargs)  # type: ignore[no-any-return]
+        return run_step_blocking(self._engine, thread_place(self._engine), self._ad_hoc(called), given, kwargs)
 
     def execute(self, workflow: Workflow[..., R, Any], parameters: Mapping[str, Any] | None = None) -> tuple[R, str]:
         """Run a workflow with named *parameters*; return its result and the id of the run."""

@@ -38,6 +38,7 @@ def checkout(order: str, *, gift: bool = False) -> int:
     charge(1)  # type: ignore[arg-type]
     charge(order, price=2)  # type: ignore[call-arg]
     assert_type(app.run_step(len, [1]), int)
+    assert_type(app.run_step(fetch, "x"), bytes)
     assert_type(app.now(), datetime)
     assert_type(app.random(), float)
     assert_type(app.uuid(), UUID)
