@@ -62,6 +62,14 @@ def test_base_exceptions_of_an_async_workflow_do_not_end_the_loop(
         await leave()
 
     @app.workflow
+    async def leaving_from_a_branch() -> None:
+        await app.gather(leave(), leave())
+
+    @app.workflow
+    async def leaving_in_time() -> None:
+        await app.timeout(60, leave())
+
+    @app.workflow
     async def cancelling() -> None:
         raise asyncio.CancelledError
 
@@ -71,7 +79,7 @@ def test_base_exceptions_of_an_async_workflow_do_not_end_the_loop(
 
     async def scene() -> None:
         async with app:
-            for workflow in (leaving, cancelling):
+            for workflow in (leaving, leaving_from_a_branch, leaving_in_time, cancelling):
                 handle = await workflow.start()
                 with pytest.raises((RecordedError, SystemExit, asyncio.CancelledError)):
                     await handle.result(timeout=60)
@@ -79,6 +87,38 @@ def test_base_exceptions_of_an_async_workflow_do_not_end_the_loop(
             assert await staying() == "here"
 
     asyncio.run(scene())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt])
+def test_base_exceptions_on_the_loop_of_a_sync_application_do_not_end_it(
+    kind: str, error: type[BaseException], fresh_database: Callable[[str], str]
+) -> None:
+    app = Holdfast(fresh_database(kind))
+
+    @app.step
+    async def leave() -> None:
+        raise error(3)
+
+    @app.workflow
+    def leaving() -> None:
+        app.run_step(leave)
+
+    @app.workflow
+    async def leaving_from_a_task() -> None:
+        await asyncio.gather(leave(), leave())
+
+    @app.workflow
+    async def staying() -> str:
+        return "here"
+
+    with app:
+        for workflow in (leaving, leaving_from_a_task):
+            handle = workflow.start()
+            with pytest.raises((RecordedError, error)):
+                handle.result(timeout=60)
+            assert handle.status().status is WorkflowStatus.ERROR
+        assert staying.start().result(timeout=60) == "here"
 
 
 @pytest.mark.parametrize("kind", KINDS)

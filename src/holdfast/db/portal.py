@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import logging
 import os
 import threading
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
 
 T = TypeVar("T")
+
+logger = logging.getLogger("holdfast.db")
 
 
 class Portal:
@@ -40,7 +43,9 @@ class Portal:
                 return
             self._pid = os.getpid()
             self._loop = asyncio.new_event_loop()
-            self._thread = threading.Thread(target=self._run, args=(self._loop,), name=self._name, daemon=True)
+            self._is_over = threading.Event()
+            ends = self._loop, self._is_over
+            self._thread = threading.Thread(target=self._run, args=ends, name=self._name, daemon=True)
             self._thread.start()
 
     def stop(self) -> None:
@@ -48,6 +53,7 @@ class Portal:
         with self._starting:
             loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
         if loop is not None and thread is not None and os.getpid() == self._pid:
+            self._is_over.set()
             loop.call_soon_threadsafe(loop.stop)
             thread.join()
 
@@ -74,12 +80,13 @@ class Portal:
             raise NotInitialized("This object was closed by another thread during the call.") from None
 
     @staticmethod
-    def _run(loop: asyncio.AbstractEventLoop) -> None:
+    def _run(loop: asyncio.AbstractEventLoop, is_over: threading.Event) -> None:
         asyncio.set_event_loop(loop)
         threads = concurrent.futures.ThreadPoolExecutor(thread_name_prefix="holdfast-loop-thread")
         loop.set_default_executor(threads)
         try:
-            loop.run_forever()
+            while not is_over.is_set():
+                _run_until_stopped(loop)
         finally:
             left = asyncio.all_tasks(loop)
             for task in left:
@@ -88,3 +95,14 @@ class Portal:
             loop.run_until_complete(loop.shutdown_asyncgens())
             threads.shutdown()  # asyncio would begin a thread for that, which a program that is ending cannot
             loop.close()
+
+
+def _run_until_stopped(loop: asyncio.AbstractEventLoop) -> None:
+    """Run *loop* until it is stopped, or until a task raises what asyncio ends the whole loop for.
+
+    Whoever awaits that task is told; and code on this thread, which is not the program's own, cannot end the program.
+    """
+    try:
+        loop.run_forever()
+    except (SystemExit, KeyboardInterrupt) as error:
+        logger.warning("A task raised %r. It does not end the program here, and the event loop goes on.", error)

@@ -104,7 +104,7 @@ async def within(durable: Durable, place: WorkflowPlace | None, duration: Durati
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         raise _time_is_over(seconds)
-    return await task
+    return _sorted_out([_outcome(task)])[0]
 
 
 def within_blocking(
@@ -230,7 +230,10 @@ def _in_task(run: Run, branch: Branch, part: Awaitable[Any], together: Parts) ->
 
     async def work() -> Any:
         here.set(WorkflowPlace(run, branch, asyncio.current_task()))
-        return await part
+        try:
+            return await part
+        except (SystemExit, KeyboardInterrupt) as error:  # a task that ended so would end the loop, and all runs on it
+            return _Raised(error)
 
     def ended(task: asyncio.Task[Any]) -> None:
         if not task.cancelled():
