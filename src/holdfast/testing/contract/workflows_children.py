@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from holdfast.errors import MisuseError, WorkflowConflict
+from holdfast.errors import MisuseError, WorkflowConflict, WorkflowNotFound
 from holdfast.testing.contract.workflows_stage import Stage
 
 if TYPE_CHECKING:
@@ -51,6 +51,26 @@ class ChildrenContract:
                 for number in (0, 2):
                     assert stage.run(f"{me}-{number}")["parent_workflow_id"] == me
                     assert stage.run(f"{me}-{number}")["status"] == "SUCCESS"
+
+        Stage(venue).play(scene)
+
+    def test_status_that_a_workflow_asked_for_is_the_same_on_replay(self, venue: Venue) -> None:
+        def build(app: App, life: Life) -> Flow:
+            async def asking() -> list[str]:
+                mine = await app.retrieve(app.raw.workflow_id).status()
+                try:
+                    await app.retrieve("there is no such run").status()
+                except WorkflowNotFound:
+                    await life()
+                return [mine.status, f"recovered {mine.recovery_attempts} times"]
+
+            return app.workflow(asking)
+
+        async def scene(stage: Stage) -> None:
+            handle = await stage.relive(build)
+            assert await handle.result() == ["PENDING", "recovered 0 times"]
+            assert stage.run(handle.workflow_id)["executions"] == 2
+            assert [row["function_name"] for row in stage.steps(handle.workflow_id)] == ["holdfast.status"] * 2
 
         Stage(venue).play(scene)
 

@@ -14,6 +14,7 @@ from uuid import UUID
 
 from holdfast import faults
 from holdfast.errors import MisuseError, Superseded
+from holdfast.model.workflow import WorkflowState
 from holdfast.workflows.facts import STARTED, Existing
 from holdfast.workflows.operations.away import answered
 from holdfast.workflows.parking import Wait
@@ -34,6 +35,7 @@ GET_RESULT = "holdfast.get_result"
 NOW = "holdfast.now"
 RANDOM = "holdfast.random"
 SLEEP = "holdfast.sleep"
+STATUS = "holdfast.status"
 UUID_ = "holdfast.uuid"
 WAIT_FIRST = "holdfast.wait_first"
 
@@ -51,6 +53,7 @@ class Durable:
         self._moment = engine.payloads.typed(datetime)
         self._fraction = engine.payloads.typed(float)
         self._uuid = engine.payloads.typed(UUID)
+        self._state = engine.payloads.typed(WorkflowState)
 
     def step(
         self, place: WorkflowPlace, step: StepDefinition, arguments: tuple[Any, ...], keywords: dict[str, Any]
@@ -199,6 +202,32 @@ class Durable:
 
         mark = self._payloads.mark(GET_RESULT, (ticket.workflow_id,), {})
         return self._recorder.do_blocking(place, GET_RESULT, mark, ticket.codec, produce, child_id=ticket.workflow_id)
+
+    async def status(self, place: WorkflowPlace | None, workflow_id: str) -> WorkflowState:
+        """Return where another run stands, the same on every replay."""
+        look = partial(self._engine.desk.looking.get, workflow_id, load_input=False, load_output=False)
+        if place is None:
+            return await look()
+        mark = self._payloads.mark(STATUS, (workflow_id,), {})
+        state: WorkflowState = await self._recorder.do(
+            place, STATUS, mark, self._state, lambda _: answered(self._engine, place, STATUS, look)
+        )
+        return state
+
+    def status_blocking(self, place: WorkflowPlace | None, workflow_id: str) -> WorkflowState:
+        """Return where another run stands, the same on every replay, on a thread."""
+        look = partial(self._engine.desk.looking.get, workflow_id, load_input=False, load_output=False)
+        if place is None:
+            return self._engine.ask_blocking(look())
+        mark = self._payloads.mark(STATUS, (workflow_id,), {})
+        state: WorkflowState = self._recorder.do_blocking(
+            place,
+            STATUS,
+            mark,
+            self._state,
+            lambda _: self._engine.ask_blocking(answered(self._engine, place, STATUS, look)),
+        )
+        return state
 
     async def sleep(self, place: WorkflowPlace, seconds: float) -> None:
         """Sleep until a recorded moment, however often the run is interrupted."""

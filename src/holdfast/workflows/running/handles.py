@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from holdfast.core.durations import patience
 from holdfast.workflows.operations import branches
-from holdfast.workflows.operations.away import answered
 from holdfast.workflows.operations.place import task_place, thread_place
 
 if TYPE_CHECKING:
@@ -16,7 +14,6 @@ if TYPE_CHECKING:
 
     from holdfast.model.workflow import Duration, WorkflowState
     from holdfast.workflows.engine.engine import Engine
-    from holdfast.workflows.operations.place import WorkflowPlace
     from holdfast.workflows.running.run import Outcome
     from holdfast.workflows.running.ticket import Ticket
 
@@ -48,8 +45,10 @@ class Handle(Generic[R_co]):
         return cast("R_co", _value(self._engine.waiting.outcome_blocking(self._ticket, limit)))
 
     def status(self) -> WorkflowState:
-        """Return where the run stands now, without its input and output."""
-        return self._engine.ask_blocking(_state(self._engine, self.workflow_id, thread_place(self._engine)))
+        """Return where the run stands now, without its input and output; in a workflow a recorded operation."""
+        place = thread_place(self._engine)
+        self._engine.check_launched()
+        return self._engine.durable.status_blocking(place, self.workflow_id)
 
     def __repr__(self) -> str:
         return f"<Handle of run {self.workflow_id}>"
@@ -87,8 +86,10 @@ class AsyncHandle(Generic[R_co]):
         return cast("R_co", _value(outcome))
 
     async def status(self) -> WorkflowState:
-        """Return where the run stands now, without its input and output."""
-        return await _state(self._engine, self.workflow_id, task_place(self._engine))
+        """Return where the run stands now, without its input and output; in a workflow a recorded operation."""
+        place = task_place(self._engine)
+        self._engine.check_launched()
+        return await self._engine.durable.status(place, self.workflow_id)
 
     def __await__(self) -> Generator[Any, Any, R_co]:
         return self.result().__await__()
@@ -111,9 +112,3 @@ def _value(outcome: Outcome) -> Any:
     if outcome.error is not None:
         raise outcome.error
     return outcome.value
-
-
-async def _state(engine: Engine, workflow_id: str, place: WorkflowPlace | None) -> WorkflowState:
-    engine.check_launched()
-    look = partial(engine.desk.looking.get, workflow_id, load_input=False, load_output=False)
-    return await look() if place is None else await answered(engine, place, "status()", look)
