@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.db.migrations.migrator import SCHEMA, Migrator
 from holdfast.errors import UnknownCommit
-from holdfast.stores.cancels import cancels
+from holdfast.stores.cancels import cancels, to_the_end
 from holdfast.stores.commits import Commits
 from holdfast.stores.idempotency.entry import IN_PROGRESS, Kept, Result
 from holdfast.stores.idempotency.facts import (
@@ -111,7 +111,7 @@ class DBIdempotencyStore(IdempotencyStore):
         self._sweeping.count()
         if cancels() > before:
             if found.token == token and found.status_code == IN_PROGRESS:
-                await self._release(key, token)
+                await to_the_end(self._release(key, token))
             raise asyncio.CancelledError
         return found
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from holdfast.stores.cancels import cancels, to_the_end
 from holdfast.stores.idempotency.entry import Kept, KeptRow, Result
 from holdfast.stores.idempotency.store import ABANDONED_MS, DEFAULT_LEASE, DEFAULT_TTL, IdempotencyStore
 from holdfast.stores.redis import tagged
@@ -63,15 +64,13 @@ class RedisIdempotencyStore(IdempotencyStore):
         fleeting: bool,  # noqa: ARG002 -- the server outlives the worker
     ) -> Kept:
         # Carried to its end: whether a script that nobody waits for any more has run cannot be known.
-        asking = asyncio.ensure_future(self._run("claim", key, fingerprint, token, lease_ms, note, ABANDONED_MS))
-        try:
-            row = await asyncio.shield(asking)
-        except asyncio.CancelledError:
-            await asyncio.wait([asking])
-            if not asking.cancelled() and asking.exception() is None:
-                await self._release(key, token)
-            raise
-        return _kept(key, row)
+        before = cancels()
+        kept = _kept(key, await to_the_end(self._run("claim", key, fingerprint, token, lease_ms, note, ABANDONED_MS)))
+        if cancels() > before:
+            if kept.token == token:
+                await to_the_end(self._release(key, token))
+            raise asyncio.CancelledError
+        return kept
 
     async def _finish(self, key: str, token: str | None, mark: str, result: Result) -> bool:
         data, status_code, headers, ttl_ms = result

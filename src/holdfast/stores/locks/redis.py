@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from holdfast.stores.cancels import to_the_end
 from holdfast.stores.keys import checked_key
 from holdfast.stores.locks.lease import Held, Lease, lease_of
 from holdfast.stores.locks.store import DistributedLock
@@ -43,13 +43,8 @@ class RedisLockStore(DistributedLock):
         return None if found is None else lease_of(key, found[0].decode(), found[1], found[2])
 
     async def _acquire(self, key: str, owner: str, claim_key: str, ttl_ms: int) -> Lease | Held:
-        asking = asyncio.ensure_future(self._run(key, "acquire", owner, claim_key, ttl_ms))
-        while not asking.done():
-            try:
-                await asyncio.wait([asking])
-            except asyncio.CancelledError:  # the caller sees to it, by its count of cancellations
-                continue
-        is_acquired, *rest = asking.result()
+        # The caller sees to it if it is cancelled meanwhile, by its count of cancellations.
+        is_acquired, *rest = await to_the_end(self._run(key, "acquire", owner, claim_key, ttl_ms))
         return lease_of(key, owner, *rest) if is_acquired else Held(rest[0] / 1000)
 
     async def _release(self, lease: Lease, key: str) -> bool:

@@ -16,7 +16,7 @@ from holdfast.core.durations import checked_seconds, milliseconds
 from holdfast.errors import LockLost, LockNotAcquired
 from holdfast.model.workflow import Duration, seconds
 from holdfast.model.world import RealWorld, World
-from holdfast.stores.cancels import cancels
+from holdfast.stores.cancels import cancels, to_the_end
 from holdfast.stores.keys import checked_key
 from holdfast.stores.locks.keeper import Keeper
 from holdfast.stores.locks.lease import Held, Lease
@@ -137,7 +137,7 @@ class DistributedLock(Opened, ABC):
         faults.point("lock.acquired")
         if cancels() > before:
             if isinstance(found, Lease):
-                await self.release(found)
+                await to_the_end(self.release(found))
             raise asyncio.CancelledError
         return found
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from holdfast.core.durations import milliseconds
 from holdfast.db.migrations.migrator import SCHEMA, Migrator
 from holdfast.errors import Conflict, QueryFailed, UnknownCommit
-from holdfast.stores.cancels import cancels
+from holdfast.stores.cancels import cancels, to_the_end
 from holdfast.stores.commits import Commits
 from holdfast.stores.tasks.facts import MOST_DUE, CompleteTasks, ExtendTasks, FailTasks, PutTasks, TakeTasks, give_up
 from holdfast.stores.tasks.letters import Letters
@@ -135,7 +135,7 @@ class SQLTaskQueue(TaskQueue):
         taken = await self._commits.write(kind, (worker_id, n, claim), to_the_end=True)
         await self._make_letters(taken.dead)
         if cancels() > before:
-            await self._give_back(taken.rows)
+            await to_the_end(self._give_back(taken.rows))
             raise asyncio.CancelledError
         return taken.rows
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.core.durations import milliseconds
 from holdfast.errors import TaskConflict, Unavailable, UnknownCommit
+from holdfast.stores.cancels import cancels, to_the_end
 from holdfast.stores.redis import tagged, unmoved
 from holdfast.stores.tasks.facts import LOST, MOST_DUE
 from holdfast.stores.tasks.letters import Letters
@@ -96,19 +97,16 @@ class RedisTaskQueue(TaskQueue):
             raise TaskConflict(f"There is a task {taken.decode()} already; nothing was put into {new[0].queue_name}.")
 
     async def _take(self, queue_name: str, worker_id: str, n: int, claim: str) -> Sequence[Row]:
-        asking = asyncio.ensure_future(
-            self._run("take", queue_name, worker_id, n, claim, MOST_DUE, LOST, self._owed_ms)
-        )
-        try:
-            taken, dead = await asyncio.shield(asking)
-        except asyncio.CancelledError:
-            # Carried to its end: whether a script that nobody waits for any more has run cannot be known.
-            await asyncio.wait([asking])
-            if not asking.cancelled() and asking.exception() is None:
-                await self._give_back(_row(flat) for flat in asking.result()[0])
-            raise
+        # Carried to its end: whether a script that nobody waits for any more has run cannot be known.
+        before = cancels()
+        wanted = (queue_name, worker_id, n, claim, MOST_DUE, LOST, self._owed_ms)
+        taken, dead = await to_the_end(self._run("take", *wanted))
+        rows = [_row(flat) for flat in taken]
+        if cancels() > before:
+            await to_the_end(self._give_back(rows))
+            raise asyncio.CancelledError
         await self._make_letters(dead)
-        return [_row(flat) for flat in taken]
+        return rows
 
     async def _complete(self, task_id: str, held: str | None, key: str) -> bool:
         return bool(await self._run("complete", task_id, held or "", key))

@@ -210,9 +210,19 @@ class Threaded:
         return self._threads[task]
 
 
+async def cancelled_for_good(work: Any) -> None:
+    """Have *work* begin, and cancel it with every round of the loop until it ends, as a cancel scope of anyio does."""
+    task = asyncio.ensure_future(work)
+    await asyncio.sleep(0)
+    while not task.done():
+        task.cancel()
+        await asyncio.sleep(0)
+    assert task.cancelled()
+
+
 async def elsewhere(work: Any) -> Any:
     """Do *work* where no token is held: in a task that begins with an empty context, and so in another thread."""
     return await asyncio.get_running_loop().create_task(work, context=contextvars.Context())
 
 
-__all__ = ["Ground", "StoreVenue", "Threaded", "elsewhere"]
+__all__ = ["Ground", "StoreVenue", "Threaded", "cancelled_for_good", "elsewhere"]

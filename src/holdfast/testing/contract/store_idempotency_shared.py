@@ -6,7 +6,9 @@ import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from holdfast.testing.contract.store_ground import elsewhere
+from holdfast.stores import SyncIdempotencyStore
+from holdfast.testing.colours import Colour
+from holdfast.testing.contract.store_ground import cancelled_for_good, elsewhere
 from holdfast.testing.contract.store_idempotency import open_store, tables_of
 
 if TYPE_CHECKING:
@@ -26,6 +28,18 @@ class SharedIdempotencyContract:
                 assert len(won) == 1
                 await two.store_result(key, number, token=won[0].token)
                 assert (await one.get(key))["response_data"] == number
+
+        store_venue.play(scene, empty=tables_of(store_venue))
+
+    def test_claim_that_is_cancelled_again_and_again_is_released(self, store_venue: StoreVenue) -> None:
+        if store_venue.colour is Colour.SYNC:
+            assert not hasattr(SyncIdempotencyStore, "cancel")  # a thread cannot be cancelled
+            return
+
+        async def scene(ground: Ground) -> None:
+            store = await open_store(ground)
+            await cancelled_for_good(store.claim("k", "f", lease_seconds=3600))
+            assert await store.try_claim("k", "f")
 
         store_venue.play(scene, empty=tables_of(store_venue))
 

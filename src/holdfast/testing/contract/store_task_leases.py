@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from holdfast.stores import TaskStatus
-from holdfast.testing.contract.store_ground import elsewhere
+from holdfast.stores import SyncTaskQueue, TaskStatus
+from holdfast.testing.colours import Colour
+from holdfast.testing.contract.store_ground import cancelled_for_good, elsewhere
 from holdfast.testing.contract.store_tasks import open_queue, tables_of
 
 if TYPE_CHECKING:
@@ -161,6 +162,19 @@ class TaskLeasesContract:
             held = await queue.get(task_id)
             assert (held.status, held.worker_id, held.attempts) == (TaskStatus.PROCESSING, "w", 2)
             assert await queue.complete(task_id, token=task.token)
+
+        store_venue.play(scene, empty=tables_of(store_venue))
+
+    def test_dequeue_that_is_cancelled_again_and_again_gives_back_all_it_got(self, store_venue: StoreVenue) -> None:
+        if store_venue.colour is Colour.SYNC:
+            assert not hasattr(SyncTaskQueue, "cancel")  # a thread cannot be cancelled
+            return
+
+        async def scene(ground: Ground) -> None:
+            queue = await open_queue(ground)
+            await queue.enqueue_many(range(5), max_attempts=1)
+            await cancelled_for_good(queue.dequeue_many(5))
+            assert [task.attempts for task in await queue.dequeue_many(9)] == [1] * 5
 
         store_venue.play(scene, empty=tables_of(store_venue))
 
