@@ -58,30 +58,25 @@ def is_dumpable(value: object) -> bool:
 
 
 def dumped(model: Any, **options: Any) -> Any:
-    """Return a model as its ``model_dump`` writes it in JSON types, the same in every process: its sets are sorted."""
-    return _in_order(model.model_dump(mode="json", **options), model)
+    """Return a model as its ``model_dump`` writes it in JSON types, the same in every process: its sets are sorted.
+
+    It is written by the names of its fields, whatever aliases they have.
+    """
+    return _in_order(model.model_dump(mode="json", by_alias=False, **options), model)
 
 
 def _in_order(written: Any, value: Any) -> Any:
     """Return what was *written* of *value*, with the sets in it sorted, as far as the two are alike."""
-    kind = type(value)
-    if getattr(kind, "__pydantic_root_model__", False):
+    if getattr(type(value), "__pydantic_root_model__", False):
         return _in_order(written, value.root)
     if isinstance(written, dict):
-        parts = list(value.values()) if isinstance(value, Mapping) else _attributes(value, written)
+        parts = value.values() if isinstance(value, Mapping) else [getattr(value, name, None) for name in written]
         if len(parts) == len(written):
             return {name: _in_order(part, of) for (name, part), of in zip(written.items(), parts, strict=True)}
     if isinstance(written, list) and isinstance(value, Collection) and len(value) == len(written):
         members = [_in_order(part, of) for part, of in zip(written, value, strict=True)]
         return sorted(members, key=msgspec.json.encode) if isinstance(value, set | frozenset) else members
     return written
-
-
-def _attributes(value: Any, names: Collection[str]) -> list[Any]:
-    """Return what an object has under *names*, which may be aliases of its fields."""
-    fields = getattr(type(value), "model_fields", {})
-    own = {field.serialization_alias or field.alias: name for name, field in fields.items()}
-    return [getattr(value, own.get(name, name), None) for name in names]
 
 
 __all__ = ["dumped", "is_dumpable", "is_model", "model_of", "parts_of"]

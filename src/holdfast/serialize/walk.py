@@ -60,12 +60,12 @@ def fits(value: Any, depth: int = 1) -> bool:
     return True
 
 
-def field_names(kind: type) -> Iterable[str] | None:
+def field_names(kind: type) -> tuple[str, ...] | None:
     """Return the fields of a dataclass, attrs class or Struct; None for any other type."""
     if hasattr(kind, "__dataclass_fields__"):
-        return [field.name for field in fields(kind)]  # not what is the class's own (ClassVar)
+        return tuple(field.name for field in fields(kind))  # not what is the class's own (ClassVar)
     if (attributes := getattr(kind, "__attrs_attrs__", None)) is not None:
-        return [attribute.name for attribute in attributes]
+        return tuple(attribute.name for attribute in attributes)
     return getattr(kind, "__struct_fields__", None)
 
 
@@ -118,9 +118,10 @@ class Walk:
         if len(self._open) >= MAX_DEPTH:
             self._refuse(f"it stands more than {MAX_DEPTH} containers deep")
         self._open.add(id(value))
-        converted = convert(value)
-        self._open.discard(id(value))
-        return converted
+        try:
+            return convert(value)
+        finally:
+            self._open.discard(id(value))
 
     def _part(self, step: str, value: Any) -> Any:
         self._path.append(step)
@@ -186,8 +187,29 @@ class Walk:
         return sorted(self._elements(value), key=msgspec.json.encode)
 
 
+class Outline(Walk):
+    """A walk that refuses nothing: what has no form counts by the name of its class.
+
+    For telling whether two values are the same, in whichever process.
+    """
+
+    def value(self, value: Any) -> Any:
+        """Return *value* in types whose encoding is the same everywhere."""
+        try:
+            return super().value(value)
+        except (CannotSerialize, RecursionError):
+            return type(value).__qualname__
+
+    def _part(self, step: str, value: Any) -> Any:  # noqa: ARG002 -- nothing is refused, so no path is told
+        return self.value(value)
+
+    def _key(self, key: Any) -> str:
+        name = msgspec.to_builtins(self.value(key))
+        return name if isinstance(name, str) else msgspec.json.encode(name).decode()
+
+
 def _step(name: str) -> str:
     return f".{name}" if name.isidentifier() else f"[{msgspec.json.encode(name).decode()}]"
 
 
-__all__ = ["MAX_DEPTH", "Walk", "fits"]
+__all__ = ["MAX_DEPTH", "Outline", "Walk", "fits"]

@@ -10,6 +10,7 @@ import msgspec
 from holdfast.core.fingerprint import fingerprint
 from holdfast.serialize import PortableJSON, error_name
 from holdfast.serialize.models import dumped, is_dumpable
+from holdfast.serialize.walk import Outline
 from holdfast.workflows.declaring.codec import FunctionCodec
 
 if TYPE_CHECKING:
@@ -100,10 +101,10 @@ class Payloads:
     def mark(self, name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> str:
         """Return the fingerprint of a call. What has no JSON form counts by the name of its class only."""
         try:
-            return fingerprint(name, _encode_mark([arguments, keywords]))
+            written = _encode_mark([arguments, keywords])
         except (TypeError, ValueError, msgspec.MsgspecError, RecursionError):
-            shapes = [type(value).__qualname__ for value in arguments], sorted(keywords)
-            return fingerprint(name, repr(shapes).encode())
+            written = _encode_mark(Outline().value([arguments, keywords]))
+        return fingerprint(name, written)
 
 
 class LoadedErrors(Mapping[str, type[BaseException]]):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum, IntEnum, StrEnum
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -19,6 +19,9 @@ import pytest
 from holdfast.errors import CannotDeserialize, CannotSerialize, ConfigurationError
 from holdfast.serialize import PortableJSON
 from holdfast.serialize.walk import MAX_DEPTH
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 portable = PortableJSON()
 ID = UUID("0192f0c1-2d3e-7abc-8def-0123456789ab")
@@ -223,6 +226,39 @@ def test_value_seen_twice_is_no_cycle() -> None:
 def test_text_of_a_set_is_the_same_whatever_its_order() -> None:
     texts = {portable.serialize({"s": set(order)}) for order in (["b", "a", "é"], ["é", "b", "a"])}
     assert texts == {'{"s":["a","b","é"]}'}
+
+
+@dataclass
+class _Bag:
+    ids: frozenset[int]
+
+
+class _Sets(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(serialize_by_alias=True)
+    ids: set[int] = pydantic.Field(alias="IDs")
+    more: dict[str, list[set[int]]] = {}
+    anything: Any = None
+
+
+class _Root(pydantic.RootModel[set[int]]):
+    pass
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda ids: _Sets(IDs=ids),
+        lambda ids: _Sets(IDs=ids, more={"a": [ids]}, anything=(_Bag(frozenset(ids)), _Sets(IDs=ids))),
+        lambda ids: [_Root(ids)],
+    ],
+)
+def test_text_of_a_set_in_a_model_is_the_same_whatever_its_order(made: Callable[[set[int]], Any]) -> None:
+    one, other = {0, 8}, {8, 0}
+    assert list(one) != list(other)
+    text = portable.serialize(made(one))
+    assert "[0,8]" in text
+    assert portable.serialize(made(other)) == text
+    assert "IDs" not in text
 
 
 @pytest.mark.parametrize(

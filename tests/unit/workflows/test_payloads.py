@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Optional, Union
+from typing import TYPE_CHECKING, Any, Optional, Union
 
 import pytest
+from pydantic import BaseModel
 
 from holdfast.errors import RecordedError
 from holdfast.serialize import Serialization
 from holdfast.workflows.payloads import LoadedErrors, Payloads
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 @dataclass
@@ -122,6 +127,39 @@ def test_result_that_changes_for_want_of_an_annotation_is_told_and_what_stays_is
         "In the result of of_anything a Later comes back as dict: it has no annotation. Annotate it, with Any if plain"
         " JSON is what you want."
     )
+
+
+class Tagged(BaseModel):
+    tags: set[int]
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda ids: (Tagged(tags=ids),),
+        lambda ids: (Tagged(tags=ids), object()),
+        lambda ids: ({frozenset({1, each}) for each in ids},),
+        lambda ids: ({1: ids, None: [ids]}, lambda: None),
+    ],
+)
+def test_mark_of_a_call_is_the_same_whatever_the_order_of_its_sets(made: Callable[[set[int]], Any]) -> None:
+    """Each process has its own order of a set: with another mark a run that is recovered would be taken for another."""
+    payloads = Payloads(Serialization())
+    one, other = {0, 8}, {8, 0}
+    assert list(one) != list(other)
+    mark = payloads.mark("step", made(one), {"by": 1})
+    assert payloads.mark("step", made(other), {"by": 1}) == mark
+    assert payloads.mark("step", made({0, 9}), {"by": 1}) != mark
+    assert payloads.mark("step", made(one), {"by": 2}) != mark
+
+
+def test_mark_of_what_has_no_form_is_made_of_the_rest() -> None:
+    payloads = Payloads(Serialization())
+    cycle: list[Any] = [1]
+    cycle.append(cycle)
+    for odd in (cycle, object(), "\ud800", math.nan, {b"\xff": {object}}, 10**5000):
+        marks = {payloads.mark("step", (odd, number), {}) for number in (1, 1, 2)}
+        assert len(marks) == 2
 
 
 @dataclass
