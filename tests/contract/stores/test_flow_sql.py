@@ -352,6 +352,58 @@ def test_pool_that_was_handed_in_is_used_and_stays_open(fresh_database: FreshDat
         assert pool.connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
 
 
+class Cutting(Pool):
+    """A pool whose connection is cut as it commits, as often as it is told to."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.url = url
+        self.cuts = 0
+
+    def getconn(self) -> Any:
+        if self.connection.closed:
+            self.connection = psycopg.connect(self.url)
+        super().getconn()
+        return self
+
+    def putconn(self, connection: Any) -> None:
+        assert connection is self
+        self.lent -= 1
+
+    def commit(self) -> None:
+        if self.cuts:
+            self.cuts -= 1
+            with psycopg.connect(self.url, autocommit=True) as aside:
+                aside.execute("SELECT pg_terminate_backend(%s)", [self.connection.info.backend_pid])
+        self.connection.commit()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.connection, name)
+
+
+def test_what_a_pool_could_not_commit_may_be_saved_again(fresh_database: FreshDatabase) -> None:
+    pool = Cutting(fresh_database("postgres"))
+    backend = PostgresCheckpointBackend(pool=pool)
+    made = checkpoint(id="1")
+    assert backend.load("1") is None
+    for revision in (0, 1):
+        pool.cuts = 1
+        with pytest.raises(StorageError, match="may have happened"):
+            backend.save(made)
+        assert made.revision == revision
+        backend.save(made)
+    claim = backend.claim("1")
+    assert claim is not None
+    after = checkpoint(id="2", minute=1)
+    pool.cuts = 1
+    with pytest.raises(StorageError, match="may have happened"):
+        asyncio.run(backend.afollow(claim, after))
+    assert after.revision == 0
+    backend.follow(claim, after)
+    assert [each.id for each in backend.list_by_flow("flow")] == ["2", "1"]
+    pool.connection.close()
+
+
 def test_database_is_said_once() -> None:
     with pytest.raises(ConfigurationError, match="once"):
         PostgresCheckpointBackend()

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from holdfast.db.session import Row
     from holdfast.model.world import World
+    from holdfast.stores.flow.model import FlowCheckpoint
     from holdfast.stores.flow.shelf import Shelf
 
 T = TypeVar("T")
@@ -47,6 +48,7 @@ class PoolWay:
         self._world = world
         self._preparing = threading.Lock()
         self._prepared = False
+        self._here = threading.local()  # what the transaction of a thread has stored, with the revisions before
 
     def call(self, work: Callable[[Shelf], Awaitable[T]]) -> T:
         """Do *work* in a transaction of its own."""
@@ -62,6 +64,10 @@ class PoolWay:
         doing = asyncio.to_thread(self.call, work)
         return await (to_the_end(doing) if carried else doing)
 
+    def note(self, checkpoint: FlowCheckpoint) -> None:
+        """Remember the revision of *checkpoint*, to be had again if the transaction is not committed."""
+        self._here.before.append((checkpoint, checkpoint.revision))
+
     def close(self) -> None:
         """Do nothing: the pool is not ours."""
 
@@ -76,9 +82,12 @@ class PoolWay:
             connection = self._pool.getconn()
         except Exception as error:
             raise Unavailable(f"The pool has no connection to give: {type(error).__name__}.") from error
+        self._here.before = []
         try:
             return self._committed(connection, work)
         except BaseException:
+            for checkpoint, revision in reversed(self._here.before):
+                checkpoint.revision = revision
             with suppress(Exception):  # a connection that is gone has rolled back by itself
                 connection.rollback()
             raise

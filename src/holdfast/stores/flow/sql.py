@@ -147,7 +147,8 @@ class PostgresCheckpointBackend(_SQLCheckpointBackend):
         if connection_string is None:
             from holdfast.stores.flow.pools import PoolWay  # noqa: PLC0415 -- few have a pool of their own
 
-            super().__init__(PoolWay(pool, table_name, surroundings), world=surroundings, **options)
+            pooled = PoolWay(pool, table_name, surroundings)
+            super().__init__(pooled, world=surroundings, rises=pooled.note, **options)
             return
         way = _sides(connection_string, self._dialect, table_name, pool_size, clock_offset_ms, surroundings)
         super().__init__(way, world=surroundings, **options)
