@@ -93,7 +93,8 @@ class Payloads:
 
     def as_recorded(self, error: BaseException, text: str, format_: str | None) -> BaseException:
         """Return what a replay would raise for *error*: the same from the record, with the place where it arose."""
-        rebuilt = self.load_error(text, format_).with_traceback(error.__traceback__)
+        known = LoadedErrors(type(error))
+        rebuilt = self._serialization.load_error(text, format_, known).with_traceback(error.__traceback__)
         if type(rebuilt) is not type(error):
             rebuilt.__cause__ = error
         return rebuilt
@@ -108,15 +109,25 @@ class Payloads:
 
 
 class LoadedErrors(Mapping[str, type[BaseException]]):
-    """The exception classes this process has loaded, by recorded name. Nothing is ever imported to find one."""
+    """The exception classes this process has loaded, by recorded name. Nothing is ever imported to find one.
+
+    Of a class that was defined anew, by ``reload()`` or in another cell, it is *raised*, if that is one of them, or the
+    one that was defined last.
+    """
+
+    def __init__(self, raised: type[BaseException] | None = None) -> None:
+        self._raised = raised
 
     def __getitem__(self, name: str) -> type[BaseException]:
         if "." not in name or "<locals>" in name:  # built in, or one of many of the same name
             raise KeyError(name)
-        for kind in _subclasses(Exception):
-            if error_name(kind) == name:
-                return kind
-        raise KeyError(name)
+        raised = self._raised
+        if raised is not None and issubclass(raised, Exception) and error_name(raised) == name:
+            return raised
+        kinds = [kind for kind in _subclasses(Exception) if error_name(kind) == name]
+        if not kinds:
+            raise KeyError(name)
+        return kinds[-1]
 
     def __iter__(self) -> Iterator[str]:
         return (error_name(kind) for kind in _subclasses(Exception))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from holdfast import AsyncHoldfast, Holdfast
+from holdfast import AsyncHoldfast, Holdfast, Retry
 from holdfast.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ def below(at) -> None:
 """
 
 
-def executed(app: Any, source: str, file: str, module: str = "__main__") -> dict[str, Any]:
-    names = {"app": app, "__name__": module}
+def executed(app: Any, source: str, file: str, module: str = "__main__", **others: Any) -> dict[str, Any]:
+    names = {"app": app, "__name__": module, **others}
     exec(compile(source, file, "exec"), names)  # noqa: S102 -- as a notebook does
     return names
 
@@ -52,6 +52,42 @@ def test_cell_that_is_executed_again_or_edited_defines_anew(kind: type[Holdfast 
     assert registry.steps["half"] is names["half"].definition
     assert registry.steps["half"].function(8) == 2
     assert [each.spec.schedule for each in app._engine.declared._said] == ["0 8 * * *", "0 9 * * *"]
+
+
+ERRORS = """
+class Declined(Exception):
+    pass
+
+@app.step
+def charge() -> None:
+    raise Declined("no")
+
+@app.step
+def flaky(failed) -> None:
+    if not failed:
+        failed.append(1)
+        raise OSError
+
+@app.workflow(retry=Retry(attempts=2, interval=0))
+def pay() -> bool:
+    try:
+        charge()
+    except Declined as declined:
+        flaky(failed)  # and so it is caught a second time, from the record
+        return type(declined) is Declined
+"""
+
+
+def test_error_of_a_class_that_was_defined_anew_is_caught_as_that_class(tmp_path: Path) -> None:
+    app = Holdfast(f"sqlite:///{tmp_path}/anew.sqlite", application_version="1")
+    kept = []
+    for _ in range(2):
+        names = executed(app, ERRORS, "<ipython-input-1-a>", Retry=Retry, failed=[])
+        kept.append(names["Declined"])  # somebody still has the old one, so it is still loaded
+        with app:
+            assert names["pay"]() is True
+            assert names["failed"] == [1]
+    assert kept[0] is not kept[1]
 
 
 def test_definitions_of_a_notebook_run_as_they_were_typed_last(tmp_path: Path) -> None:
