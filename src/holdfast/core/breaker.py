@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.model.breaker import (
@@ -35,9 +36,12 @@ from holdfast.model.breaker import (
 )
 
 if TYPE_CHECKING:
-    from datetime import datetime, timedelta
+    from datetime import datetime
 
     from holdfast.model.breaker import OpenTime
+
+
+_LONGEST_WAIT = timedelta(minutes=1)
 
 
 class Note(NamedTuple):
@@ -78,6 +82,15 @@ class Event(ABC):
     def on_nothing(self) -> Any:
         """Return the answer if there is no such breaker; for events that do not create one."""
         return False
+
+
+def time_of(before: CircuitBreakerStateData | None, now: datetime) -> datetime:
+    """Return the time at which a change is made of a breaker that may have been locked since *now* was read.
+
+    Its time does not go back for that. A clock that was set back by more than anybody waits for a lock is believed.
+    """
+    last = None if before is None else before.updated_at
+    return now if last is None or last - now > _LONGEST_WAIT else max(now, last)
 
 
 def decide(before: CircuitBreakerStateData | None, service_name: str, event: Event, now: datetime) -> Decision:
@@ -290,6 +303,7 @@ __all__ = [
     "closed",
     "decide",
     "opened",
+    "time_of",
     "unpinned",
     "without_slots",
 ]

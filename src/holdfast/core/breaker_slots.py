@@ -136,9 +136,13 @@ class AcquireSlot(Event):
         if record.half_open_request_count < self.limit:
             return record.slots
         window = record.half_open_window_started_at
-        if window is not None and now - window <= self.stuck_timeout:
+        if window is not None and not self._is_stuck(window, now):
             return None
-        return tuple(slot for slot in record.slots if now - slot.started_at <= self.stuck_timeout)
+        return tuple(slot for slot in record.slots if not self._is_stuck(slot.started_at, now))
+
+    def _is_stuck(self, since: datetime, now: datetime) -> bool:
+        """Whether that was too long ago; or is so far ahead that a clock was set back since, and nobody knows."""
+        return abs(now - since) > self.stuck_timeout
 
     def _added(
         self, record: CircuitBreakerStateData, live: tuple[HalfOpenSlot, ...], now: datetime

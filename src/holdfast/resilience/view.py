@@ -41,11 +41,18 @@ def view_of(
     if record.is_pin_active(storage_now):
         expires = record.manual_override_expires_at
         pinned_until = _FOR_EVER if expires is None else monotonic + (expires - storage_now).total_seconds()
-    due = _NEVER
-    if record.state == OPEN:
-        retry_at = record.retry_at or (None if record.opened_at is None else record.opened_at + open_for)
-        due = monotonic if retry_at is None else monotonic + (retry_at - storage_now).total_seconds()
+    due = monotonic + _left(record, storage_now, open_for) if record.state == OPEN else _NEVER
     return View(record.state, record.epoch, due, pinned_until, record.control_reason)
+
+
+def _left(record: CircuitBreakerStateData, storage_now: datetime, open_for: timedelta) -> float:
+    """Return in how many seconds an open breaker may be tried: never more than it opened for, whatever was set back."""
+    opened_at = record.opened_at
+    retry_at = record.retry_at or (None if opened_at is None else opened_at + open_for)
+    if retry_at is None:
+        return 0.0
+    left = retry_at - storage_now
+    return (left if opened_at is None else min(left, retry_at - opened_at)).total_seconds()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from holdfast.core.breaker import decide
+from holdfast.core.breaker import decide, time_of
 from holdfast.stores.breakers.documents import Applied, read_for, read_receipt, written, written_receipt
 
 if TYPE_CHECKING:
@@ -47,9 +47,7 @@ class _Desk:
         if service_name not in self.records:
             self.records[service_name] = read_for(event, service_name, self.texts[service_name])
         before = self.records[service_name]
-        # A lock is waited for after the statement's time was taken: time must not go back for a breaker.
-        last = before.updated_at if before is not None else None
-        now = self.now if last is None else max(self.now, last)
+        now = time_of(before, self.now)
         record, answer, change = decide(before, service_name, event, now)
         if record is not before:
             self.records[service_name] = record

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.core.backoff import backoff
-from holdfast.core.breaker import Delete, decide
+from holdfast.core.breaker import Delete, decide, time_of
 from holdfast.core.numbers import count
 from holdfast.model.world import RealWorld
 from holdfast.stores.breakers import door
@@ -220,8 +220,7 @@ def _decided(
     outcomes: list[Applied] = []
     changes: list[str] = []
     for event in events:
-        last = record.updated_at if record is not None else None
-        at = now if last is None else max(now, last)
+        at = time_of(record, now)
         record, answer, change = decide(record, service_name, event, at)
         if change is not None:
             changes.append(written(change))

@@ -69,6 +69,8 @@ class Watching:
         self._watchers: dict[str, list[Watcher]] = {}
         self._stamps: dict[str, str | None] = {}
         self._last: dict[str, Sighting] = {}
+        self._changes = 0  # made from here so far
+        self._changed: dict[str, int] = {}  # the number of the last one of each breaker
         self._woken: asyncio.Event | None = None
         self._task: asyncio.Task[None] | None = None
         self._away = False
@@ -90,6 +92,7 @@ class Watching:
                 self._watchers.pop(service_name, None)
                 self._stamps.pop(service_name, None)
                 self._last.pop(service_name, None)
+                self._changed.pop(service_name, None)
 
         return end
 
@@ -100,7 +103,14 @@ class Watching:
 
     def changed(self, sighting: Sighting) -> None:
         """Tell the watchers of a breaker that was changed from here, and other processes."""
-        self._tell(sighting)
+        if sighting.service_name in self._stamps:
+            self._changes += 1
+            self._changed[sighting.service_name] = self._changes
+            last = self._last.get(sighting.service_name)
+            if last is not None and _is_older(sighting, last):
+                self.wake()  # unless a clock was set back: the next look knows
+            else:
+                self._tell(sighting)
         if self.hints is not None:
             self.hints.tell()
 
@@ -109,7 +119,7 @@ class Watching:
         task, self._task = self._task, None
         if task is not None:
             await ended(task)
-        watchers, self._watchers, self._stamps, self._last = self._watchers, {}, {}, {}
+        watchers, self._watchers, self._stamps, self._last, self._changed = self._watchers, {}, {}, {}, {}
         for each in watchers.values():
             for watcher in each:
                 watcher.ended()
@@ -119,9 +129,10 @@ class Watching:
         assert woken is not None  # noqa: S101 -- made with the task
         while self._watchers:
             woken.clear()
-            pause = _SHORTEST
+            pause, changes = _SHORTEST, self._changes
             try:
-                pause = self._found(await self._look({name: stamp or "" for name, stamp in self._stamps.items()}))
+                found = await self._look({name: stamp or "" for name, stamp in self._stamps.items()})
+                pause = self._found(found, changes)
             except HoldfastError as error:
                 self._lost(error)
             except Exception as error:
@@ -143,29 +154,30 @@ class Watching:
             return False
         return all(each.record is None or each.record.is_closed for each in self._last.values())
 
-    def _found(self, sightings: Sequence[Sighting]) -> float:
-        """Tell of what a look has found; return how long not to look again."""
+    def _found(self, sightings: Sequence[Sighting], changes: int) -> float:
+        """Tell of what a look has found that began after so many *changes*; return how long not to look again."""
         if self._away:
             self._away = False
             logger.info("The storage of breakers is back.")
             self._stamps = dict.fromkeys(self._stamps)  # everybody is told, also of what has not changed
             self.wake()
         for sighting in sightings:
-            self._tell(sighting)
+            if self._changed.get(sighting.service_name, 0) > changes:
+                self.wake()  # it was changed during the look, which may have found what was there before
+            elif sighting.service_name in self._stamps:
+                self._tell(sighting)
         return _SHORTEST if sightings else min(_IN_VAIN, self._interval)
 
     def _tell(self, sighting: Sighting) -> None:
-        last = self._last.get(sighting.service_name)
-        if sighting.service_name in self._stamps and (last is None or not _is_older(sighting, last)):
-            self._stamps[sighting.service_name] = sighting.stamp
-            self._last[sighting.service_name] = sighting
-            if sighting.unreadable is not None:
-                logger.error("%s Until then each process goes by what it sees itself.", sighting.unreadable)
-            for watcher in list(self._watchers[sighting.service_name]):
-                if sighting.unreadable is None:
-                    watcher.seen(sighting.record, sighting.now)
-                else:
-                    watcher.away(sighting.unreadable)
+        self._stamps[sighting.service_name] = sighting.stamp
+        self._last[sighting.service_name] = sighting
+        if sighting.unreadable is not None:
+            logger.error("%s Until then each process goes by what it sees itself.", sighting.unreadable)
+        for watcher in list(self._watchers[sighting.service_name]):
+            if sighting.unreadable is None:
+                watcher.seen(sighting.record, sighting.now)
+            else:
+                watcher.away(sighting.unreadable)
 
     def _lost(self, error: Exception) -> None:
         if not self._away:
@@ -184,7 +196,7 @@ async def ended(task: asyncio.Task[None]) -> None:
 
 
 def _is_older(sighting: Sighting, last: Sighting) -> bool:
-    """Whether a look that was under way during a change has found what was there before it."""
+    """Whether the answer to a change has come later than a look that has found what became of the breaker after it."""
     one, other = sighting.record, last.record
     if one is not None and other is not None and one.created_at == other.created_at:
         return one.version < other.version

@@ -76,6 +76,17 @@ class BreakerPins:
 
         play(store_venue, scene)
 
+    def test_pin_holds_for_its_time_though_the_clock_was_set_back(self, store_venue: StoreVenue) -> None:
+        async def scene(breakers: Any, ground: Ground) -> None:
+            made = await breakers.get_or_create("api")
+            await ground.set_back(3600)
+            await breakers.atomic_force_open("api", ttl_minutes=30)
+            record = await breakers.get_by_service_name("api")
+            assert record.manual_override_expires_at - record.updated_at == timedelta(minutes=30)
+            assert record.manual_override_expires_at < made.created_at
+
+        play(store_venue, scene)
+
     def test_pin_stops_trips_trials_and_closing(self, store_venue: StoreVenue) -> None:
         async def scene(breakers: Any, _: Ground) -> None:
             await half_open(breakers)

@@ -216,6 +216,25 @@ class SharedBreakers:
 
         play(store_venue, scene)
 
+    def test_clock_that_is_set_back_keeps_nobody_from_hearing_or_from_trying(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            one, other = await fleet(ground, open_for=0.2, successes=1)
+            await one.call()
+            await other.call()
+            for _ in range(2):  # of a breaker that was not there, and of one that was
+                await ground.set_back(3600)
+                await one.fail(2)
+                await other.until("open")
+                await other.try_until_closed()
+                await one.until("closed")
+            await one.breakers.atomic_force_open("api")
+            await other.until("open")
+            await ground.set_back(3600)
+            await one.breakers.delete_state("api")
+            await other.until("closed")
+
+        play(store_venue, scene)
+
     def test_breaker_that_nobody_has_stored_is_closed_and_reading_stores_none(self, store_venue: StoreVenue) -> None:
         async def scene(ground: Ground) -> None:
             [one] = await fleet(ground, 1)

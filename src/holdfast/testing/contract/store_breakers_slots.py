@@ -192,6 +192,16 @@ class BreakerSlots:
 
         play(store_venue, scene)
 
+    def test_window_that_begins_later_than_now_is_stuck_if_that_is_far_ahead(self, store_venue: StoreVenue) -> None:
+        async def scene(breakers: Any, ground: Ground) -> None:
+            await half_open(breakers, limit=1)
+            await ground.set_back(STUCK / 2)
+            assert await slot(breakers, limit=1) == (False, "half_open", "half_open")
+            await ground.set_back(STUCK)
+            assert await slot(breakers, limit=1) == (True, "half_open", "half_open")
+
+        play(store_venue, scene)
+
     def test_full_window_of_unknown_age_is_stuck(self, store_venue: StoreVenue) -> None:
         async def scene(breakers: Any, _: Ground) -> None:
             await breakers.get_or_create("api")

@@ -136,13 +136,21 @@ class Ground:
 
     async def advance(self, seconds: float) -> None:
         """Move the clock of the backend, and of the world."""
+        await self._set_clock(seconds)
+        await self.world.advance(seconds)
+
+    async def set_back(self, seconds: float) -> None:
+        """Set the clock of the backend back, and that of the world, without letting time pass."""
+        await self._set_clock(-seconds)
+        self.world.set_clock(self.world.now() - seconds)
+
+    async def _set_clock(self, seconds: float) -> None:
         milliseconds = round(seconds * 1000)
         if self._aside is not None:
             await self._aside.execute("UPDATE test_clock SET ms = ms + ?", milliseconds)
         elif self.clock_offset_key is not None:
             async with RedisLink(self.venue.url) as link:
                 await link.client.incrby(self.clock_offset_key, milliseconds)
-        await self.world.advance(seconds)
 
     async def execute(self, sql: str, *args: Any) -> int:
         """Write with plain SQL, behind the store's back; ``{name}`` is one of our tables."""
