@@ -88,7 +88,7 @@ class Making:
             recommended_action=door.text(recommended_action, "recommended_action") if recommended_action else "",
             expires_at=None if expires_at is None else door.moment(expires_at, "expires_at"),
             error=message if error is None else door.text(error, "error"),
-            workflow_id=None if workflow_id is None else door.word(workflow_id, "workflow_id"),
+            workflow_id=None if workflow_id is None else door.word(workflow_id, "workflow_id") or None,
             payload=None if payload is None else door.json(payload, "payload"),
             retry_delay=None if retry_delay is None else checked_seconds(retry_delay, "retry_delay"),
         )

@@ -49,6 +49,8 @@ class DeadLetterRecords:
             assert (record.last_retry_at, record.resolved_at, record.resolved_by_id) == (None, None, None)
             assert (record.next_retry_at, record.replay_token, record.payload) == (None, None, None)
             assert await letters.get_by_id(record.id) == record
+            of_no_run = await letters.create("d", "t", workflow_id="")
+            assert (of_no_run.workflow_id, (await letters.get_by_id(of_no_run.id)).workflow_id) == (None, None)
 
         play(store_venue, scene)
 
