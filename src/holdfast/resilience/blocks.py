@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
-    from holdfast.resilience.standing import Trial
+    from holdfast.resilience.trials import Trial
 
 Block: TypeAlias = "tuple[Any, Trial | None, float, Any]"  # the breaker, its trial, when it began, the block around it
 

@@ -16,7 +16,7 @@ from holdfast.resilience.colour import is_awaited
 from holdfast.resilience.events import BreakerMetrics, Listeners
 from holdfast.resilience.policy import BreakerMode, policy_of
 from holdfast.resilience.sharing import Later, Sharing
-from holdfast.resilience.standing import Standing, Trial
+from holdfast.resilience.standing import Standing
 from holdfast.stores.breakers.blocking import BlockingBreakers, InMemoryCircuitBreakerStateRepository
 from holdfast.stores.breakers.memory import AsyncInMemoryCircuitBreakerStateRepository
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from holdfast.resilience.blocks import Block
     from holdfast.resilience.events import Listener
     from holdfast.resilience.policy import BreakerOptions
+    from holdfast.resilience.trials import Trial
     from holdfast.stores.breakers.interface import AsyncCircuitBreakerStateRepository
 
 P = ParamSpec("P")
@@ -285,11 +286,11 @@ class CircuitBreaker:
         try:
             answer = sharing.ask_blocking(standing.question(trial))
         except DatabaseError as error:
-            return self._lost_trial(error)
+            return self._lost_trial(trial, error)
         except BaseException:
             standing.released(trial)
             raise
-        return trial if standing.answered(answer) else None
+        return trial if standing.answered(trial, answer) else None
 
     async def _trial_async(self) -> Trial | None:
         standing, sharing = self._standing, self._standing.sharing
@@ -299,22 +300,22 @@ class CircuitBreaker:
         try:
             answer = await sharing.ask(standing.question(trial))
         except DatabaseError as error:
-            return self._lost_trial(error)
+            return self._lost_trial(trial, error)
         except BaseException:
             standing.released(trial)
             raise
-        return trial if standing.answered(answer) else None
+        return trial if standing.answered(trial, answer) else None
 
     def _own_trial(self, trial: Trial | None) -> Trial | None:
         """Decide about a trial here; None if the breaker is closed."""
         if trial is None:
             self._changed()
             return None
-        return trial if self._standing.answered(run_sync(self._standing.question(trial))) else None
+        return trial if self._standing.answered(trial, run_sync(self._standing.question(trial))) else None
 
-    def _lost_trial(self, error: DatabaseError) -> Trial | None:
+    def _lost_trial(self, trial: Trial, error: DatabaseError) -> Trial | None:
         """Decide here after all, since the repository did not answer."""
-        self._standing.not_answered()
+        self._standing.not_answered(trial)
         self._standing.lost(error)
         return self._own_trial(self._standing.ask())
 

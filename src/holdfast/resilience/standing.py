@@ -16,7 +16,7 @@ import threading
 from collections import deque
 from contextlib import suppress
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from holdfast.core.breaker_rules import TimeWindow, window_for
 from holdfast.db.process import this_process
@@ -25,6 +25,7 @@ from holdfast.errors import CircuitOpen, Unavailable
 from holdfast.model.breaker import CLOSED, HALF_OPEN, OPEN, OpenTime
 from holdfast.resilience.events import BreakerEvent
 from holdfast.resilience.policy import BreakerMode
+from holdfast.resilience.trials import Trial, Trials
 from holdfast.resilience.view import Hearing, View, view_of
 
 if TYPE_CHECKING:
@@ -43,14 +44,6 @@ logger = logging.getLogger("holdfast.breakers")
 
 _ASK_AGAIN = 0.05  # after a slot was refused: whoever calls meanwhile is refused without asking
 _KINDS: dict[str, EventKind] = {CLOSED: "closed", OPEN: "opened", HALF_OPEN: "half_opened"}
-
-
-class Trial(NamedTuple):
-    """A call that a half-open breaker lets through: its slot, and whether the fleet knows of it."""
-
-    token: str
-    is_shared: bool
-    epoch: int | None = None
 
 
 class Standing:
@@ -83,7 +76,7 @@ class Standing:
         self._reason = ""
         self._adopted = False
         self._lock = threading.Lock()
-        self._asking = 0
+        self._trials = Trials(policy.probes, policy.probe_timeout)
         self._ask_again = float("-inf")
         self._permits: deque[Trial] = deque()
         self._shared_watch = Hearing(self.view, self._shared_seen, self.lost, self.begin_anew)
@@ -123,7 +116,7 @@ class Standing:
     def forked(self) -> None:
         """Have nothing in common with the parent any more, in a forked child; the next call looks for the fleet."""
         self._lock = threading.Lock()
-        self._asking = 0
+        self._trials.forked()
         self._permits.clear()
         if isinstance(self.window, TimeWindow):
             self.window = window_for(self.policy.rules)  # the old one may be locked by a thread that is not here
@@ -217,13 +210,11 @@ class Standing:
             raise self.refusal(None if view.pinned_until == float("inf") else view.pinned_until - now)
         if view.state == OPEN and now < view.due:
             raise self.refusal(view.due - now)
-        with self._lock:
-            is_free = now >= self._ask_again and self._asking < self.policy.probes
-            self._asking += is_free
-        if not is_free:
-            raise self.refusal(_ASK_AGAIN)
         is_shared = view is self._shared_view and self.sharing is not None
-        return Trial(self._world.new_id(), is_shared, view.epoch if view.state == OPEN else None)
+        trial = Trial(self._world.new_id(), is_shared, view.epoch if view.state == OPEN else None)
+        if now < self._ask_again or not self._trials.begin(trial, now):
+            raise self.refusal(_ASK_AGAIN)
+        return trial
 
     def question(self, trial: Trial) -> Coroutine[Any, Any, tuple[bool, str, str]]:
         """Return what asks for the slot."""
@@ -237,7 +228,7 @@ class Standing:
         ``CircuitOpen`` if there is none; the next call may find one.
         """
         if self._permits:
-            self.not_answered()
+            self.not_answered(trial)
             return self._permits.popleft()
         if self.sharing is not None:
             self.sharing.tell(self._fetch(trial))
@@ -247,27 +238,26 @@ class Standing:
         try:
             granted = (await self.question(trial))[0]
         except BaseException:
-            self.not_answered()
+            self.not_answered(trial)
             raise
         if granted:
             self._permits.append(trial)
         else:
-            self.not_answered()
+            self.not_answered(trial)
 
-    def answered(self, answer: tuple[bool, str, str]) -> bool:
+    def answered(self, trial: Trial, answer: tuple[bool, str, str]) -> bool:
         """Take notice of the answer: whether this is a trial; ``CircuitOpen`` if it is neither that nor closed."""
         if answer[0]:
             return True
-        self.not_answered()
+        self.not_answered(trial)
         if answer[2] == CLOSED:
             return False
         self._ask_again = self._world.monotonic() + _ASK_AGAIN
         raise self.refusal(_ASK_AGAIN)
 
-    def not_answered(self) -> None:
+    def not_answered(self, trial: Trial) -> None:
         """Give up asking."""
-        with self._lock:
-            self._asking -= 1
+        self._trials.end(trial)
 
     def succeeded(self, trial: Trial) -> None:
         """Tell that a trial succeeded."""
@@ -297,7 +287,7 @@ class Standing:
     def _ended(
         self, trial: Trial, message: Callable[[AsyncCircuitBreakerStateRepository], Coroutine[Any, Any, Any]]
     ) -> None:
-        self.not_answered()
+        self.not_answered(trial)
         if trial.is_shared and self.sharing is not None:
             with suppress(Unavailable):  # the repository was closed meanwhile: nobody is left to be told
                 self.sharing.tell(message(self.sharing.store))
@@ -386,8 +376,7 @@ class Standing:
             if state == CLOSED:
                 self._forget()
             while self._permits and state != HALF_OPEN:
-                self._permits.popleft()
-                self.not_answered()
+                self.not_answered(self._permits.popleft())
             self._tell(_KINDS[state], before, state, reason=self._reason if state == OPEN else "")
 
     def _tell(
@@ -396,4 +385,4 @@ class Standing:
         self._listeners.tell(BreakerEvent(self.name, kind, before, after, reason, error))
 
 
-__all__ = ["Standing", "Trial"]
+__all__ = ["Standing"]

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import functools
 import threading
-from typing import TYPE_CHECKING, Any
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from holdfast.errors import CircuitOpen, ConfigurationError, InvalidKey, TooLong
 from holdfast.resilience import BreakerEvent, BreakerMode, CircuitBreaker
 from holdfast.stores import InMemoryCircuitBreakerStateRepository
+from holdfast.testing.workers import until
 from holdfast.testing.world import VirtualWorld
 
 if TYPE_CHECKING:
@@ -260,6 +262,24 @@ def test_slot_of_a_trial_that_never_ends_is_given_to_another() -> None:
     breaker.__enter__()
     pass_time(world, 31)
     assert breaker.call(works) == "fine"
+    assert breaker.state == "closed"
+
+
+def test_breaker_whose_trials_all_hang_is_tried_again_when_their_time_is_over() -> None:
+    breaker, world = opened(probes=2, successes=1, probe_timeout=30)
+    may_end = threading.Event()
+    pass_time(world, 60)
+    with ThreadPoolExecutor(2) as threads:
+        hanging = [threads.submit(breaker.call, may_end.wait) for _ in range(2)]
+        until(lambda: cast("Any", breaker.repository).get_by_service_name("api").half_open_request_count == 2)
+        pass_time(world, 30)
+        with pytest.raises(CircuitOpen):
+            breaker.call(works)
+        pass_time(world, 1)
+        assert breaker.call(works) == "fine"
+        assert breaker.state == "closed"
+        may_end.set()
+        assert all(each.result() for each in hanging)
     assert breaker.state == "closed"
 
 
