@@ -12,7 +12,7 @@ import pytest
 
 from holdfast import AsyncHoldfast, Holdfast, Retry
 from holdfast.db.blocking.sync import SyncConnectionManager
-from holdfast.errors import CannotDeserialize, CodecError, MisuseError, NotInitialized
+from holdfast.errors import CannotDeserialize, CannotSerialize, CodecError, MisuseError, NotInitialized
 from holdfast.serialize import Serialization
 
 if TYPE_CHECKING:
@@ -307,3 +307,32 @@ def test_call_that_is_awaited_after_the_application_was_closed_is_refused(fresh_
         call = later()
     with pytest.raises(NotInitialized, match="The workflow 'later'"):
         asyncio.run(call)
+
+
+def test_value_that_cannot_be_stored_is_refused_with_the_function_it_belongs_to(
+    fresh_database: Callable[[str], str],
+) -> None:
+    app: Any = Holdfast(fresh_database("sqlite"))
+    said = "at \\$.at: the type object has no portable form.*It stands in the result of '{}'"
+
+    @app.step(name="find")
+    def find() -> Any:
+        return {"at": object()}
+
+    @app.transaction(name="read")
+    def read(_transaction: Any) -> Any:
+        return {"at": object()}
+
+    @app.workflow(name="search")
+    def search(what: Any) -> Any:
+        return {"find": find, "read": read}.get(what, lambda: {"at": object()})()
+
+    with app:
+        app.register_queue("q")
+        for name in ("find", "read", "search"):
+            with pytest.raises(CannotSerialize, match=said.format(name)):
+                search(name)
+        for call in (search, search.start, search.options(queue_name="q").enqueue):
+            with pytest.raises(CannotSerialize, match=r"positionalArgs\[0\].*It stands in the call of 'search'"):
+                call(object())
+        assert app.list_workflows(name="search", status=["PENDING", "ENQUEUED"]) == []

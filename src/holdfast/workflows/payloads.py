@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from holdfast.core.fingerprint import fingerprint
+from holdfast.errors import CannotSerialize
 from holdfast.serialize import PortableJSON, error_name
 from holdfast.serialize.models import dumped, is_dumpable
 from holdfast.serialize.walk import Outline
@@ -71,17 +72,26 @@ class Payloads:
         """Return the reader of a function's calls and results; *skip* leading parameters are not in the record."""
         return FunctionCodec(self._serialization, function, skip=skip)
 
-    def dump(self, value: Any) -> tuple[str, str]:
-        """Return text and marker of *value*; ``CannotSerialize`` names the path of what does not fit."""
-        return self._serialization.dump(value)
+    def dump(self, value: Any, of: str | None = None) -> tuple[str, str]:
+        """Return text and marker of *value*; ``CannotSerialize`` names the path of what does not fit.
+
+        If it is the result *of* a function, that is named too.
+        """
+        try:
+            return self._serialization.dump(value)
+        except CannotSerialize as error:
+            raise _named(error, "result", of) from None
 
     def dump_open(self, value: Any) -> str:
         """Return *value* as plain JSON whatever the codecs: for what must be searched and shown, like attributes."""
         return self._open.serialize(value)
 
-    def dump_call(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[str, str]:
-        """Return text and marker of the arguments of a call."""
-        return self._serialization.dump_call(arguments, keywords)
+    def dump_call(self, arguments: tuple[Any, ...], keywords: dict[str, Any], of: str | None = None) -> tuple[str, str]:
+        """Return text and marker of the arguments of a call; who refuses one *of* a function names it."""
+        try:
+            return self._serialization.dump_call(arguments, keywords)
+        except CannotSerialize as error:
+            raise _named(error, "call", of) from None
 
     def dump_error(self, error: BaseException) -> tuple[str, str]:
         """Return text and marker of an error; never fails for what the error is."""
@@ -134,6 +144,10 @@ class LoadedErrors(Mapping[str, type[BaseException]]):
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
+
+
+def _named(error: CannotSerialize, what: str, of: str | None) -> CannotSerialize:
+    return error if of is None else CannotSerialize(f"{error} It stands in the {what} of {of!r}.")
 
 
 def _subclasses(kind: type[BaseException]) -> Iterator[type[BaseException]]:

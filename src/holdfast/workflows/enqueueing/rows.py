@@ -123,7 +123,7 @@ def entry(
     options = work.options
     workflow_id = options.workflow_id if options.workflow_id is not None else run_id or new_id()
     check_id(workflow_id)
-    inputs, format_ = payloads.dump_call(work.arguments, work.keywords)
+    inputs, format_ = payloads.dump_call(work.arguments, work.keywords, work.name)
     arguments, keywords = work.arguments, work.keywords
     if work.delivered is not None:
         arguments, keywords = work.delivered(arguments, keywords, inputs, format_)

@@ -145,7 +145,7 @@ class Recorder:
             return self.deliver(operation, value, codec)
         del produce  # thousands may wait for their records: the collector need not look at what they are done with
         faults.point("step.after_user_code")
-        text, format_ = self._payloads.dump(value)
+        text, format_ = self._payloads.dump(value, operation.name)
         if operation.writes:
             await self._write_all(operation, text, format_)
         else:
@@ -180,7 +180,7 @@ class Recorder:
         if isinstance(value, Kept):
             return self.deliver(operation, value, codec)
         faults.point("step.after_user_code")
-        text, format_ = self._payloads.dump(value)
+        text, format_ = self._payloads.dump(value, operation.name)
         if operation.writes:
             self._write_all_blocking(operation, text, format_)
         else:

@@ -275,7 +275,7 @@ class Runner:
         """Return what is to be written at the end of an execution: the outcome, or that the run is tried again."""
         if error is None:
             try:
-                text, format_ = self.payloads.dump(value)
+                text, format_ = self.payloads.dump(value, run.definition.name)
                 delivered = run.codec.delivered(value, text, format_)
             except SerializationError as refused:
                 error = refused

@@ -72,7 +72,7 @@ class Starts:
         if options.workflow_id is not None:
             check_id(options.workflow_id)
         chosen = options.workflow_id or run_id or self._engine.settings.world.new_id()
-        inputs, format_ = self._engine.payloads.dump_call(call.arguments, call.keywords)
+        inputs, format_ = self._engine.payloads.dump_call(call.arguments, call.keywords, definition.name)
         run = Run(
             definition,
             chosen,

@@ -121,7 +121,7 @@ class Carrier:
             return opened
         try:
             value = await self._called(opened, call)
-            kept = Kept(*self._engine.payloads.dump(value))
+            kept = Kept(*self._engine.payloads.dump(value, self._definition.name))
         except BaseException as error:
             await self._home.drop(opened)
             _refuse_doomed(opened, error)
@@ -220,7 +220,7 @@ class BlockingCarrier:
             with _Within(self._engine, self._definition, opened):
                 value = call(opened.handle)
             _refuse_doomed(opened, None)
-            kept = Kept(*self._engine.payloads.dump(value))
+            kept = Kept(*self._engine.payloads.dump(value, self._definition.name))
         except BaseException as error:
             self._home.drop(opened)
             _refuse_doomed(opened, error)
