@@ -19,6 +19,7 @@ import msgspec
 
 from holdfast import faults
 from holdfast.core.liveness import Beat, Watch
+from holdfast.core.outage import Outage
 from holdfast.db.blocking.glances import until
 from holdfast.db.outlast import outlast
 from holdfast.errors import DatabaseError, NotInitialized
@@ -106,6 +107,7 @@ class Beats:
         self._world = world
         self._patience = patience
         self._told_stuck = 0.0
+        self._outage = Outage()
         self._watch = Watch()
         self._releases = Releases(manager, queries)
         self._sequence = 0
@@ -210,12 +212,14 @@ class Beats:
         try:
             await self._tick()
         except DatabaseError as error:
-            logger.warning("The beat of executor %s failed: %s", self.identity.executor_id, error)
+            if self._outage.is_told(self._world.monotonic()):
+                logger.warning("The beat of executor %s fails: %s", self.identity.executor_id, error)
             return False
         except Exception:
             # The service loop: an executor whose beat has ended can never run anything again.
             logger.exception("The beat of executor %s failed and is tried again.", self.identity.executor_id)
             return False
+        self._outage.is_over()
         return True
 
     async def _stopped_within(self, seconds: float) -> bool:

@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from holdfast.core.limits import soonest, worker_room
+from holdfast.core.outage import Outage
 from holdfast.errors import DatabaseError
 from holdfast.model.workflow import INTERNAL_QUEUE
 from holdfast.workflows.enqueueing.claims import Ride
@@ -143,6 +144,7 @@ class Dispatch:
         self._launching = Launching(
             queues, queries, registry, runner, own, self._trial, over, taken_over, give_up, burden
         )
+        self._outage = Outage()
         self._timers: set[asyncio.Task[None]] = set()
         self._queues: dict[str, Queue] = {}
         self._put_off = False  # whether the last look put that question off, to claim where it was woken for
@@ -244,12 +246,16 @@ class Dispatch:
     async def _looked(self) -> _Look:
         self._woken.clear()
         try:
-            return await self._look()
+            look = await self._look()
         except DatabaseError as error:
-            logger.warning("Looking for work failed and is tried again: %s", error)
+            if self._outage.is_told(self._world.monotonic()):
+                logger.warning("Looking for work fails and is tried again: %s", error)
         except Exception:
             # The service loop: what was claimed and not begun is handed back by the beat, the rest goes on.
             logger.exception("Looking for work failed and is tried again.")
+        else:
+            self._outage.is_over()
+            return look
         return _Look()
 
     def _longest_wait(self) -> float:

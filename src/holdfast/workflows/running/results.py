@@ -7,6 +7,7 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from holdfast.core.outage import Outage
 from holdfast.errors import DatabaseError, DeadlinePassed, RecoveryExhausted, WorkflowCancelled, WorkflowNotFound
 from holdfast.model.workflow import WorkflowStatus
 from holdfast.workflows.ownership.standing import not_ended
@@ -39,6 +40,7 @@ class Results:
         self._waiters: dict[str, list[tuple[Callable[[Row | None], None], Callable[[], None]]]] = {}
         self._stopped = False
         self._wait = _FIRST_WAIT
+        self._outage = Outage()
         self._poll: asyncio.Task[None] | None = None
 
     def watch(self, workflow_id: str, tell: Callable[[Row | None], None], closed: Callable[[], None]) -> None:
@@ -98,8 +100,10 @@ class Results:
         while self._waiters and not self._stopped:  # a driver may have swallowed the cancellation
             try:
                 await self._look_once()
+                self._outage.is_over()
             except DatabaseError as error:  # the database is away: whoever waits has a deadline of their own
-                logger.warning("Looking for results failed and is tried again: %s", error)
+                if self._outage.is_told(self._world.monotonic()):
+                    logger.warning("Looking for results fails and is tried again: %s", error)
             if self._waiters and not self._stopped:
                 await self._world.sleep(self._wait)
                 self._wait = min(_LONGEST_WAIT, self._wait * 1.5)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.core.backoff import backoff
 from holdfast.core.limits import soonest
+from holdfast.core.outage import Outage
 from holdfast.errors import DatabaseError
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class Ticker:
         self._due: float | None = None  # on the world's monotonic clock
         self._heard = 0.0
         self._in_vain = 0
+        self._outage = Outage()
         self._changed = asyncio.Event()
         self._stopping = False
         self._task: asyncio.Task[None] | None = None
@@ -76,8 +78,10 @@ class Ticker:
         while not self._stopping:
             try:
                 await self._once()
+                self._outage.is_over()
             except DatabaseError as error:
-                logger.warning("Firing schedules failed and is tried again: %s", error)
+                if self._outage.is_told(self._world.monotonic()):
+                    logger.warning("Firing schedules fails and is tried again: %s", error)
                 await self._rest(_TRY_AGAIN)
             except Exception:
                 # The service loop: whatever one schedule has done to it, the others go on.
