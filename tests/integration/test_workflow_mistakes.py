@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from holdfast import AsyncHoldfast, Holdfast, Retry
+from holdfast import AsyncHoldfast, Holdfast, Message, Retry
 from holdfast.db.blocking.sync import SyncConnectionManager
 from holdfast.errors import CannotDeserialize, CannotSerialize, CodecError, MisuseError, NotInitialized
 from holdfast.serialize import Serialization
@@ -336,3 +336,16 @@ def test_value_that_cannot_be_stored_is_refused_with_the_function_it_belongs_to(
             with pytest.raises(CannotSerialize, match=r"positionalArgs\[0\].*It stands in the call of 'search'"):
                 call(object())
         assert app.list_workflows(name="search", status=["PENDING", "ENQUEUED"]) == []
+
+
+def test_messages_that_are_none_are_refused_before_any_is_sent(fresh_database: Callable[[str], str]) -> None:
+    app: Any = Holdfast(fresh_database("sqlite"))
+
+    @app.workflow
+    def waits() -> None: ...
+
+    with app:
+        run = waits.start().workflow_id
+        with pytest.raises(MisuseError, match=r"takes messages, as in \[Message\(workflow_id, 1\)\], not \('a', 1\)"):
+            app.send_many([Message(run, "hello"), ("a", 1)])
+        assert app.get_all_notifications(run) == []

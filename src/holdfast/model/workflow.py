@@ -92,6 +92,12 @@ class Retry:
                 raise TypeError(f"Retry.{name} is a number, not {getattr(self, name)!r}.")
         if self.when is not None and not callable(self.when):
             raise TypeError(f"Retry.when is a function of the error, not {self.when!r}.")
+        if isinstance(self.when, type) and issubclass(self.when, BaseException):  # made of any error, and true
+            kind = self.when.__qualname__
+            raise TypeError(
+                f"Retry.when is a function of the error, not {kind}: "
+                f"write when=lambda error: isinstance(error, {kind})."
+            )
         given: Any = self.never
         several = (given,) if isinstance(given, type) or not isinstance(given, Iterable) else tuple(given)
         for each in several:

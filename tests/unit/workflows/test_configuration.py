@@ -195,9 +195,9 @@ def test_file_that_is_no_yaml_is_refused_with_its_name_and_the_place(tmp_path: P
 
 def test_texts_in_a_yaml_file_that_are_numbers_are_refused_by_name(tmp_path: Path) -> None:
     file = tmp_path / "holdfast.yaml"
-    for line in ("application_version: 2024", "executor_id: 1", "compatible_versions: [2023]", "name: 7"):
+    for line in ("application_version: 2024", "executor_id: 1", "compatible_versions: [1.10]", "name: 7"):
         file.write_text(line, encoding="utf-8")
-        with pytest.raises(ConfigurationError, match=f"{line.partition(':')[0]} is a text, not"):
+        with pytest.raises(ConfigurationError, match=f"{line.partition(':')[0]} is a text, and .*write it in quotes"):
             Holdfast.from_config(file)
 
 

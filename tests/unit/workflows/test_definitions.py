@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from holdfast import AsyncHoldfast, Holdfast, Retention, Retry
-from holdfast.errors import ConfigurationError, InvalidDuration
+from holdfast.errors import ConfigurationError, InvalidDuration, MisuseError
 from holdfast.workflows.queues.settings import check_settings
 
 if TYPE_CHECKING:
@@ -157,3 +157,21 @@ def test_retry_that_is_none_is_refused_where_it_is_said(app: Any, retry: Any) ->
     with pytest.raises(ConfigurationError, match=r"retry of protect\('mail'\) is a Retry"):
         app.protect("mail", retry=retry)
     assert app._engine.registry.steps == app._engine.registry.workflows == {}
+
+
+@pytest.mark.parametrize(
+    ("said", "refusal"),
+    [
+        (lambda app: app.retention(30), r"retention\(\) takes policies.*not 30"),
+        (lambda app: app.workflow(name="w")(print).options(attributes=["a"]), "attributes are names and their values"),
+        (lambda _: Holdfast("never.db", notify="no"), "notify is True or False, not 'no'"),
+        (lambda _: Holdfast("never.db", pooled="no"), "pooled is True or False, not 'no'"),
+        (
+            lambda _: Retry(when=LookupError),
+            r"not LookupError: write when=lambda error: isinstance\(error, LookupError",
+        ),
+    ],
+)
+def test_what_would_mean_something_else_than_it_says_is_refused(said: Callable[[Any], Any], refusal: str) -> None:
+    with pytest.raises((ConfigurationError, MisuseError, TypeError), match=refusal):
+        said(Holdfast("sqlite:///never.db"))

@@ -26,7 +26,7 @@ from holdfast.workflows.operations.branches import drop
 from holdfast.workflows.operations.place import StepPlace, here
 from holdfast.workflows.operations.saga import Saga
 from holdfast.workflows.queues.settings import check_name as check_queue_name
-from holdfast.workflows.retention import RETENTION_INTERVAL
+from holdfast.workflows.retention import RETENTION_INTERVAL, Retention
 from holdfast.workflows.running.cancel_token import CancelToken
 from holdfast.workflows.running.ids import sought_id
 from holdfast.workflows.running.ticket import Ticket
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from holdfast.model.schedule import Overlap
     from holdfast.model.workflow import Duration, Retry
     from holdfast.workflows.declaring.decorators import FallbackStepDecorator, StepDecorator
-    from holdfast.workflows.retention import Retention
 
 _SHORTEST = 0.001  # seconds
 
@@ -200,6 +199,9 @@ class Application(TransactionDecorator, Guarding, ReplayHandlers, ABC):
         if self._engine.launched:
             raise MisuseError("retention() is said before launch(); to delete old runs once, use prune().")
         checked_seconds(interval, "interval", least=_SHORTEST)
+        for each in policies:
+            if not isinstance(each, Retention):
+                raise MisuseError(f"retention() takes policies, as in Retention(older_than=86400), not {each!r:.100}.")
         self._engine.retention = policies
         self._engine.retention_interval = interval
 

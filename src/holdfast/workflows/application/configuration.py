@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, get_args
 
@@ -39,6 +40,7 @@ _YAML_KEYS = {
     "compatible_versions": "compatible_versions",
     "lease": "lease",
 }
+_YAML_TEXTS = ("name", "executor_id", "application_version", "compatible_versions")
 _DATABASE_KEYS = {"sys_db_pool_size": "pool_size"}
 _CONNECT_KEYS = {"connect_timeout": "connect_timeout", "application_name": "application_name"}
 _ENGINE_KEYS = {"pool_timeout": "pool_timeout", "pool_size": "pool_size"}
@@ -104,6 +106,7 @@ def engine_settings(
     check_text("executor_id", executor_id)
     if application_version is not None:
         check_text("application_version", application_version)
+    _check_switches(notify=notify)
     _check_counts(max_workflow_threads=max_workflow_threads, max_runs=max_runs, max_run_bytes=max_run_bytes)
     if dead_letters not in get_args(DeadLetterPolicy):
         raise ConfigurationError(f'dead_letters is "exhausted" or "errors", not {dead_letters!r}.')
@@ -152,6 +155,7 @@ def connection_settings(
     application_name: str,
 ) -> dict[str, Any]:
     """Return how to reach a database, checked as if it were opened, which is later: mistakes show where they are."""
+    _check_switches(pooled=pooled, prepared=prepared)
     connection: dict[str, Any] = {
         "pool_size": pool_size,
         "pool_timeout": checked_seconds(pool_timeout, "pool_timeout"),
@@ -191,6 +195,12 @@ def _check_counts(**counts: int) -> None:
             raise ConfigurationError(f"{name} is a whole number and at least 1, not {count!r:.100}.")
 
 
+def _check_switches(**switches: object) -> None:
+    for name, switch in switches.items():
+        if not isinstance(switch, bool):
+            raise ConfigurationError(f"{name} is True or False, not {switch!r:.100}.")
+
+
 def _texts(what: str, given: object) -> tuple[str, ...]:
     return tuple(demand_text(f"Each of {what}", each) for each in several(what, given))
 
@@ -226,6 +236,7 @@ def read_configuration(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise ConfigurationError(f"{path} is no YAML{_reason(error)}.") from None
     if not isinstance(content, dict):
         raise ConfigurationError(f"{path} must hold keys and values at its top, for instance `name: my-application`.")
+    _refuse_unquoted(path, content)
     place = "database.db_engine_kwargs."
     database = _section(path, "database", content.pop("database", None))
     engine = _section(path, place[:-1], database.pop("db_engine_kwargs", None))
@@ -244,6 +255,15 @@ def _reason(error: object) -> str:
     """Return what is wrong and where; not the line itself, which may have a password in it."""
     problem, mark = getattr(error, "problem", None), getattr(error, "problem_mark", None)
     return f": {problem}, in line {mark.line + 1}, column {mark.column + 1}" if problem and mark else ""
+
+
+def _refuse_unquoted(path: str | os.PathLike[str], content: Mapping[str, Any]) -> None:
+    """Raise for a text that YAML has read as a number or a date, which may not be what was written: 1.10 is 1.1."""
+    for key in _YAML_TEXTS:
+        given = content.get(key)
+        for each in given if isinstance(given, list) else [given]:
+            if isinstance(each, int | float | date):
+                raise ConfigurationError(f"{path}: {key} is a text, and YAML reads it as {each}: write it in quotes.")
 
 
 def _section(path: str | os.PathLike[str], place: str, found: object) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,6 @@ from holdfast.errors import ConfigurationError, MisuseError
 from holdfast.model.workflow import StartOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from holdfast.model.workflow import Duration
 
 RESERVED = "_holdfast_"
@@ -66,6 +65,11 @@ def check_options(options: StartOptions) -> None:
         checked_seconds(options.timeout, "The timeout of a run")
     for name in _TEXTS:
         check_key(name, getattr(options, name))
+    attributes: Any = options.attributes
+    if attributes is not None and not isinstance(attributes, Mapping):
+        raise ConfigurationError(
+            f"attributes are names and their values, as in {{'floor': 1}}, not {attributes!r:.100}."
+        )
     roles: Any = options.authenticated_roles
     if isinstance(roles, str) or not all(isinstance(each, str) for each in roles or ()):
         raise ConfigurationError(f"authenticated_roles are several texts, as in ('admin',), not {roles!r}.")
