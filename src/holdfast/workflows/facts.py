@@ -193,6 +193,15 @@ class RecordSteps(Counted):
         return {(row["workflow_uuid"], row["identity"]): row for row in answer}
 
 
+def superseded(found: Row | None) -> Superseded:
+    """Return what an execution is told whose write is refused: what has become of the run, by its row."""
+    if found is None:
+        return Superseded("the run is gone")
+    if found["status"] == WorkflowStatus.PENDING:
+        return Superseded("another execution owns the run")
+    return Superseded(f"the run is {found['status']}, and nothing more is recorded for it")
+
+
 def _is_held(found: Row, token: str) -> bool:
     """Whether the execution with this token still owns the run."""
     return bool(found["owner_xid"] == token and found["status"] == WorkflowStatus.PENDING)
@@ -209,7 +218,7 @@ def _verdict(found: Row, token: str) -> Any:
     if found["recorded_by"] == token:
         return True
     if not _is_held(found, token):
-        return Superseded(found["status"])
+        return superseded(found)
     return Conflict(
         f"Operation {found['identity']} of run {found['workflow_uuid']} is recorded already, "
         f"as {found['function_name']}."
@@ -271,10 +280,7 @@ class EndRuns(Counted):
         if touched == len(rows):
             return [True] * len(rows)
         found = await self._found(transaction, rows)
-        return [
-            True if self._is_mine(found.get(row[0]), row) else Superseded((found.get(row[0]) or {}).get("status"))
-            for row in rows
-        ]
+        return [True if self._is_mine(found.get(row[0]), row) else superseded(found.get(row[0])) for row in rows]
 
     async def recall(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[Any]:
         found = await self._found(transaction, rows)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast import faults
 from holdfast.errors import Retryable, Superseded, Unavailable, UnknownCommit
 from holdfast.model.workflow import WorkflowStatus
+from holdfast.workflows.facts import superseded
 from holdfast.workflows.operations.away import wait_for_database
 from holdfast.workflows.operations.recorder import Kept
 
@@ -36,7 +37,7 @@ class Ownership:
     def check(self, row: Row | None) -> None:
         """Take notice of the run's row, which is locked to the end of the transaction. Raises ``Superseded``."""
         if row is None or row["owner_xid"] != self.run.token or row["status"] != WorkflowStatus.PENDING:
-            raise Superseded(None if row is None else row["status"])
+            raise superseded(row)
         self.is_sure = True
 
 

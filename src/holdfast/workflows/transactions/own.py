@@ -12,6 +12,7 @@ from holdfast.core.backoff import backoff
 from holdfast.db.url import DialectName
 from holdfast.errors import Conflict, DatabaseError, QueryFailed, Retryable, Superseded, Unavailable, UnknownCommit
 from holdfast.model.workflow import WorkflowStatus
+from holdfast.workflows.facts import superseded
 from holdfast.workflows.operations.recorder import Kept
 from holdfast.workflows.transactions.carrying import to_the_end
 from holdfast.workflows.transactions.conversation import Conversation
@@ -178,10 +179,10 @@ def _judged(operation: Operation, found: Row | None) -> Kept | None:
     """Tell by the tokens whose the run and the record are."""
     token = operation.run.token
     if found is None or found["owner_xid"] != token:
-        raise Superseded((found or {}).get("status"))
+        raise superseded(found)
     if found["recorded_by"] is None:
         if WorkflowStatus(found["status"]).has_ended:
-            raise Superseded(found["status"])
+            raise superseded(found)
         return None
     if found["recorded_by"] != token:
         raise Conflict(
