@@ -6,7 +6,7 @@ import asyncio
 import bz2
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -312,7 +312,7 @@ def test_call_that_is_awaited_after_the_application_was_closed_is_refused(fresh_
 def test_value_that_cannot_be_stored_is_refused_with_the_function_it_belongs_to(
     fresh_database: Callable[[str], str],
 ) -> None:
-    app: Any = Holdfast(fresh_database("sqlite"))
+    app = Holdfast(fresh_database("sqlite"))
     said = "at \\$.at: the type object has no portable form.*It stands in the result of '{}'"
 
     @app.step(name="find")
@@ -325,27 +325,29 @@ def test_value_that_cannot_be_stored_is_refused_with_the_function_it_belongs_to(
 
     @app.workflow(name="search")
     def search(what: Any) -> Any:
-        return {"find": find, "read": read}.get(what, lambda: {"at": object()})()
+        ways: dict[str, Any] = {"find": find, "read": read, "search": lambda: {"at": object()}}
+        return ways[what]()
 
     with app:
         app.register_queue("q")
         for name in ("find", "read", "search"):
             with pytest.raises(CannotSerialize, match=said.format(name)):
                 search(name)
-        for call in (search, search.start, search.options(queue_name="q").enqueue):
+        calls: list[Any] = [search, search.start, search.options(queue_name="q").enqueue]
+        for call in calls:
             with pytest.raises(CannotSerialize, match=r"positionalArgs\[0\].*It stands in the call of 'search'"):
                 call(object())
         assert app.list_workflows(name="search", status=["PENDING", "ENQUEUED"]) == []
 
 
 def test_messages_that_are_none_are_refused_before_any_is_sent(fresh_database: Callable[[str], str]) -> None:
-    app: Any = Holdfast(fresh_database("sqlite"))
+    app = Holdfast(fresh_database("sqlite"))
 
     @app.workflow
     def waits() -> None: ...
 
     with app:
-        run = waits.start().workflow_id
+        run, wrong = waits.start().workflow_id, cast("Any", ("a", 1))
         with pytest.raises(MisuseError, match=r"takes messages, as in \[Message\(workflow_id, 1\)\], not \('a', 1\)"):
-            app.send_many([Message(run, "hello"), ("a", 1)])
+            app.send_many([Message(run, "hello"), wrong])
         assert app.get_all_notifications(run) == []

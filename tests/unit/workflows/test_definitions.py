@@ -164,10 +164,10 @@ def test_retry_that_is_none_is_refused_where_it_is_said(app: Any, retry: Any) ->
     [
         (lambda app: app.retention(30), r"retention\(\) takes policies.*not 30"),
         (lambda app: app.workflow(name="w")(print).options(attributes=["a"]), "attributes are names and their values"),
-        (lambda _: Holdfast("never.db", notify="no"), "notify is True or False, not 'no'"),
-        (lambda _: Holdfast("never.db", pooled="no"), "pooled is True or False, not 'no'"),
+        (lambda _: Holdfast("never.db", notify=cast("Any", "no")), "notify is True or False, not 'no'"),
+        (lambda _: Holdfast("never.db", pooled=cast("Any", "no")), "pooled is True or False, not 'no'"),
         (
-            lambda _: Retry(when=LookupError),
+            lambda _: Retry(when=cast("Any", LookupError)),
             r"not LookupError: write when=lambda error: isinstance\(error, LookupError",
         ),
     ],
