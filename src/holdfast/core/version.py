@@ -6,6 +6,8 @@ import hashlib
 import inspect
 from typing import TYPE_CHECKING, Any
 
+from holdfast.core.functions import plain_function
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
@@ -17,7 +19,7 @@ def version_of(functions: Iterable[tuple[str, Callable[..., Any]]]) -> str | Non
     digest = hashlib.md5(usedforsecurity=False)
     for name, function in sorted(functions, key=lambda pair: pair[0]):
         try:
-            source = inspect.getsource(inspect.unwrap(function))
+            source = inspect.getsource(plain_function(function))
         except (OSError, TypeError):
             return None
         digest.update(name.encode())

@@ -9,12 +9,12 @@ from __future__ import annotations
 import inspect
 import re
 import typing
-from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 import msgspec
 
+from holdfast.core.functions import plain_function
 from holdfast.errors import CannotDeserialize, ConfigurationError
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def hints_of(fn: Callable[..., Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
     A name imported only for type checkers cannot be resolved when the program runs; such a parameter is read
     as plain JSON, and the others are not affected.
     """
-    plain = function_of(fn)
+    plain = plain_function(fn)
     written = dict(getattr(plain, "__annotations__", {}))
     globalns = getattr(plain, "__globals__", {})
     localns = _closure(plain)
@@ -124,20 +124,6 @@ def hints_of(fn: Callable[..., Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
     return hints, tuple(name for name in written if name not in hints)
 
 
-def function_of(fn: Any) -> Any:
-    """Return what has the annotations: the function behind decorators, methods, partials and callable objects."""
-    while True:
-        fn = inspect.unwrap(fn)
-        if isinstance(fn, partial):
-            fn = fn.func
-        elif inspect.ismethod(fn):
-            fn = fn.__func__
-        elif inspect.isroutine(fn) or isinstance(fn, type):
-            return fn
-        else:
-            fn = type(fn).__call__
-
-
 def _closure(fn: Any) -> dict[str, Any]:
     try:
         return dict(inspect.getclosurevars(fn).nonlocals)
@@ -145,4 +131,4 @@ def _closure(fn: Any) -> dict[str, Any]:
         return {}
 
 
-__all__ = ["Decoder", "function_of", "hints_of"]
+__all__ = ["Decoder", "hints_of"]

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from holdfast.core.functions import plain_function
 from holdfast.errors import CannotDeserialize
-from holdfast.serialize.annotations import Decoder, function_of, hints_of
+from holdfast.serialize.annotations import Decoder, hints_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +34,7 @@ class CallCodec:
     """
 
     def __init__(self, fn: Callable[..., Any], *, skip: int = 0) -> None:
-        self.name = str(getattr(function_of(fn), "__qualname__", type(fn).__qualname__))
+        self.name = str(getattr(plain_function(fn), "__qualname__", type(fn).__qualname__))
         self._fn = fn
         self._skip = skip
         self._read_annotations()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib.util
 import inspect
@@ -52,13 +53,20 @@ def test_names_and_sources_count(tmp_path: Path) -> None:
 
 
 def test_decorated_function_counts_by_its_own_source() -> None:
-    import functools
-
     @functools.wraps(one)
     def wrapped() -> int:
         return one()
 
-    assert version_of([("one", wrapped)]) == version_of([("one", one)])
+    for function in (wrapped, functools.partial(one), functools.partial(wrapped)):
+        assert version_of([("one", function)]) == version_of([("one", one)])
+
+
+def test_object_that_can_be_called_counts_by_its_call() -> None:
+    class Called:
+        def __call__(self) -> int:
+            return 1
+
+    assert version_of([("one", Called())]) == version_of([("one", Called.__call__)])
 
 
 def test_there_is_no_version_without_sources() -> None:

@@ -79,6 +79,9 @@ def shares_names(name: str, /, **others: int) -> None:
 
 
 class Shop:
+    def __call__(self, order: Order) -> Decimal:
+        raise NotImplementedError
+
     def sell(self, order: Order) -> Decimal:
         raise NotImplementedError
 
@@ -142,6 +145,7 @@ DAY = '"2024-05-06"'
         (functools.partial(variadic, 1), f'{{"positionalArgs":[{DAY}]}}', (date(2024, 5, 6),), {}),
         (functools.partial(Shop().sell), f'{{"positionalArgs":[{ORDER}]}}', (Order("o1", 5),), {}),
         (Clerk("1"), f'{{"positionalArgs":[{DAY}]}}', (date(2024, 5, 6),), {}),
+        (Shop(), f'{{"positionalArgs":[{ORDER}]}}', (Order("o1", 5),), {}),
     ],
 )
 def test_call_is_typed_by_the_signature(
@@ -185,7 +189,8 @@ def test_call_that_does_not_fit_is_refused(fn: Callable[..., Any], text: str, me
 
 def test_result_is_typed_by_the_return_annotation() -> None:
     assert CallCodec(typed).decode_result("[1,2]") == {1, 2}
-    assert CallCodec(Shop().sell).decode_result('"1.5"') == Decimal("1.5")
+    for fn in (Shop().sell, Shop(), functools.partial(Shop().sell), functools.partial(Shop())):
+        assert CallCodec(fn).decode_result('"1.5"') == Decimal("1.5")
     assert CallCodec(plain).decode_result('{"a":1}') == {"a": 1}
     assert CallCodec(keyword_only).decode_result("null") is None
     with pytest.raises(CannotDeserialize, match="the result of typed"):

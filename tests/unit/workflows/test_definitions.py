@@ -7,6 +7,7 @@ import functools
 import math
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -44,6 +45,52 @@ class Yields:
 class Adds:
     async def __call__(self, number: int) -> int:
         return number + 1
+
+
+def plain() -> int:
+    return 1
+
+
+async def later() -> int:
+    return 1
+
+
+def made_async(function: Callable[[], int]) -> Any:
+    @functools.wraps(function)
+    async def wrapper() -> int:
+        return function()
+
+    return wrapper
+
+
+def passed_on(function: Any) -> Any:
+    @functools.wraps(function)
+    def wrapper() -> Any:
+        return function()
+
+    return wrapper
+
+
+class Later:
+    async def __call__(self) -> int:
+        return 1
+
+
+class Now:
+    def __call__(self) -> int:
+        return 1
+
+
+@pytest.mark.parametrize("verb", ["workflow", "step"])
+@pytest.mark.parametrize("makes_coroutine", [True, False])
+def test_async_function_is_known_as_one_whatever_stands_around_it(verb: str, makes_coroutine: bool) -> None:
+    functions: dict[bool, list[Any]] = {
+        True: [later, functools.partial(later), made_async(plain), passed_on(later), Later(), AsyncMock()],
+        False: [plain, functools.partial(plain), passed_on(plain), Now(), len],
+    }
+    for number, function in enumerate(functions[makes_coroutine]):
+        made = getattr(Holdfast("sqlite:///never.db"), verb)(name=f"f{number}")(function)
+        assert made.definition.is_async is makes_coroutine, function
 
 
 @pytest.mark.parametrize("app", [Holdfast("sqlite:///never.db"), AsyncHoldfast("sqlite:///never.db")])

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from holdfast.core.functions import plain_function
 from holdfast.core.version import version_of
 from holdfast.errors import ConfigurationError
 from holdfast.model.workflow import DEFAULT_MAX_RECOVERY_ATTEMPTS
-from holdfast.serialize.annotations import function_of
 from holdfast.workflows.declaring.names import check_name
 
 if TYPE_CHECKING:
@@ -174,13 +174,13 @@ def class_of(function: Callable[..., Any]) -> str | None:
 
 
 def is_coroutine_function(function: Callable[..., Any]) -> bool:
-    """Whether calling *function* gives a coroutine."""
-    return inspect.iscoroutinefunction(function_of(function))
+    """Whether calling *function* gives a coroutine: it says so itself, or what it wraps does."""
+    return any(map(inspect.iscoroutinefunction, (function, inspect.unwrap(function), plain_function(function))))
 
 
 def refuse_generator(function: Callable[..., Any]) -> None:
     """Raise for a function whose call gives a generator: there is no value in it that could be recorded."""
-    plain = function_of(function)
+    plain = plain_function(function)
     if inspect.isgeneratorfunction(plain) or inspect.isasyncgenfunction(plain):
         raise ConfigurationError(
             f"{_name_of(function)!r} yields, so a call of it has no outcome to record: have it return its values, as a "
