@@ -269,6 +269,32 @@ class PatchContract:
 
         Stage(venue).play(scene)
 
+    @pytest.mark.parametrize("side_by_side", [True, False])
+    def test_run_that_was_in_branches_beyond_a_patch_goes_the_old_way(self, venue: Venue, side_by_side: bool) -> None:
+        def build(app: App, life: Life) -> Flow:
+            step = app.step(double)
+
+            async def part(number: int) -> int:
+                found: int = await step(number)
+                await life()
+                return found
+
+            async def changing() -> list[int]:
+                found = []
+                if life.number == 2 and await app.do("patch", "better"):
+                    found.append(await step(100))
+                if side_by_side:
+                    return [*found, *await app.gather(lambda: part(1), lambda: part(2))]
+                return [*found, await app.timeout(60, lambda: part(1))]
+
+            return app.workflow(changing)
+
+        async def scene(stage: Stage) -> None:
+            handle = await stage.relive(build)
+            assert await handle.result() == ([2, 4] if side_by_side else [2])
+
+        Stage(venue).play(scene)
+
     def test_patched_run_replays_with_the_patch_and_with_its_deprecation(self, venue: Venue) -> None:
         def build(app: App, life: Life) -> Flow:
             step = app.step(double)

@@ -375,12 +375,13 @@ def _any_of(tickets: Sequence[Ticket]) -> Wait:
 def patched(place: WorkflowPlace, name: str) -> bool | None:
     """Decide by the record: True if the marker stands here, False if something else does, None if nothing does.
 
-    A run that was recorded before the patch has another operation here: it goes the old way, and the operation keeps
-    its place. A run that has not come this far goes the new way, and the marker is recorded.
+    A run that was recorded before the patch has another operation here, or branches that are opened from here on: it
+    goes the old way, and the operation keeps its place. A run that has not come this far goes the new way, and the
+    marker is recorded.
     """
     recorded = (place.run.history or {}).get(place.branch.peek_identity())
     if recorded is None:
-        return None
+        return False if place.has_been_passed() else None
     if recorded.name != _marker(name):
         return False
     place.branch.next_identity()

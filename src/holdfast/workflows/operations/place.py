@@ -29,7 +29,7 @@ class WorkflowPlace:
     cancellation is still due. *position* is that of the operation that was begun last.
     """
 
-    __slots__ = ("branch", "interrupted", "owner", "position", "run")
+    __slots__ = ("_is_first_here", "branch", "interrupted", "owner", "position", "run")
 
     def __init__(self, run: Run, branch: Branch, owner: object) -> None:
         self.run = run
@@ -37,6 +37,7 @@ class WorkflowPlace:
         self.owner = owner
         self.interrupted = False
         self.position = 0
+        self._is_first_here = False
 
     def check(self) -> None:
         """Raise if this execution, or this branch of it, must go no further."""
@@ -63,6 +64,13 @@ class WorkflowPlace:
         recorded = (self.run.history or {}).items()
         ahead = (each.position for identity, each in recorded if self.branch.is_ahead(identity))
         return min(ahead, default=self.run.next_position)
+
+    def has_been_passed(self) -> bool:
+        """Whether the record holds anything that comes from here on: an earlier execution has gone on from here."""
+        if not self._is_first_here:
+            recorded = self.run.history or ()
+            self._is_first_here = not any(map(self.branch.is_ahead, recorded))  # and then it stays so
+        return not self._is_first_here
 
     def raise_interruption(self) -> None:
         """Raise a cancellation that is still due, unless the block it belonged to has ended in the meantime."""
