@@ -140,6 +140,8 @@ def test_sync_application_refuses_a_blocking_call_on_its_own_loop(fresh_database
                 other.start()
             elif verb == "sleep":
                 app.sleep(1)
+            elif verb in {"launch", "close"}:
+                getattr(app, verb)()
             else:
                 app.retrieve_workflow("x").status()
         except MisuseError as error:
@@ -147,8 +149,9 @@ def test_sync_application_refuses_a_blocking_call_on_its_own_loop(fresh_database
         return "no error"
 
     with app:
-        for verb in ("call", "start", "sleep", "status"):
+        for verb in ("call", "start", "sleep", "status", "launch", "close"):
             assert "loop" in wrong.start(verb).result(PATIENCE), verb
+        assert other() == 1
 
 
 @KINDS

@@ -68,16 +68,23 @@ class Portal:
             raise WrongLoop(
                 "This object was opened before a fork, and its thread is not in the child: make another here."
             )
-        if threading.current_thread() is self._thread:
+        try:
+            self.refuse_own_thread()
+        except MisuseError:
             work.close()
-            raise MisuseError(
-                "A blocking call on the library's own event loop would wait for itself; use the async class there."
-            )
+            raise
         closed = f"This object was closed by another thread; call {self._opened_by} to open it again."
         try:
             return ask(loop, work, closed=closed)
         except asyncio.CancelledError:
             raise NotInitialized("This object was closed by another thread during the call.") from None
+
+    def refuse_own_thread(self) -> None:
+        """Raise on the loop's own thread, which a call that waits for it, or for its end, would stop."""
+        if threading.current_thread() is self._thread:
+            raise MisuseError(
+                "A blocking call on the library's own event loop would wait for itself; use the async class there."
+            )
 
     @staticmethod
     def _run(loop: asyncio.AbstractEventLoop, is_over: threading.Event) -> None:

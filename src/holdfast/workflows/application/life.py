@@ -25,6 +25,7 @@ class AppLife:
 
     def launch(self) -> None:
         """Open the database, bring its tables up to date, and begin to run workflows."""
+        self._portal.refuse_own_thread()
         self._portal.start()
         try:
             self._portal.call(self._engine.launch())
@@ -42,6 +43,7 @@ class AppLife:
         self._engine.forget_parent()
         if not self._portal.is_running:
             return
+        self._portal.refuse_own_thread()
         try:
             self._close(length)
         except BaseException:
