@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -98,6 +99,8 @@ class Retry:
                 f"Retry.when is a function of the error, not {kind}: "
                 f"write when=lambda error: isinstance(error, {kind})."
             )
+        if inspect.iscoroutinefunction(self.when):
+            raise TypeError(f"Retry.when is called and not awaited: make {self.when!r} a sync function.")
         given: Any = self.never
         several = (given,) if isinstance(given, type) or not isinstance(given, Iterable) else tuple(given)
         for each in several:
