@@ -13,7 +13,6 @@ nothing about the key. What becomes of it in each case: docs/reference/idempoten
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 from functools import partial
@@ -21,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.core.backoff import backoff
 from holdfast.db import ConnectionManager
-from holdfast.db.outlast import outlast
 from holdfast.errors import ClaimLost, ConfigurationError, DatabaseError, PipelineError
 from holdfast.model.world import RealWorld
 from holdfast.stores.idempotency.database import DBIdempotencyStore
@@ -33,10 +31,9 @@ from holdfast.stores.redis import RedisLink
 from holdfast.stores.sides import Sides
 from holdfast.web.core import Answer, Request, Rules, store_key
 from holdfast.web.fingerprint import RequestFingerprinter
+from holdfast.web.patience import Patience
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-
     from holdfast.stores.idempotency.entry import Claim
 
 logger = logging.getLogger("holdfast.idempotency")
@@ -47,10 +44,11 @@ _AWAY = (DatabaseError, PipelineError, OSError)
 class Pass:
     """A request that may happen, under a claim of its key. It is used on the loop it came from."""
 
-    def __init__(self, rules: Rules, store: IdempotencyStore, claim: Claim) -> None:
+    def __init__(self, rules: Rules, store: IdempotencyStore, claim: Claim, patience: Patience) -> None:
         self._rules = rules
         self._store = store
         self._claim = claim
+        self._patience = patience
         extend = partial(store.extend_claim, claim.key, lease_seconds=rules.lease_seconds, token=claim.token)
         self._extending = Extending(extend, rules.lease_seconds)
         self._ended = False
@@ -60,7 +58,7 @@ class Pass:
 
         The answer is the client's whatever happens to the store: what was done is done. Without *keep* its status
         is stored, and not its body. A second call changes nothing. If the request is cancelled meanwhile,
-        ``CancelledError`` comes when the answer is stored.
+        ``CancelledError`` comes when the answer is stored. A store that is away is waited for a while.
         """
         if self._ended:
             return
@@ -68,14 +66,14 @@ class Pass:
             await self.abandon()
             return
         self._end()
-        await _to_the_end(partial(self._stored, answer, keep=keep))
+        await self._patience.written(self._stored(answer, keep=keep))
 
     async def abandon(self) -> None:
         """Free the key; a second call, or one after ``leave``, changes nothing. Never raises, as ``leave``."""
         if self._ended:
             return
         self._end()
-        await _to_the_end(self._released)
+        await self._patience.written(self._released())
 
     def _saves(self, status: int) -> bool:
         try:
@@ -96,26 +94,19 @@ class Pass:
             logger.error("The answer of a request could not be stored; a retry will carry it out again: %s", error)  # noqa: TRY400 -- the message says it all
 
     async def _released(self) -> None:
-        try:
-            await self._store.release_claim(self._claim.key, token=self._claim.token)
-        except _AWAY as error:
-            logger.warning("A key could not be released; it is free when its lease is over: %s", error)
+        await _release(self._store, self._claim)
 
     def _end(self) -> None:
         self._ended = True
         self._extending.end()
 
 
-async def _to_the_end(write: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Have something written though this task is cancelled meanwhile; the cancellation comes after it.
-
-    A store that was broken off may have written or not. It is asked again, which changes nothing if it has.
-    """
+async def _release(store: IdempotencyStore, claim: Claim) -> None:
     try:
-        await write()
-    except asyncio.CancelledError:
-        await outlast(asyncio.ensure_future(write()))  # a task of its own: a store's own time limits cancel theirs
-        raise
+        if claim.won:
+            await store.release_claim(claim.key, token=claim.token)
+    except _AWAY as error:
+        logger.warning("A key could not be released; it is free when its lease is over: %s", error)
 
 
 class Gate:
@@ -132,6 +123,7 @@ class Gate:
         if self._given is None:
             _Named(store)  # one that cannot be is refused here, and not at the first request
         self._named = Sides(partial(_opened, store), let_go=_Named.let_go)
+        self._patience = Patience()
         self._world = RealWorld()
 
     async def enter(self, key: str, request: Request, body: bytes) -> Pass | Answer:
@@ -145,7 +137,7 @@ class Gate:
             logger.error("Idempotency keys cannot be checked: %s", error)  # noqa: TRY400 -- the message says it all
             return self.rules.unavailable()
         if claim.won:
-            return Pass(self.rules, store, claim)
+            return Pass(self.rules, store, claim, self._patience)
         if claim.state is ClaimState.CONFLICT:
             return self.rules.conflict()
         entry = claim.result
@@ -160,19 +152,22 @@ class Gate:
 
     async def _claimed(self, store: IdempotencyStore, key: str, mark: str) -> Claim:
         """Claim a key; while another is at the same request wait as long as the rules say."""
-        lease = self.rules.lease_seconds
-        # Nobody is left to mind the claim of a request if the whole machine goes down: it need not be on the disk.
-        claim = await store.claim(key, mark, lease_seconds=lease, fleeting=True)
+        claim = await self._asked(store, key, mark)
         if claim.state is not ClaimState.IN_PROGRESS or not self.rules.wait_seconds:
             return claim
         deadline, tries = self._world.monotonic() + self.rules.wait_seconds, 0
         while (left := deadline - self._world.monotonic()) > 0:
             tries += 1
             await self._world.sleep(min(left, backoff(tries, base=0.01, cap=0.5, draw=self._world.random.random())))
-            claim = await store.claim(key, mark, lease_seconds=lease, fleeting=True)
+            claim = await self._asked(store, key, mark)
             if claim.state is not ClaimState.IN_PROGRESS:
                 break
         return claim
+
+    async def _asked(self, store: IdempotencyStore, key: str, mark: str) -> Claim:
+        # Nobody is left to mind the claim of a request if the whole machine goes down: it need not be on the disk.
+        claiming = store.claim(key, mark, lease_seconds=self.rules.lease_seconds, fleeting=True)
+        return await (claiming if store.at_once else self._patience.asked(claiming, partial(_release, store)))
 
 
 class _Named:
