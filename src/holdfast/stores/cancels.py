@@ -42,4 +42,9 @@ async def cancelled_after(work: Coroutine[Any, Any, T]) -> T:
     return result
 
 
-__all__ = ["cancelled_after", "cancels", "to_the_end"]
+def leave(task: asyncio.Future[Any]) -> None:
+    """Wait for *task* no more: what it raises in the end is nobody's concern."""
+    task.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+
+__all__ = ["cancelled_after", "cancels", "leave", "to_the_end"]

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.db.outlast import outlast
 from holdfast.errors import Unavailable
-from holdfast.stores.cancels import cancels
+from holdfast.stores.cancels import cancels, leave
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -68,13 +67,9 @@ class Patience:
     def _begun(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.get_running_loop().create_task(work)
         self._under_way.add(task)
-        task.add_done_callback(self._over)
+        task.add_done_callback(self._under_way.discard)
+        leave(task)
         return task
-
-    def _over(self, task: asyncio.Task[Any]) -> None:
-        self._under_way.discard(task)
-        with suppress(asyncio.CancelledError):
-            task.exception()  # if its caller has gone nobody else will ask
 
 
 __all__ = ["PATIENCE", "Patience"]

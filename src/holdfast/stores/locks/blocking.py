@@ -32,7 +32,7 @@ class SyncLockStore(BlockingStore[DistributedLock]):
 
         None means that it is somebody else's. Whoever waits in this process is woken by a ``release`` through this
         object, and asks now and then for those elsewhere. *owner* is for people; the default names the process. A call
-        that is cancelled holds nothing.
+        that is cancelled holds nothing. ``Unavailable`` if the database is away for as long, and for 5 seconds.
         """
         return self._call(self._store.acquire(key, owner, ttl, blocking=blocking, timeout=timeout))
 

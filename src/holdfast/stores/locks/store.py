@@ -8,22 +8,23 @@ import socket
 from abc import ABC, abstractmethod
 from collections import deque
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holdfast import faults
 from holdfast.core.backoff import backoff
 from holdfast.core.durations import checked_seconds, milliseconds
-from holdfast.errors import LockLost, LockNotAcquired
+from holdfast.db.outlast import outlast
+from holdfast.errors import LockLost, LockNotAcquired, Unavailable
 from holdfast.model.workflow import Duration, seconds
 from holdfast.model.world import RealWorld, World
-from holdfast.stores.cancels import cancels, to_the_end
+from holdfast.stores.cancels import cancels, leave, to_the_end
 from holdfast.stores.keys import checked_key
-from holdfast.stores.locks.keeper import Keeper
+from holdfast.stores.locks.keeper import PATIENCE, Keeper
 from holdfast.stores.locks.lease import Held, Lease
 from holdfast.stores.opened import Opened
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Coroutine
 
 TTL = 30.0
 _LONGEST_OWNER = 255
@@ -61,7 +62,7 @@ class DistributedLock(Opened, ABC):
 
         None means that it is somebody else's. Whoever waits in this process is woken by a ``release`` through this
         object, and asks now and then for those elsewhere. *owner* is for people; the default names the process. A call
-        that is cancelled holds nothing.
+        that is cancelled holds nothing. ``Unavailable`` if the database is away for as long, and for 5 seconds.
         """
         checked_key(key, "key of a lock")
         ttl_ms = milliseconds(ttl, "The ttl of a lock", least=0.001)
@@ -70,7 +71,9 @@ class DistributedLock(Opened, ABC):
         while True:
             woken = self._wait(key)
             try:
-                found = await self._tried(key, self._named(owner), ttl_ms)
+                left = None if deadline is None else deadline - self._world.monotonic()
+                patience = None if blocking and left is None else max(PATIENCE, left or 0)
+                found = await self._answered(patience, self._tried(key, self._named(owner), ttl_ms))
                 if isinstance(found, Lease):
                     return found
                 left = None if deadline is None else deadline - self._world.monotonic()
@@ -129,6 +132,28 @@ class DistributedLock(Opened, ABC):
         await keeper.end()
         if keeper.is_lost:
             raise lost(lease)
+
+    async def _answered(self, patience: float | None, trying: Coroutine[Any, Any, Lease | Held]) -> Lease | Held:
+        """Return what comes of a try; ``Unavailable`` after *patience* seconds, while a database is away for longer.
+
+        What a try acquires that nobody waits for any more is released.
+        """
+        if patience is None:
+            return await trying
+        task = asyncio.ensure_future(trying)
+        try:
+            await asyncio.wait([task], timeout=patience)
+        except asyncio.CancelledError:
+            if task.cancel():
+                leave(task)
+                await outlast(asyncio.wait([task], timeout=patience))
+            elif task.exception() is None and isinstance(lease := task.result(), Lease):
+                await to_the_end(self.release(lease))
+            raise
+        if task.cancel():
+            leave(task)
+            raise Unavailable(f"The locks have not answered within {patience:g} s: try again when they can be reached.")
+        return task.result()
 
     async def _tried(self, key: str, owner: str, ttl_ms: int) -> Lease | Held:
         """Try once. What is handed over is carried out: whoever was cancelled meanwhile must not hold it."""
