@@ -2,15 +2,20 @@
 
 The arguments of an exception have no annotation to type them on the way back, and ``args`` of a replayed
 error must be those of the live one. So what JSON cannot tell apart is written as an object with one key:
-``{"$tuple": [...]}``. What is not in the table is written as its ``repr`` and comes back as that text.
+``{"$tuple": [...]}``. A member of an enum is named by its class, which is looked for among the modules that are loaded.
+A text or number of a class of its own is written as what it is without that. What is not in the table is written as its
+``repr`` and comes back as that text.
 """
 
 from __future__ import annotations
 
 import base64
 import reprlib
+import sys
+from contextlib import suppress
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from enum import Enum
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -36,7 +41,7 @@ def tag(value: Any, depth: int = 0) -> Any:
         return {f"${kind.__name__}": _TEXTS[kind](value)}
     if depth < _MAX_DEPTH and kind in (list, tuple, set, frozenset, dict) and len(value) <= _MAX_ITEMS:
         return _tag_container(value, kind, depth + 1)
-    return {"$repr": safe_repr(value)}
+    return _tag_other(value, kind, depth)
 
 
 def untag(written: Any) -> Any:
@@ -85,12 +90,35 @@ def _tag_container(value: Any, kind: type, depth: int) -> Any:
     return parts if kind is list else {f"${kind.__name__}": parts}
 
 
+def _tag_other(value: Any, kind: type, depth: int) -> Any:
+    if isinstance(value, Enum):
+        return {"$enum": [kind.__module__, kind.__qualname__, value.name, tag(value.value, depth + 1)]}
+    for base, plain in _BASES.items():
+        if isinstance(value, base) and kind is not base:
+            return tag(plain(value), depth)
+    return {"$repr": safe_repr(value)}
+
+
 def _is_unicode(text: str) -> bool:
     try:
         text.encode()
     except UnicodeEncodeError:
         return False
     return True
+
+
+def _member(written: Any) -> Any:
+    """Return a member of an enum; its bare value if the class is not loaded, or has no such member any more."""
+    module, path, name, value = written
+    kind: Any = sys.modules.get(module)
+    for part in path.split("."):
+        kind = getattr(kind, part, None)
+    plain = untag(value)
+    if not isinstance(kind, type) or not issubclass(kind, Enum):
+        return plain
+    with suppress(Exception):  # of its _missing_; several members of a Flag together are found by their value
+        return kind.__members__[name] if name in kind.__members__ else kind(plain)
+    return plain
 
 
 def _untag_all(written: Iterable[Any]) -> list[Any]:
@@ -107,6 +135,8 @@ _TEXTS: dict[type, Callable[[Any], Any]] = {
     complex: lambda value: [tag(value.real), tag(value.imag)],
 }
 
+_BASES: dict[type, Callable[[Any], Any]] = {str: str.__str__, int: int.__index__, float: float.__float__}
+
 _READERS: dict[str, Callable[[Any], Any]] = {
     "$str": lambda written: written.encode("ascii").decode("unicode_escape"),
     "$float": float,
@@ -116,6 +146,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "$timedelta": lambda written: timedelta(*written),
     "$Decimal": Decimal,
     "$UUID": UUID,
+    "$enum": _member,
     "$complex": lambda written: complex(*_untag_all(written)),
     "$list": _untag_all,
     "$tuple": lambda written: tuple(_untag_all(written)),

@@ -238,9 +238,9 @@ def _message(error: BaseException) -> str:
 def _code(error: BaseException) -> str | int | None:
     """Return the error's own ``code``, where it has one that JSON can hold as it is."""
     code = _attempt(lambda: getattr(error, "code", None), None)
-    if type(code) is str:
-        return clean(code, MAX_MESSAGE)
-    return code if type(code) is int and code.bit_length() < 64 else None
+    if isinstance(code, str):
+        return clean(str.__str__(code), MAX_MESSAGE)
+    return int(code) if isinstance(code, int) and type(code) is not bool and code.bit_length() < 64 else None
 
 
 __all__ = ["decode_error", "encode_error", "error_name"]

@@ -7,6 +7,8 @@ import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
+from enum import Enum, Flag
+from http import HTTPStatus
 from typing import Any, Self
 from uuid import UUID
 
@@ -390,6 +392,45 @@ def test_self_containing_argument_is_recorded() -> None:
 def test_long_message_is_cut_and_says_so() -> None:
     again = _again(ValueError("x" * 100_000))
     assert str(again) == "x" * MAX_MESSAGE + f"… ({100_000 - MAX_MESSAGE} characters more)"
+
+
+class Reason(Enum):
+    EXPIRED = ("expired", 3)
+
+
+class Access(Flag):
+    READ = 1
+    WRITE = 2
+
+
+class Sku(str):
+    __slots__ = ()
+
+
+def test_members_of_enums_in_arguments_and_attributes_come_back_as_themselves() -> None:
+    members = (HTTPStatus.NOT_FOUND, Reason.EXPIRED, Access.READ | Access.WRITE, Access(0))
+    error = Declined("a", cents=1)
+    error.args = members
+    error.code = HTTPStatus.NOT_FOUND  # type: ignore[assignment]
+    again = _again(error, KNOWN)
+    assert again.args == members
+    assert all(type(one) is type(other) for one, other in zip(again.args, members, strict=True))
+    assert again.code is HTTPStatus.NOT_FOUND  # type: ignore[attr-defined]
+    assert json.loads(encode_error(error))["code"] == 404
+
+
+def test_member_of_an_enum_that_is_not_loaded_comes_back_as_its_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = encode_error(ValueError(Reason.EXPIRED, HTTPStatus.NOT_FOUND))
+    monkeypatch.delattr("http.HTTPStatus")
+    monkeypatch.delitem(globals(), "Reason")
+    assert decode_error(text).args == (("expired", 3), 404)
+
+
+def test_text_or_number_of_a_class_of_its_own_comes_back_as_what_it_is_without_that() -> None:
+    error = ValueError(1, Sku("a-1"))
+    [_, sku] = _again(error).args
+    assert (type(sku), sku) == (str, "a-1")
+    assert isinstance(_again(ValueError(1, 10**5000)).args[1], str)  # too long to be a number in JSON
 
 
 def test_exact_values_in_arguments() -> None:
