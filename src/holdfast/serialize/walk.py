@@ -197,7 +197,7 @@ class Outline(Walk):
         """Return *value* in types whose encoding is the same everywhere."""
         try:
             return super().value(value)
-        except (CannotSerialize, RecursionError):
+        except Exception:  # noqa: BLE001 -- what it is made of is not ours, and may raise anything when it is looked at
             return type(value).__qualname__
 
     def _part(self, step: str, value: Any) -> Any:  # noqa: ARG002 -- nothing is refused, so no path is told

@@ -129,6 +129,17 @@ def test_result_that_changes_for_want_of_an_annotation_is_told_and_what_stays_is
     )
 
 
+class Equal(type):  # noqa: PLW1641 -- which is the point
+    """Makes classes that cannot be hashed."""
+
+    def __eq__(cls, other: object) -> bool:
+        return cls is other
+
+
+class Unhashable(metaclass=Equal):
+    pass
+
+
 class Tagged(BaseModel):
     tags: set[int]
 
@@ -157,7 +168,7 @@ def test_mark_of_what_has_no_form_is_made_of_the_rest() -> None:
     payloads = Payloads(Serialization())
     cycle: list[Any] = [1]
     cycle.append(cycle)
-    for odd in (cycle, object(), "\ud800", math.nan, {b"\xff": {object}}, 10**5000):
+    for odd in (cycle, object(), "\ud800", math.nan, {b"\xff": {object}}, 10**5000, Unhashable()):
         marks = {payloads.mark("step", (odd, number), {}) for number in (1, 1, 2)}
         assert len(marks) == 2
 
