@@ -24,10 +24,21 @@ if TYPE_CHECKING:
 _COLUMNS = ("breaker", "state", "since", "retry at", "failures", "control", "until", "by", "reason")
 _HISTORY = ("at", "event", "from", "to", "by", "until", "reason")
 
+
+def _while(word: str) -> timedelta:
+    """Read for how long an operator's word holds. No time would be taken as for ever, which nobody means by it."""
+    length = duration(word)
+    if not length:
+        raise click.BadParameter(f"{word!r} is no time at all: say how long, as in 30m.")
+    return length
+
+
 _named = click.argument("name", metavar="NAME")
 _reason = click.option("--reason", default="", help="Why; it is kept in the history.")
 _by = click.option("--by", "by_id", type=int, help="The id of whoever decides this.")
-_for = click.option("--for", "ttl", type=duration, help="For how long, as in 30m; after that it goes its own way.")
+_for = click.option(
+    "--for", "ttl", type=_while, metavar="DURATION", help="For how long, as in 30m; after that it goes its own way."
+)
 
 
 _on_breakers = on_repository(

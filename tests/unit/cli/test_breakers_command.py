@@ -52,6 +52,15 @@ def test_operator_closes_for_ever_or_for_a_time(shop: Any, breakers: SQLCircuitB
     assert shop.run("breakers", "show", "stripe").exit_code == 0
 
 
+@pytest.mark.parametrize("verb", ["open", "close"])
+def test_no_time_at_all_is_not_taken_as_for_ever(
+    shop: Any, breakers: SQLCircuitBreakerStateRepository, verb: str
+) -> None:
+    refused = shop.run("breakers", verb, "stripe", "--for", "0m")
+    assert (refused.exit_code, "no time at all" in refused.stderr) == (2, True)
+    assert breakers.get_by_service_name("stripe") is None
+
+
 @pytest.mark.parametrize("verb", ["show", "reset", "history"])
 def test_breaker_that_is_not_there_is_named(shop: Any, verb: str) -> None:
     done = shop.run("breakers", verb, "nowhere")
