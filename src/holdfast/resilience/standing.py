@@ -318,12 +318,18 @@ class Standing:
         before, self._shared_view = self._shared_view, view
         if self.away is not None or not self.ready:
             self._back(view)
-        elif self._own_view.state != CLOSED and (view.state != CLOSED or view.is_pinned(self._world.monotonic())):
-            run_sync(self._own.reset(self.name))  # the fleet has decided
+        elif self._own_view.state != CLOSED and self._has_decided(before, view):
+            run_sync(self._own.reset(self.name))
         if view.state != before.state or view.epoch != before.epoch:
             self._ask_again = float("-inf")
         self._know()
         self._update()
+
+    def _has_decided(self, before: View, view: View) -> bool:
+        """Whether the fleet has, or its operator: it is not closed, or pinned, or was closed anew since."""
+        if view.state != CLOSED or view.is_pinned(self._world.monotonic()):
+            return True
+        return before.epoch is not None and view.epoch != before.epoch
 
     def _know(self) -> None:
         self.ready = True

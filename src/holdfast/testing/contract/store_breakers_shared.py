@@ -195,6 +195,11 @@ class SharedBreakers:
             await one.refused()
             assert await third.call() == await other.call() == "fine"
             assert (await reported(other)).state == "closed"
+            assert (await other.breakers.atomic_reset("api", "it works"))[0]
+            await one.until("closed")
+            assert await one.call() == "fine"
+            await one.fail(2)
+            await reported(other)
             await other.fail(2)
             await third.until("open")
             await one.refused()
