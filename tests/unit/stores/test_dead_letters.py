@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,6 +25,7 @@ from holdfast.stores import (
     SQLFailedOperationRepository,
 )
 from holdfast.stores.dead_letters.blocking import BlockingFailedOperations
+from holdfast.stores.dead_letters.remembered import Remembered
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -243,3 +245,12 @@ def test_record_cannot_be_changed() -> None:
     record = FailedOperationData(id="x", domain="d", failure_type="t")
     with pytest.raises(AttributeError):
         record.status = "resolved"  # type: ignore[misc]
+
+
+def test_what_redis_was_sent_is_remembered_up_to_so_many_bytes() -> None:
+    remembered, now = Remembered(), datetime(2030, 1, 1, tzinfo=UTC)
+    for number in range(Remembered.MOST + 1):
+        remembered.note(str(number), b"x" * Remembered.LARGEST, now, "key", now)
+    assert (remembered.get("0"), remembered.get("1") is None) == (None, False)
+    remembered.note("1", b"x" * (Remembered.LARGEST + 1), now, "later", now)
+    assert remembered.get("1") is None

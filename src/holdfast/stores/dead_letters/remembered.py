@@ -37,12 +37,13 @@ class Known:
 
 
 class Remembered:
-    """What was written here last.
+    """What was written here last, apart from large records: those are read again, and take no memory for long.
 
     Nothing rests on it: a write names the change that it stands on, and the time, and is refused if one is wrong.
     """
 
     MOST = 1000
+    LARGEST = 16_384  # bytes
 
     def __init__(self) -> None:
         self._known: dict[str, Known] = {}
@@ -50,7 +51,7 @@ class Remembered:
     def note(self, id: str, body: bytes, made: datetime, key: str, at: datetime) -> None:  # noqa: A002
         """Remember a record that was written under *key*, at the server's time *at*; forget it, if it has no body."""
         self._known.pop(id, None)
-        if body:
+        if 0 < len(body) <= self.LARGEST:
             self._known[id] = Known(body, made, key, at)
         while len(self._known) > self.MOST:
             with suppress(KeyError, StopIteration, RuntimeError):  # other threads forget, too
