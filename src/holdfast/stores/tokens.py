@@ -60,11 +60,12 @@ def let_go(item: Item) -> None:
         _held.set(left)
 
 
-def let_go_all(items: Iterable[Item]) -> None:
-    """Forget the tokens of several items."""
-    gone = set(items)
-    if gone & _held.get().keys():
-        _held.set({key: value for key, value in _held.get().items() if key not in gone})
+def let_go_all(ended: Iterable[tuple[Item, str | None]]) -> None:
+    """Forget the tokens of several items, those under which they were ended: who has named one holds it no longer."""
+    known = _held.get()
+    gone = {item for item, token in ended if token is not None and known.get(item) == token}
+    if gone:
+        _held.set({item: token for item, token in known.items() if item not in gone})
 
 
 def all_held() -> Mapping[Item, str]:

@@ -105,9 +105,9 @@ class Replaying(Room):
 
         False, and nothing is changed, if it is not, or no longer, held by the caller.
         """
-        given = await self._happen(id, GiveBack(tokens.held(self._item(id), token)))
-        if token is None:
-            tokens.let_go(self._item(id))
+        mine = tokens.held(self._item(id), token)
+        given = await self._happen(id, GiveBack(mine))
+        tokens.let_go_all([(self._item(id), mine)])
         return given is not None
 
     async def acquire_due(
@@ -191,8 +191,7 @@ class Replaying(Room):
             return None if done else transition(record, event, now)
 
         changed = await self._change(id, decide, whole=False)
-        if token is None:
-            tokens.let_go(self._item(id))
+        tokens.let_go_all([(self._item(id), event.token)])
         if changed is None and done:  # it had ended, as far as was known; it may have been deleted since
             done = await self._shelf.get(id) is not None
         return done or changed is not None
@@ -214,7 +213,7 @@ class Replaying(Room):
             return changed
 
         await self._change_all(list(events), decide, whole=False)
-        tokens.let_go_all(self._item(end.id) for end in ends if end.token is None)
+        tokens.let_go_all((self._item(id), event.token) for id, event in events.items())  # noqa: A001
         return [done.get(end.id, False) for end in ends]
 
     def _ending(self, end: ReplayEnd) -> Complete:

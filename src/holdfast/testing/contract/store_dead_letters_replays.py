@@ -166,6 +166,19 @@ class DeadLetterReplays:
 
         play(store_venue, scene)
 
+    def test_replay_that_was_ended_by_its_token_is_held_no_longer(self, store_venue: StoreVenue) -> None:
+        async def scene(letters: Any, _: Ground) -> None:
+            entry = (await letters.create("d", "t", max_retries=9)).id
+            for ended in (
+                lambda token: letters.complete_replay(entry, False, token=token),
+                lambda token: letters.complete_many([ReplayEnd(id=entry, token=token, success=False)]),
+                lambda token: letters.return_replay_attempt(entry, token=token),
+            ):
+                assert await ended((await letters.try_acquire_for_replay(entry, 9)).replay_token)
+                assert await letters.complete_replay(entry, False)  # by anyone, since nobody holds it
+
+        play(store_venue, scene)
+
     def test_operation_held_by_another_handle_is_not_completed_without_its_token(self, store_venue: StoreVenue) -> None:
         async def scene(letters: Any, ground: Ground) -> None:
             if store_venue.name == "memory":
