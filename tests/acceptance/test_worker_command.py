@@ -124,6 +124,14 @@ def test_worker_runs_what_is_enqueued_and_stops_when_told(
         assert client.list_executors() == []
 
 
+def test_worker_of_an_application_without_workflows_says_so(url: str, tmp_path: Path) -> None:
+    (tmp_path / "bare.py").write_text("from holdfast import Holdfast\napp = Holdfast()\n")
+    with Served(url, "bare:app", folder=tmp_path) as worker:
+        worker.hear("The application has no workflows, so nothing is begun here")
+        worker.signal(signal.SIGTERM)
+        assert worker.end() == 0
+
+
 def test_worker_takes_from_the_queues_it_is_told_alone(url: str, client: Client) -> None:
     with Served(url, "--queues", "mails,letters", "served:app") as worker:
         worker.hear("The queue letters is not registered.")

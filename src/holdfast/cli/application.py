@@ -21,6 +21,11 @@ def application_place(word: str) -> tuple[str, str]:
         raise click.BadParameter(
             f"{word!r} names no application: write its module and its name there, as in shop.main:app."
         )
+    if "/" in module or module.endswith(".py"):
+        dotted = module.removeprefix("./").removesuffix(".py").strip("/").replace("/", ".")
+        raise click.BadParameter(
+            f"{module!r} is a file, and a module is wanted, as Python imports it: {dotted}:{name}."
+        )
     return module, name
 
 

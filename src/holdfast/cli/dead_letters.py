@@ -19,6 +19,7 @@ from holdfast.cli.repositories import on_repository
 from holdfast.model.dead_letter import FailedOperationStatus
 from holdfast.stores.dead_letters.sql import AsyncSQLFailedOperationRepository
 from holdfast.stores.dead_letters.standing import RedisDLQRepository, SQLFailedOperationRepository
+from holdfast.workflows.application.worker import refuse_launched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -192,6 +193,7 @@ def replay(
 
 def _replayed(app: Application, ids: Sequence[str], options: dict[str, Any]) -> list[ReplayReport]:
     """Launch the application, which claims from no queue, and replay."""
+    refuse_launched(app)
     app.listen_queues(())
     filters = {name: options.pop(name) for name in ("domain", "failure_type", "limit")}
     calls: list[dict[str, Any]] = [{"id": each} for each in ids] or [filters]

@@ -193,6 +193,8 @@ def _tell_ready(ready: Readiness) -> None:
         ", ".join(ready.queues) or "none yet",
         ready.database,
     )
+    if ready.workflows == 0:
+        logger.warning("The application has no workflows, so nothing is begun here: import the modules they are in.")
     for name in ready.missing:
         logger.warning("The queue %s is not registered. It is served as soon as it is.", name)
 

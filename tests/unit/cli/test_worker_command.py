@@ -44,6 +44,13 @@ def test_place_needs_a_module_and_a_name(word: str) -> None:
     assert "as in shop.main:app" in done.stderr
 
 
+@pytest.mark.parametrize("word", ["shop/main.py:app", "./shop/main:app"])
+def test_file_in_place_of_a_module_is_told_with_the_module(word: str) -> None:
+    done = worker(word)
+    assert done.exit_code == 2
+    assert "as Python imports it: shop.main:app" in done.stderr
+
+
 def test_missing_module_is_named_with_where_it_was_looked_for(folder: Path) -> None:
     (folder / "shop_here").mkdir()
     for module in ("shop_nowhere", "shop_here.nowhere", "shop_nowhere.main"):
@@ -89,10 +96,11 @@ def test_wrong_setting_of_the_application_is_one_line(folder: Path) -> None:
 
 def test_application_that_is_launched_already_is_refused(folder: Path) -> None:
     (folder / "shop_launched.py").write_text(f"{APP}app = Holdfast('x.db')\napp.launch()\n")
-    done = worker("shop_launched:app")
+    replay = ["dead-letters", "replay", "shop_launched:app", "--yes"]
     try:
-        assert done.exit_code == 2
-        assert "was launched when its module was imported" in done.stderr
+        for done in (worker("shop_launched:app"), CliRunner().invoke(main, replay)):
+            assert done.exit_code == 2
+            assert "was launched when its module was imported" in done.stderr
     finally:
         sys.modules["shop_launched"].app.close()
 

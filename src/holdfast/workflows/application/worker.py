@@ -22,7 +22,10 @@ _PATIENCE_WITH_THREADS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """What a worker serves, and as whom; *missing* are the queues it was told to serve that nobody has registered."""
+    """What a worker serves, and as whom; *missing* are the queues it was told to serve that nobody has registered.
+
+    *workflows* is how many the application has: none if the modules that declare them were not imported.
+    """
 
     executor_id: str
     incarnation: str
@@ -30,6 +33,7 @@ class Readiness:
     database: str
     queues: list[str]
     missing: list[str]
+    workflows: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +56,7 @@ class Worker:
 
     def __init__(self, app: Application, queues: Iterable[str] | None = None) -> None:
         self._engine = app._engine  # noqa: SLF001 -- the worker stands in the place of the application's own life
-        if self._engine.launched:
-            raise MisuseError(
-                "The application was launched when its module was imported: launch it only where the module is the "
-                'program, below `if __name__ == "__main__":`.'
-            )
+        refuse_launched(app)
         if queues is not None:
             app.listen_queues(queues)
         self._portal = Portal("holdfast-worker")
@@ -99,6 +99,7 @@ class Worker:
             engine.manager.url.safe,
             served,
             [name for name in served if name not in registered],
+            len(engine.registry.workflows),
         )
 
     async def _stop(self, drain: float) -> int:
@@ -124,4 +125,13 @@ class Worker:
             await world.sleep(_LOOK_AGAIN)
 
 
-__all__ = ["Farewell", "Readiness", "Worker"]
+def refuse_launched(app: Application) -> None:
+    """Raise for an application that a command is to launch, and that its own module has launched."""
+    if app._engine.launched:  # noqa: SLF001 -- see Worker
+        raise MisuseError(
+            "The application was launched when its module was imported: launch it only where the module is the "
+            'program, below `if __name__ == "__main__":`.'
+        )
+
+
+__all__ = ["Farewell", "Readiness", "Worker", "refuse_launched"]
