@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from holdfast.core.numbers import count
 from holdfast.errors import ConfigurationError
 from holdfast.model.workflow import Retry
 
@@ -25,6 +26,14 @@ def check_retry(what: str, retry: object) -> None:
         raise ConfigurationError(f"retry of {what} is a Retry, as in retry=Retry(attempts=5), not {retry!r:.100}.")
 
 
+def check_count(what: str, number: int) -> None:
+    """Raise ``ConfigurationError`` unless *number* is a whole number, and not below 0, that every database keeps."""
+    try:
+        count(number, what)
+    except ValueError as error:
+        raise ConfigurationError(str(error)) from None
+
+
 def several(what: str, given: object) -> tuple[Any, ...]:
     """Return those that are *given*; ``ConfigurationError`` for one text, whose letters would be taken, or no list."""
     if isinstance(given, str | bytes):
@@ -34,4 +43,4 @@ def several(what: str, given: object) -> tuple[Any, ...]:
     return tuple(given)
 
 
-__all__ = ["check_retry", "refuse_unknown", "several"]
+__all__ = ["check_count", "check_retry", "refuse_unknown", "several"]

@@ -93,6 +93,12 @@ def test_async_function_is_known_as_one_whatever_stands_around_it(verb: str, mak
         assert made.definition.is_async is makes_coroutine, function
 
 
+@pytest.mark.parametrize("cap", [None, -1, "3", 2.5, True, 2**31])
+def test_cap_on_recovery_attempts_that_is_no_count_is_refused(cap: Any) -> None:
+    with pytest.raises(ConfigurationError, match="max_recovery_attempts of the workflow 'plain' is a whole number"):
+        Holdfast("sqlite:///never.db").workflow(max_recovery_attempts=cap)(plain)
+
+
 @pytest.mark.parametrize("app", [Holdfast("sqlite:///never.db"), AsyncHoldfast("sqlite:///never.db")])
 @pytest.mark.parametrize(
     "function", [yields, yields_later, wrapped(), staticmethod(yields), functools.partial(yields), Yields()]

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, overload
 
 from holdfast.core.durations import checked_seconds
-from holdfast.core.options import check_retry, refuse_unknown
+from holdfast.core.options import check_count, check_retry, refuse_unknown
 from holdfast.errors import ConfigurationError, MisuseError
 from holdfast.workflows.application.configuration import Settings, engine_settings, read_configuration
 from holdfast.workflows.application.guarding import Guarded, Guarding, Layers, step_letter_domain, step_protection
@@ -227,6 +227,7 @@ class Application(TransactionDecorator, Guarding, ReplayHandlers, ABC):
         if isinstance(plain, type):
             raise ConfigurationError(f"The workflow {named!r} is a class: put @app.workflow on one of its methods.")
         check_retry(f"the workflow {named!r}", retry)
+        check_count(f"max_recovery_attempts of the workflow {named!r}", max_recovery_attempts)
         definition = Definition(
             name=named,
             function=plain,
