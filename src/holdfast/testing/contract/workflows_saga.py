@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from holdfast.errors import UndoFailed
+from holdfast.errors import MisuseError, UndoFailed
 from holdfast.testing.colours import Colour
 from holdfast.testing.contract.workflows_stage import Stage
 
@@ -52,6 +52,23 @@ class SagaContract:
                 assert str(await handle.error()) == "no car"
             assert did == ["book flight", "book hotel", "cancel hotel", "cancel flight"]
             assert len(stage.steps(handle.workflow_id)) == 4
+
+        Stage(venue).play(scene)
+
+    def test_undo_that_was_called_and_not_handed_over_is_refused_where_it_stands(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            app, did = stage.app(), list[str]()
+            act = noting(app, did)
+
+            async def trip() -> str:
+                async with saga_of(app) as saga:
+                    with pytest.raises(MisuseError, match=r"undo\(cancel, flight\)"):
+                        saga.undo(act.raw("cancel"))
+                return "told"
+
+            flow = app.workflow(trip)
+            async with app:
+                assert await flow() == "told"
 
         Stage(venue).play(scene)
 

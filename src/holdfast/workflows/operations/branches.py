@@ -48,7 +48,7 @@ def gather_blocking(
     place: WorkflowPlace | None, parts: Sequence[Callable[[], Any]], threads: WorkflowThreads
 ) -> list[Any]:
     """Run callables side by side on threads, each in a branch of its own."""
-    _refuse_results("gather", parts)
+    refuse_results("gather", parts)
     outcomes: list[Any] = [None] * len(parts)
     left = threading.Semaphore(0)
     together = Parts()
@@ -111,7 +111,7 @@ def within_blocking(
     durable: Durable, place: WorkflowPlace | None, duration: Duration, part: Callable[[], Any], threads: WorkflowThreads
 ) -> Any:
     """Run *part* on a thread for so long. A thread whose time is over goes on, but can do nothing durable any more."""
-    _refuse_results("timeout", [part])
+    refuse_results("timeout", [part])
     seconds = _checked(duration)
     if place is None:
         return _sorted_out([_Side(None, None, part, threads).wait(seconds, threads)])[0]
@@ -172,16 +172,16 @@ def _verdict(place: WorkflowPlace) -> WorkflowPlace:
     return WorkflowPlace(place.run, place.branch.of_operation(place.branch.peek_identity()), place.owner)
 
 
-def _refuse_results(verb: str, parts: Sequence[object]) -> None:
-    """Raise for a part that was called where it is handed over: its work is done, outside of the branch it was for."""
+_INSTEAD = "write `lambda: price(1)` in place of `price(1)`"
+
+
+def refuse_results(verb: str, parts: Sequence[object], instead: str = _INSTEAD) -> None:
+    """Raise for a part that was called where it is handed over: its work is done, at the wrong place or time."""
     for part in parts:
         if not callable(part):
             _refuse_list(verb, part)
             _drop_all(parts)
-            raise MisuseError(
-                f"{verb}() takes what is to be called, not {part!r:.100}: write `lambda: price(1)` in place of "
-                "`price(1)`."
-            )
+            raise MisuseError(f"{verb}() takes what is to be called, not {part!r:.100}: {instead}.")
 
 
 def _refuse_not_awaitable(verb: str, parts: Sequence[object]) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol
 from holdfast.errors import UndoFailed
 from holdfast.serialize.exact import safe_text
 from holdfast.workflows.declaring.functions import AsyncWorkflow, Workflow
+from holdfast.workflows.operations.branches import refuse_results
 from holdfast.workflows.operations.place import WorkflowPlace, here
 
 if TYPE_CHECKING:
@@ -50,7 +51,9 @@ class Saga:
         """Note what to call if the block fails later: a step, or a function that is then called as one.
 
         A workflow is run as a child, and its ``start`` and ``enqueue`` leave one behind. What is returned is dropped.
+        ``MisuseError`` for what cannot be called: the result of a call that was made already, for instance.
         """
+        refuse_results("undo", [function], "write `undo(cancel, flight)` in place of `undo(cancel(flight))`")
         self._undo.append((function, args, kwargs))
 
     def __enter__(self) -> Self:
