@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -121,8 +122,8 @@ class Payloads:
 class LoadedErrors(Mapping[str, type[BaseException]]):
     """The exception classes this process has loaded, by recorded name. Nothing is ever imported to find one.
 
-    Of a class that was defined anew, by ``reload()`` or in another cell, it is *raised*, if that is one of them, or the
-    one that was defined last.
+    Of a class that was defined anew, by ``reload()`` or in another cell, it is *raised*, if that is one of them; else the
+    one that code now means by the name, or that was defined last.
     """
 
     def __init__(self, raised: type[BaseException] | None = None) -> None:
@@ -134,6 +135,9 @@ class LoadedErrors(Mapping[str, type[BaseException]]):
         raised = self._raised
         if raised is not None and issubclass(raised, Exception) and error_name(raised) == name:
             return raised
+        found = _bound(name)
+        if found is not None:
+            return found
         kinds = [kind for kind in _subclasses(Exception) if error_name(kind) == name]
         if not kinds:
             raise KeyError(name)
@@ -148,6 +152,19 @@ class LoadedErrors(Mapping[str, type[BaseException]]):
 
 def _named(error: CannotSerialize, what: str, of: str | None) -> CannotSerialize:
     return error if of is None else CannotSerialize(f"{error} It stands in the {what} of {of!r}.")
+
+
+def _bound(name: str) -> type[BaseException] | None:
+    """Return the class that a module which is loaded has under the recorded *name*."""
+    module = name
+    while "." in module:
+        module = module.rpartition(".")[0]
+        found: Any = sys.modules.get(module)
+        for part in name[len(module) + 1 :].split("."):
+            found = getattr(found, "__dict__", {}).get(part)  # not by getattr, for which a module may import something
+        if isinstance(found, type) and issubclass(found, Exception) and error_name(found) == name:
+            return found
+    return None
 
 
 def _subclasses(kind: type[BaseException]) -> Iterator[type[BaseException]]:

@@ -187,6 +187,15 @@ def test_errors_are_found_by_their_whole_name_only() -> None:
             loaded[name]
 
 
+def test_error_whose_class_was_defined_anew_comes_back_as_what_code_now_means(monkeypatch: pytest.MonkeyPatch) -> None:
+    anew = type("Known", (Exception,), {"__module__": __name__, "__qualname__": "Known"})
+    monkeypatch.setitem(globals(), "Known", anew)  # as a reload does, or a cell of a notebook that is run again
+    payloads = Payloads(Serialization())
+    assert LoadedErrors()[f"{__name__}.Known"] is anew
+    error = anew("again")
+    assert type(payloads.as_recorded(error, *payloads.dump_error(error))) is anew
+
+
 def test_error_of_a_module_that_is_not_loaded_is_not_taken_for_a_built_in_one() -> None:
     payloads = Payloads(Serialization())
     text, format_ = payloads.dump_error(TimeoutError("mine"))
