@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from holdfast.workflows.running.run import Run
 
 
+class PartOver(Superseded):
+    """The time of a part of the workflow is over: nothing more is done in it. The run itself goes on."""
+
+
 class WorkflowPlace:
     """Code of a workflow: its run, its branch, and the task or thread the branch belongs to.
 
@@ -43,7 +47,7 @@ class WorkflowPlace:
         """Raise if this execution, or this branch of it, must go no further."""
         self.run.check()
         if self.branch.is_closed:
-            raise Superseded("the time of this part of the workflow is over")
+            raise PartOver("the time of this part of the workflow is over")
 
     @contextmanager
     def halting(self, tell: Callable[[], object]) -> Iterator[None]:

@@ -14,6 +14,7 @@ from holdfast.errors import Retryable, Superseded, Unavailable, UnknownCommit
 from holdfast.model.workflow import WorkflowStatus
 from holdfast.workflows.facts import superseded
 from holdfast.workflows.operations.away import wait_for_database
+from holdfast.workflows.operations.place import PartOver
 from holdfast.workflows.operations.recorder import Kept
 
 if TYPE_CHECKING:
@@ -57,6 +58,8 @@ class RecordedChange:
         """
         try:
             return await self._made(change)
+        except PartOver:
+            raise
         except Superseded as lost:
             self._operation.run.stop(lost)
             raise

@@ -18,7 +18,7 @@ from holdfast.core.backoff import backoff
 from holdfast.db.outlast import outlast
 from holdfast.errors import DatabaseError, Retryable, Superseded, Unavailable, UnknownCommit
 from holdfast.model.workflow import seconds
-from holdfast.workflows.operations.place import Inside, inside
+from holdfast.workflows.operations.place import Inside, PartOver, inside
 from holdfast.workflows.operations.recorder import Kept
 from holdfast.workflows.running.commits import TooLate
 from holdfast.workflows.transactions.handle import took_too_long
@@ -307,5 +307,5 @@ def _announce(operation: Operation | None) -> None:
 
 
 def _stop(operation: Operation | None, lost: Superseded) -> None:
-    if operation is not None and not isinstance(lost, TooLate):  # what others of its run commit is to be recorded
+    if operation is not None and not isinstance(lost, TooLate | PartOver):  # else others of its run go on
         operation.run.stop(lost)
