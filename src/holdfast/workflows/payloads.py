@@ -122,8 +122,8 @@ class Payloads:
 class LoadedErrors(Mapping[str, type[BaseException]]):
     """The exception classes this process has loaded, by recorded name. Nothing is ever imported to find one.
 
-    Of a class that was defined anew, by ``reload()`` or in another cell, it is *raised*, if that is one of them; else the
-    one that code now means by the name, or that was defined last.
+    Of a class that was defined anew, by ``reload()`` or in another cell, it is *raised*, if that is one of them; else
+    the one that code now means by the name, or that was defined last.
     """
 
     def __init__(self, raised: type[BaseException] | None = None) -> None:
