@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.core.backoff import backoff
 from holdfast.core.durations import checked_seconds
-from holdfast.errors import DatabaseError, FailureKind, HoldfastError
+from holdfast.db.outlast import outlast
+from holdfast.errors import DatabaseError, FailureKind, HoldfastError, Unavailable
+from holdfast.stores.cancels import leave
 from holdfast.stores.on_thread import on_thread
 from holdfast.stores.tasks.handlers import Handler, checked_handler, is_awaited, outcome
 from holdfast.stores.tasks.presence import Presence
@@ -32,6 +34,7 @@ logger = logging.getLogger("holdfast.tasks")
 
 _BEATS_PER_LEASE = 3
 _LONGEST_PAUSE = 2.0  # seconds
+PATIENCE = 5.0  # seconds, with a database that is away when the worker is to end
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -85,6 +88,7 @@ class TaskWorker:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._news = asyncio.Event()
         self._stopping = False
+        self._stop = asyncio.Event()
         self._give_up = asyncio.Event()
 
     async def run(self, *, signals: bool = False) -> None:
@@ -122,6 +126,7 @@ class TaskWorker:
 
     def _told_to_stop(self, now: bool) -> None:
         self._news.set()
+        self._stop.set()
         if now:
             self._give_up.set()
 
@@ -145,7 +150,7 @@ class TaskWorker:
         while not self._stopping:
             self._news.clear()
             try:
-                taken = await self._take()
+                taken = await self._taken()
                 failures = 0
             except HoldfastError as error:  # the service loop: a database that is away comes back
                 failures += 1
@@ -153,6 +158,21 @@ class TaskWorker:
                 taken = 0
             if not taken or len(self._runs) >= self._concurrency:
                 await self._rest(self._poll_interval * min(failures, 10) if failures else self._poll_interval)
+
+    async def _taken(self) -> int:
+        """Take tasks. A database that is away has them given back when it is there again, if the worker ends before."""
+        taking = asyncio.ensure_future(self._take())
+        try:
+            if await _done(taking, unless=self._stop):
+                return taking.result()
+        except asyncio.CancelledError:
+            taking.cancel()
+            await outlast(asyncio.wait([taking], timeout=PATIENCE))
+            raise
+        finally:
+            leave(taking)
+        taking.cancel()
+        return 0
 
     async def _take(self) -> int:
         """Take what there is room for, from each queue in turn; return how many."""
@@ -226,7 +246,7 @@ class TaskWorker:
         patience = world.monotonic() + task.visibility_timeout
         for failures in count(1):
             try:
-                return await tell()
+                return await self._answered(tell())
             except DatabaseError as error:
                 over = self._give_up.is_set() or world.monotonic() > patience
                 if over or error.kind is FailureKind.FATAL:
@@ -235,6 +255,14 @@ class TaskWorker:
             pause = backoff(failures, base=0.1, cap=_LONGEST_PAUSE, draw=world.random.random())
             await _first(self._give_up.wait(), world.sleep(pause))
         raise AssertionError("unreachable")
+
+    async def _answered(self, telling: Awaitable[bool]) -> bool:
+        """Return the queue's answer; ``Unavailable`` if there is none when the worker ends."""
+        task = asyncio.ensure_future(telling)
+        leave(task)
+        if await _done(task, unless=self._give_up):
+            return task.result()
+        raise Unavailable(f"The queue has not answered within {PATIENCE:g} s.")
 
     async def _keep(self, run: _Run) -> None:
         """Extend the lease until cancelled; a handler whose lease is lost is cancelled."""
@@ -262,6 +290,18 @@ class TaskWorker:
             (ending if run.in_thread else run.work).cancel()
         if self._runs:
             await asyncio.wait(list(self._runs))
+
+
+async def _done(task: asyncio.Future[Any], *, unless: asyncio.Event) -> bool:
+    """Wait until *task* is done, and for a while only once it is to end; return whether it is."""
+    hearing = asyncio.ensure_future(unless.wait())
+    try:
+        await asyncio.wait([task, hearing], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        hearing.cancel()
+    if not task.done():
+        await asyncio.wait([task], timeout=PATIENCE)
+    return task.done()
 
 
 async def _first(*waits: Coroutine[Any, Any, Any]) -> None:
