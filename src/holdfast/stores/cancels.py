@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+PATIENCE = 5.0  # seconds, of whoever has something else to do than to wait for a database that is away
+
 _running = asyncio._get_running_loop  # noqa: SLF001 -- asks without raising, which would take longer than the call
 
 
@@ -47,4 +49,4 @@ def leave(task: asyncio.Future[Any]) -> None:
     task.add_done_callback(lambda done: done.cancelled() or done.exception())
 
 
-__all__ = ["cancelled_after", "cancels", "leave", "to_the_end"]
+__all__ = ["PATIENCE", "cancelled_after", "cancels", "leave", "to_the_end"]

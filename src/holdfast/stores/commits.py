@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+import asyncio
+from typing import TYPE_CHECKING, TypeVar, cast
 
+from holdfast.db.outlast import outlast
 from holdfast.db.pipeline.pipeline import Pipeline
+from holdfast.db.pipeline.pipeline import outlast as settled
+from holdfast.stores.cancels import PATIENCE, leave
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from holdfast.db.manager import ConnectionManager
-    from holdfast.db.pipeline.operation import Kind, Values
+    from holdfast.db.pipeline.operation import Kind, Operation, Values
 
 R = TypeVar("R")
 
@@ -27,6 +33,22 @@ class Commits:
     async def write(self, kind: Kind[R], row: Values, *, to_the_end: bool = False) -> R:
         """Have *row* written, see ``Pipeline.write``."""
         return await (self._pipeline or await self._opened()).write(kind, row, to_the_end=to_the_end)
+
+    async def claim(self, kind: Kind[R], row: Values, undo: Callable[[R], Awaitable[object]]) -> R:
+        """Have *row* written, by which the calling task gets something; if it is cancelled meanwhile, *undo* that.
+
+        ``CancelledError`` comes after it, and after ``PATIENCE`` if the database is away: then it is undone later.
+        """
+        pipeline = self._pipeline or await self._opened()
+        while (operation := pipeline.hand_over(kind, row)) is None:
+            await pipeline.change()
+        try:
+            return await cast("asyncio.Future[R]", operation.waiter)
+        except asyncio.CancelledError:
+            undoing = asyncio.ensure_future(_undone(operation, undo))
+            leave(undoing)
+            await outlast(asyncio.wait([undoing], timeout=PATIENCE))
+            raise
 
     async def for_threads(self) -> ThreadCommits:
         """Return the same pipeline for threads that wait themselves, open until the store is closed."""
@@ -55,12 +77,20 @@ class ThreadCommits:
         """Have *row* written, see ``Pipeline.write_blocking``."""
         return self._pipeline.write_blocking(kind, row)
 
+    async def claim(self, kind: Kind[R], row: Values, undo: Callable[[R], Awaitable[object]]) -> R:  # noqa: ARG002 -- a thread is not cancelled
+        """Do as ``write``."""
+        return self._pipeline.write_blocking(kind, row)
+
     async def for_threads(self) -> ThreadCommits:
         """Return this."""
         return self
 
     async def close(self) -> None:
         """Nothing: the pipeline is closed where it was opened."""
+
+
+async def _undone(operation: Operation, undo: Callable[[R], Awaitable[object]]) -> None:
+    await undo(await settled(operation))
 
 
 __all__ = ["Commits", "ThreadCommits"]

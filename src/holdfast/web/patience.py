@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.db.outlast import outlast
 from holdfast.errors import Unavailable
-from holdfast.stores.cancels import cancels, leave
+from holdfast.stores.cancels import PATIENCE, cancels, leave
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 logger = logging.getLogger("holdfast.idempotency")
-
-PATIENCE = 5.0  # seconds
 
 
 class Patience:
@@ -72,4 +70,4 @@ class Patience:
         return task
 
 
-__all__ = ["PATIENCE", "Patience"]
+__all__ = ["Patience"]

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from holdfast.db.migrations.migrator import SCHEMA, Migrator
 from holdfast.errors import UnknownCommit
-from holdfast.stores.cancels import cancels, to_the_end
 from holdfast.stores.commits import Commits
-from holdfast.stores.idempotency.entry import IN_PROGRESS, Kept, Result
 from holdfast.stores.idempotency.facts import (
     ClaimKeys,
     ExtendKeys,
@@ -36,6 +33,7 @@ if TYPE_CHECKING:
     from holdfast.db.pipeline.pipeline import Pipeline
     from holdfast.model.workflow import Duration
     from holdfast.model.world import World
+    from holdfast.stores.idempotency.entry import Kept, Result
 
 
 class DBIdempotencyStore(IdempotencyStore):
@@ -104,16 +102,11 @@ class DBIdempotencyStore(IdempotencyStore):
         return kept(row) if row is not None and row["is_live"] else None
 
     async def _claim(self, key: str, fingerprint: str, token: str, lease_ms: int, note: str, *, fleeting: bool) -> Kept:
-        before = cancels()
         row = (key, fingerprint, token, lease_ms, note)
         kind = self._fleeting_claims if fleeting else self._claims
-        found = await self._commits.write(kind, row, to_the_end=True)
         self._sweeping.count()
-        if cancels() > before:
-            if found.token == token and found.status_code == IN_PROGRESS:
-                await to_the_end(self._release(key, token))
-            raise asyncio.CancelledError
-        return found
+        # Where somebody else has the key, the token releases nothing.
+        return await self._commits.claim(kind, row, lambda _: self._release(key, token))
 
     async def _finish(self, key: str, token: str | None, mark: str, result: Result) -> bool:
         data, status_code, headers, ttl_ms = result

@@ -56,7 +56,11 @@ class SQLLockStore(DistributedLock):
         return None
 
     async def _acquire(self, key: str, owner: str, claim_key: str, ttl_ms: int) -> Lease | Held:
-        return await self._commits.write(self._acquires, (key, owner, claim_key, ttl_ms), to_the_end=True)
+        return await self._commits.claim(self._acquires, (key, owner, claim_key, ttl_ms), self._undo)
+
+    async def _undo(self, found: Lease | Held) -> None:
+        if isinstance(found, Lease):
+            await self.release(found)
 
     async def _release(self, lease: Lease, key: str) -> bool:
         return await self._commits.write(self._releases, (lease.key, lease.token, lease.owner, key))

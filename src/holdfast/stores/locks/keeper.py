@@ -7,7 +7,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import HoldfastError
-from holdfast.stores.cancels import leave
+from holdfast.stores.cancels import PATIENCE, leave
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("holdfast.locks")
 
 _EXTENSIONS_PER_TTL = 3
-PATIENCE = 5.0  # seconds, with a database that is away
 
 
 class Keeper:
@@ -90,4 +89,4 @@ class Keeper:
         return max(0.0, self._until - self._locks.world.monotonic())
 
 
-__all__ = ["PATIENCE", "Keeper"]
+__all__ = ["Keeper"]

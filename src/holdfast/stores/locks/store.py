@@ -17,9 +17,9 @@ from holdfast.db.outlast import outlast
 from holdfast.errors import LockLost, LockNotAcquired, Unavailable
 from holdfast.model.workflow import Duration, seconds
 from holdfast.model.world import RealWorld, World
-from holdfast.stores.cancels import cancels, leave, to_the_end
+from holdfast.stores.cancels import PATIENCE, cancels, leave, to_the_end
 from holdfast.stores.keys import checked_key
-from holdfast.stores.locks.keeper import PATIENCE, Keeper
+from holdfast.stores.locks.keeper import Keeper
 from holdfast.stores.locks.lease import Held, Lease
 from holdfast.stores.opened import Opened
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from holdfast.core.durations import milliseconds
 from holdfast.db.migrations.migrator import SCHEMA, Migrator
 from holdfast.errors import Conflict, QueryFailed, UnknownCommit
-from holdfast.stores.cancels import cancels, to_the_end
 from holdfast.stores.commits import Commits
 from holdfast.stores.tasks.facts import MOST_DUE, CompleteTasks, ExtendTasks, FailTasks, PutTasks, TakeTasks, give_up
 from holdfast.stores.tasks.letters import Letters
@@ -131,12 +129,8 @@ class SQLTaskQueue(TaskQueue):
         kind = self._takes.get(queue_name)
         if kind is None:
             kind = self._takes[queue_name] = TakeTasks(self.queries, queue_name, self._letters)
-        before = cancels()
-        taken = await self._commits.write(kind, (worker_id, n, claim), to_the_end=True)
+        taken = await self._commits.claim(kind, (worker_id, n, claim), lambda taken: self._give_back(taken.rows))
         await self._make_letters(taken.dead)
-        if cancels() > before:
-            await to_the_end(self._give_back(taken.rows))
-            raise asyncio.CancelledError
         return taken.rows
 
     async def _complete(self, task_id: str, held: str | None, key: str) -> bool:

@@ -18,7 +18,7 @@ from holdfast.core.backoff import backoff
 from holdfast.core.durations import checked_seconds
 from holdfast.db.outlast import outlast
 from holdfast.errors import DatabaseError, FailureKind, HoldfastError, Unavailable
-from holdfast.stores.cancels import leave
+from holdfast.stores.cancels import PATIENCE, leave
 from holdfast.stores.on_thread import on_thread
 from holdfast.stores.tasks.handlers import Handler, checked_handler, is_awaited, outcome
 from holdfast.stores.tasks.presence import Presence
@@ -34,7 +34,6 @@ logger = logging.getLogger("holdfast.tasks")
 
 _BEATS_PER_LEASE = 3
 _LONGEST_PAUSE = 2.0  # seconds
-PATIENCE = 5.0  # seconds, with a database that is away when the worker is to end
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
