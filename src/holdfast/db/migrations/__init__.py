@@ -1,5 +1,5 @@
 """The tables, brought to what this release needs."""
 
-from holdfast.db.migrations.migrator import Migrator, run_holdfast_migrations, should_migrate
+from holdfast.db.migrations.migrator import Migration, Migrator, run_holdfast_migrations, should_migrate
 
-__all__ = ["Migrator", "run_holdfast_migrations", "should_migrate"]
+__all__ = ["Migration", "Migrator", "run_holdfast_migrations", "should_migrate"]
