@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import HoldfastError, MisuseError
+from holdfast.serialize.lossless import dump
 from holdfast.stores.flow.model import in_utc
 
 if TYPE_CHECKING:
@@ -43,12 +44,14 @@ def enter(conversation: Conversation) -> None:
 def ask(prompt: str, **metadata: Any) -> Any:
     """Return the answer to *prompt*; without one the flow stops here, is stored, and calls this step again with it.
 
-    A step may ask several questions, in the same order each time. Raises ``MisuseError`` outside of a step.
+    A step may ask several questions, in the same order each time. Raises ``MisuseError`` outside of a step, and
+    ``CannotSerialize`` if *metadata* cannot be kept.
     """
     here = _here("ask()")
     here.asked += 1
     if here.asked <= len(here.answers):
         return here.answers[here.asked - 1]
+    dump({"prompt": prompt, "metadata": metadata})
     raise WaitingForInput(prompt, metadata, None)
 
 

@@ -97,6 +97,7 @@ class Walk:
         after.node_states[name] = state
         try:
             output = await _called(function, value, state.internal_state.get(ANSWERS, []))
+            kept = _as_stored({name: output})[name]  # the step may still change its own
         except WaitingForInput as waits:
             after.mark_pending_input(name, waits.prompt, waits.metadata, resume_at=waits.resume_at)
             return await self._stored(after)
@@ -105,13 +106,10 @@ class Walk:
             after.status = CheckpointStatus.FAILED
             await self._stored(after)
             raise
-        done = replace(state, status="success", output_data=output, completed_at=_now())
-        after.mark_node_complete(name, done)
+        after.mark_node_complete(name, replace(state, status="success", output_data=kept, completed_at=_now()))
         if not begin_next(after, self._steps):
             after.status = CheckpointStatus.COMPLETED
-        await self._stored(after)
-        after.node_states[name] = replace(done, output_data=_as_stored(output))  # the step may still change its own
-        return after
+        return await self._stored(after)
 
     def _next(self, checkpoint: FlowCheckpoint) -> FlowCheckpoint:
         """Return the checkpoint that comes after: a new one that knows its parent, or the same once more."""

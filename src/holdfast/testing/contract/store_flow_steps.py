@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 class Player:
     """Runs and resumes in the colour of the test."""
 
-    def __init__(self, ground: Ground) -> None:
-        self.backend: CheckpointBackend = make_backend(ground)
+    def __init__(self, ground: Ground, **options: Any) -> None:
+        self.backend: CheckpointBackend = make_backend(ground, **options)
         self._sync = ground.colour is Colour.SYNC
         ground.afterwards.push_async_callback(self.backend.aclose)
 
@@ -292,9 +292,9 @@ class FlowStepsContract:
 
     def test_a_save_that_fails_fails_the_flow(self, store_venue: StoreVenue) -> None:
         async def scene(ground: Ground) -> None:
-            player = Player(ground)
-            with pytest.raises(TypeError, match="output_data"):
-                await player.run("bad", [("make", lambda _: object())])
+            player = Player(ground, max_bytes=4000)
+            with pytest.raises(StorageError, match="at most 4000"):
+                await player.run("bad", [("make", lambda _: "x" * 5000)])
             latest = await player.backend.aget_latest("bad")
             assert latest is not None
             assert latest.status is CheckpointStatus.ACTIVE

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from holdfast.errors import DamagedCheckpoint, StorageError
-from holdfast.stores import CheckpointStatus, aresume, arun_steps
+from holdfast.errors import CannotSerialize, DamagedCheckpoint, StorageError
+from holdfast.stores import CheckpointStatus, aresume, arun_steps, ask
 from holdfast.testing.colours import Colour
 from holdfast.testing.contract.store_flow_steps import Player
 
@@ -92,6 +92,25 @@ class FlowStepsFaultsContract:
             again = await player.backend.aload(newest.id)
             assert again is not None
             assert again.get_node_output("charge") == Receipt(5)
+
+        store_venue.play(scene)
+
+    def test_a_step_that_returns_or_asks_what_cannot_be_kept_fails(self, store_venue: StoreVenue) -> None:
+        def opens(_: Any) -> object:
+            return object()
+
+        def asks(_: Any) -> None:
+            ask("Which?", choices=[object()])
+
+        async def scene(ground: Ground) -> None:
+            player = Player(ground)
+            for step, path in ((opens, r"\$\.opens: "), (asks, r"\$\.metadata\.choices\[0\]: ")):
+                with pytest.raises(CannotSerialize, match=path):
+                    await player.run("flow", [step])
+                failed = await player.backend.aget_latest("flow")
+                assert failed is not None
+                assert failed.status is CheckpointStatus.FAILED
+                assert isinstance(failed.node_states[step.__name__].error, CannotSerialize)
 
         store_venue.play(scene)
 
