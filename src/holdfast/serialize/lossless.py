@@ -1,8 +1,8 @@
 """Python values as JSON that come back as they were, without annotations to type them.
 
-What JSON cannot tell apart is an object with one key: ``{"$tuple": [...]}``. Dataclasses, pydantic models and enums
-are named by their class, ``{"$dataclass": ["module:Class", {...}]}``, which is looked for among the modules that are
-loaded: reading imports nothing. What cannot be kept is refused with its path.
+What JSON cannot tell apart is an object with one key: ``{"$tuple": [...]}``. Dataclasses, pydantic models, named tuples
+and enums are named by their class, ``{"$dataclass": ["module:Class", {...}]}``, which is looked for among the modules
+that are loaded: reading imports nothing. What cannot be kept is refused with its path.
 """
 
 from __future__ import annotations
@@ -158,6 +158,8 @@ class _Tagger:
             return {"$flag": [_named(kind, path), self.tag(value.value, path, depth)]}
         if isinstance(value, Enum):
             return {"$enum": [_named(kind, path), value.name]}
+        if _is_named_tuple(kind):
+            return {"$namedtuple": [_named(kind, path), self._parts(value._asdict(), path, depth)]}
         if isinstance(value, BaseException):
             return {"$error": msgspec.json.decode(encode_error(value))}
         if dataclasses.is_dataclass(value) and _is_made_of_fields(kind):
@@ -217,6 +219,17 @@ def _is_made_of_fields(kind: type) -> bool:
     return True
 
 
+def _is_named_tuple(kind: type) -> bool:
+    return issubclass(kind, tuple) and hasattr(kind, "_fields") and hasattr(kind, "_field_defaults")
+
+
+def _named_tuple(written: Any) -> Any:
+    name, parts = written
+    kind = _class_of(name)
+    known = kind._field_defaults | {key: _untag(part) for key, part in parts.items()}
+    return tuple.__new__(kind, [known[field] for field in kind._fields])
+
+
 def _attributes(value: Any, kind: type) -> dict[str, Any]:
     """Return the fields that are set and what the instance has besides, but for what a cached property makes again."""
     fields = {each.name: getattr(value, each.name) for each in dataclasses.fields(kind) if hasattr(value, each.name)}
@@ -248,7 +261,9 @@ def _model(written: Any) -> Any:
 
 def _class_of(name: str) -> Any:
     kind = _find(name)
-    is_ours = isinstance(kind, type) and (dataclasses.is_dataclass(kind) or issubclass(kind, Enum) or is_model(kind))
+    is_ours = isinstance(kind, type) and (
+        dataclasses.is_dataclass(kind) or issubclass(kind, Enum) or is_model(kind) or _is_named_tuple(kind)
+    )
     if not is_ours:
         raise CannotDeserialize(
             f"The stored value has a {name.replace(':', '.')}, which is not loaded here. Import its module first."
@@ -330,6 +345,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "$enum": lambda written: _class_of(written[0])[written[1]],
     "$flag": lambda written: _class_of(written[0])(_untag(written[1])),
     "$dataclass": _dataclass,
+    "$namedtuple": _named_tuple,
     "$model": _model,
     "$error": lambda written: decode_error(msgspec.json.encode(written).decode(), _LOADED),
 }

@@ -9,7 +9,7 @@ from decimal import Decimal
 from enum import Enum, Flag, IntFlag
 from functools import cached_property
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -38,6 +38,11 @@ class Point:
 class Person(BaseModel):
     name: str
     born: datetime
+
+
+class Pair(NamedTuple):
+    one: Any
+    other: Any = None
 
 
 class Right(Flag):
@@ -110,6 +115,7 @@ class OwnError(Exception):
         {1, 2, 3},
         frozenset({"a"}),
         (1, (2, [3])),
+        Pair(1, Pair(b"x")),
         Point(1, Decimal("2.5")),
         Person(name="Ada", born=NOON),
         {1: "int", "1": "text", (1, 2): "tuple", None: "none"},
@@ -176,6 +182,17 @@ def test_dataclass_that_has_gained_fields_gives_them_their_defaults(monkeypatch:
     monkeypatch.setitem(globals(), "Point", Grown)
     back = FlowCheckpoint.from_bytes(text).original_input
     assert back == Grown(1, Decimal(2))
+
+
+def test_named_tuple_that_has_gained_a_field_gives_it_its_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Grown(NamedTuple):
+        other: Any
+        one: Any
+        third: int = 3
+
+    text = FlowCheckpoint("f", "r", original_input=Pair(1, 2)).to_bytes()
+    monkeypatch.setitem(globals(), "Pair", Grown)
+    assert FlowCheckpoint.from_bytes(text).original_input == Grown(2, 1, 3)
 
 
 def test_model_that_has_gained_a_field_gives_it_its_default(monkeypatch: pytest.MonkeyPatch) -> None:
