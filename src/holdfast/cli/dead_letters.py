@@ -192,9 +192,10 @@ def replay(
 
 
 def _replayed(app: Application, ids: Sequence[str], options: dict[str, Any]) -> list[ReplayReport]:
-    """Launch the application, which claims from no queue, and replay."""
+    """Launch the application, which claims from no queue, and replay that which was asked for and nothing else."""
     refuse_launched(app)
     app.listen_queues(())
+    app._engine.replays_by_itself = False  # noqa: SLF001 -- no application says this of itself
     filters = {name: options.pop(name) for name in ("domain", "failure_type", "limit")}
     calls: list[dict[str, Any]] = [{"id": each} for each in ids] or [filters]
     if isinstance(app, Holdfast):

@@ -22,6 +22,10 @@ app = {kind}()
 {function}def send(letter):
     if letter.request_data.get("bad"):
         raise OSError("no way")
+
+@app.replay_handler("news", automatic=True)
+{function}def tell(letter):
+    pass
 """
 
 
@@ -115,6 +119,17 @@ def test_letters_are_replayed_by_the_application(
     assert {each["id"]: each["result"] for each in report["outcomes"]} == {good: "replayed", bad: "failed"}
     told = shop.run("dead-letters", "replay", application, bad, "--force")
     assert (told.exit_code, "OSError: no way" in told.stdout) == (1, True)
+
+
+def test_letters_that_nobody_has_asked_for_are_not_replayed(
+    shop: Any, letters: SQLFailedOperationRepository, application: str
+) -> None:
+    due = letters.create("news", "t", retry_delay=60)
+    letters.create("mail", "t")
+    assert shop.json("dead-letters", "replay", application, "--dry-run")["would_replay"] == 2
+    assert shop.json("dead-letters", "replay", application, "--domain", "mail", "--yes")["matched"] == 1
+    assert letters.get_by_id(due.id) == due
+    assert shop.json("dead-letters", "replay", application, due.id)["replayed"] == 1
 
 
 def test_letters_that_are_not_there_are_named_and_the_others_are_replayed(

@@ -40,6 +40,7 @@ class EngineLetters(ABC):
         self._run_letters: RunLetters | None = None
         self._step_letters: StepLetters | None = None
         self._replays: ReplayService | None = None
+        self.replays_by_itself = True  # from the next launch on, what is due
 
     @abstractmethod
     def on_loop(self, call: Callable[[], None]) -> bool:
@@ -113,7 +114,7 @@ class EngineLetters(ABC):
 
     def start_replays(self) -> None:
         """Begin to replay the letters of the domains that are replayed by themselves, if there are any."""
-        if "handlers" not in self.__dict__ or not self.handlers.automatic:
+        if not self.replays_by_itself or "handlers" not in self.__dict__ or not self.handlers.automatic:
             return
         from holdfast.workflows.dead_letters.service import ReplayService  # noqa: PLC0415 -- as above
 
