@@ -7,6 +7,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Unpack
 from weakref import WeakValueDictionary
 
+from holdfast.core.texts import as_text
 from holdfast.db.process import this_process
 from holdfast.errors import ConfigurationError
 from holdfast.resilience.breaker import CircuitBreaker
@@ -78,7 +79,7 @@ class KeyedBreakers:
 
     def _made(self, key: str) -> CircuitBreaker:
         return CircuitBreaker(
-            f"{self.name}:{key}",
+            f"{as_text(self.name)}:{as_text(key) if isinstance(key, str) else key}",
             repository=self._repository,
             listeners=self._listeners,
             world=self._world,

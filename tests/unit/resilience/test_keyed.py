@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import Enum
+
 import pytest
 
 from holdfast.errors import CircuitOpen
@@ -71,3 +73,13 @@ def test_operators_word_reaches_a_breaker_whose_place_was_taken() -> None:
     hosts["b"]
     repository.atomic_force_open("host:a", "maintenance")
     assert outcomes(held, 2) == ["CircuitOpen"] * 2
+
+
+class Tenant(str, Enum):  # noqa: UP042 -- a text that is written otherwise than it reads
+    FIRST = "t-1"
+
+
+def test_key_that_is_a_member_of_an_enum_is_its_text() -> None:
+    tenants = KeyedBreakers("tenant")
+    assert tenants[Tenant.FIRST] is tenants["t-1"]
+    assert tenants["t-1"].name == "tenant:t-1"
