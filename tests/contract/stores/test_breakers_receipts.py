@@ -14,7 +14,7 @@ from holdfast.db.migrations.migrator import SCHEMA
 from holdfast.stores.breakers.facts import ChangeBreakers
 from holdfast.stores.breakers.queries import breakers_queries
 from holdfast.stores.breakers.redis_store import AsyncRedisCircuitBreakerStateRepository
-from holdfast.testing.contract.store_breakers_stage import TABLES
+from holdfast.testing.contract.store_breakers_stage import TABLES, open_breakers
 
 if TYPE_CHECKING:
     from holdfast.db.session import Transaction
@@ -117,3 +117,17 @@ def test_receipts_and_old_history_are_forgotten(store_venue: StoreVenue) -> None
 
 async def _together(store: AsyncRedisCircuitBreakerStateRepository, count: int) -> None:
     await asyncio.gather(*(store.apply("api", ForceOpen()) for _ in range(count)))
+
+
+def test_receipts_of_processes_that_change_little_are_forgotten(store_venue: StoreVenue) -> None:
+    async def scene(ground: Ground) -> None:
+        for _ in range(3):
+            breakers = await open_breakers(ground)  # as a process that has just begun
+            for _ in range(5):
+                await breakers.record_failure("api")
+            await ground.advance(7200)
+        rows = await ground.fetch("SELECT change_key FROM {holdfast_circuit_breaker_receipts}")
+        assert len(rows) == 5
+
+    if store_venue.is_sql:  # Redis forgets by itself
+        store_venue.play(scene, empty=TABLES)

@@ -68,7 +68,7 @@ class ChangeBreakers:
 
     def __init__(self, queries: Queries) -> None:
         self._queries = queries
-        self._since_forgotten = 0
+        self._since_forgotten = _FORGET_EVERY  # with the first change: many processes make few
 
     async def apply(self, transaction: Transaction, rows: Sequence[Change]) -> Sequence[Applied]:
         """Make all changes, in order."""
