@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import traceback as tracebacks
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -31,10 +32,25 @@ _format = PortableJSON()
 
 @dataclass(slots=True)
 class Replayed:
-    """A replay that the running code belongs to. Calls of its domain that fail are *failures* of it, and no letters."""
+    """A replay that the running code belongs to. Calls of its domain that fail are *failures* of it, and no letters.
+
+    *letters* is the repository of its letter, *task* that of its handler.
+    """
 
     domain: str
+    letters: object = None
+    task: object = None
+    is_over: bool = False
     failures: list[Exception] = field(default_factory=list)
+
+    def is_awaited_by(self, letters: object) -> bool:
+        """Whether who closes *letters* would wait for the very code that asks this: its handler, or what that calls."""
+        if self.is_over or self.letters is not letters:
+            return False
+        try:
+            return asyncio.current_task() is self.task
+        except RuntimeError:  # on a thread, which the handler waits for
+            return True
 
 
 replayed: ContextVar[Replayed | None] = ContextVar("holdfast_replayed_letter", default=None)

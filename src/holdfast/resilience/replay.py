@@ -140,7 +140,7 @@ class Replayer:
         held = self._held.setdefault(letter.id, _Held(letter.replay_token, None))
         held.task, before = asyncio.current_task(), cancels()
         self._keep_beating()
-        replay = Replayed(letter.domain)
+        replay = Replayed(letter.domain, self._letters, held.task)
         mark = replayed.set(replay)
         error: BaseException | None = None
         try:
@@ -151,6 +151,7 @@ class Replayer:
             error = raised
         finally:
             replayed.reset(mark)
+            replay.is_over = True
             self._held.pop(letter.id, None)
         if held.is_stopped and held.task is not None:
             held.task.uncancel()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from holdfast.errors import ConfigurationError, NotInitialized
+from holdfast.errors import ConfigurationError, MisuseError, NotInitialized
 from holdfast.testing.colours import Colour
 from holdfast.testing.contract.workflows_dead_letters import replay
 from holdfast.testing.contract.workflows_stage import App, Stage
@@ -116,6 +116,26 @@ class ReplayHandlersContract:
             assert {each.id for each in found.values() if each.status == "resolved"} == set(slow.done)
             left = [each for each in found.values() if each.id not in slow.done]
             assert [(each.status, each.retry_count) for each in left] == [("pending", 0)] * (3 - len(slow.done))
+
+        Stage(venue).play(scene)
+
+    def test_handler_that_closes_its_application_has_failed_and_keeps_nobody_waiting(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            app, domain, errors = stage.app(), f"d{stage.version}", []
+
+            async def handle(_: Any) -> None:
+                try:
+                    await app.value(app.raw.close())
+                except MisuseError as error:
+                    errors.append(str(error))
+                    raise
+
+            app.raw.replay_handler(domain, app.coloured(handle))
+            async with app:
+                made = await app.value(app.raw.dead_letters.create(domain, "t"))
+                assert (await replay(app, made.id)).failed == 1
+            assert "close the application elsewhere" in errors[0]
+            assert (await letter_of(stage, made.id)).status == "pending"
 
         Stage(venue).play(scene)
 

@@ -40,6 +40,7 @@ class AppLife:
         second one breaks that off. A second call waits for the end of the first.
         """
         length = checked_seconds(drain, "drain")
+        self._engine.refuse_in_handlers()
         self._engine.forget_parent()
         if not self._portal.is_running:
             return
@@ -81,7 +82,9 @@ class AsyncAppLife:
         An interruption, by Ctrl-C or because the task is cancelled, ends the drain and is raised when all is closed; a
         second one breaks that off. A second call waits for the end of the first.
         """
-        await self._engine.close(checked_seconds(drain, "drain"))
+        length = checked_seconds(drain, "drain")
+        self._engine.refuse_in_handlers()
+        await self._engine.close(length)
 
     async def __aenter__(self) -> Self:
         await self.launch()

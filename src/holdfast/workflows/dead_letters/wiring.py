@@ -9,7 +9,8 @@ from abc import ABC, abstractmethod
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
-from holdfast.resilience.letters import Contents
+from holdfast.errors import MisuseError
+from holdfast.resilience.letters import Contents, replayed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -130,6 +131,15 @@ class EngineLetters(ABC):
             await self._replays.stop()
         if self._letters is not None:
             await self._letters.replayer.close()
+
+    def refuse_in_handlers(self) -> None:
+        """Raise ``MisuseError`` inside of what replays a letter here: it and the closing would wait for each other."""
+        replay = replayed.get()
+        if replay is not None and replay.is_awaited_by(self._letters):
+            raise MisuseError(
+                f"close() was called by what replays a dead letter of {replay.domain!r}, and would wait for its end: "
+                "have it return, and close the application elsewhere."
+            )
 
     def forget_letters(self) -> None:
         """Let go of what stands on the connections that are about to end."""
