@@ -78,8 +78,9 @@ class KeyedBreakers:
         self._lock = threading.Lock()
 
     def _made(self, key: str) -> CircuitBreaker:
+        given: object = key  # a number may be one, too
         return CircuitBreaker(
-            f"{as_text(self.name)}:{as_text(key) if isinstance(key, str) else key}",
+            f"{as_text(self.name)}:{as_text(given) if isinstance(given, str) else given}",
             repository=self._repository,
             listeners=self._listeners,
             world=self._world,

@@ -13,7 +13,7 @@ from holdfast.testing.colours import Colour
 from holdfast.testing.contract.store_dead_letters_stage import ALL_STATUSES, made, open_letters, play
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
 
     from holdfast.testing.contract.store_ground import Ground, StoreVenue
 
@@ -171,13 +171,13 @@ class DeadLetterReplays:
     def test_replay_that_was_ended_by_its_token_is_held_no_longer(self, store_venue: StoreVenue) -> None:
         async def scene(letters: Any, _: Ground) -> None:
             entry = (await letters.create("d", "t", max_retries=9)).id
-            ways: list[Callable[[str], Awaitable[Any]]] = [
+            ends: list[Callable[[str], Any]] = [
                 lambda token: letters.complete_replay(entry, False, token=token),
                 lambda token: letters.complete_many([ReplayEnd(id=entry, token=token, success=False)]),
                 lambda token: letters.return_replay_attempt(entry, token=token),
             ]
-            for ended in ways:
-                assert await ended((await letters.try_acquire_for_replay(entry, 9)).replay_token)
+            for end in ends:
+                assert await end((await letters.try_acquire_for_replay(entry, 9)).replay_token)
                 assert await letters.complete_replay(entry, False)  # by anyone, since nobody holds it
 
         play(store_venue, scene)
