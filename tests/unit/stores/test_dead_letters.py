@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from holdfast.db import ConnectionManager
-from holdfast.errors import NotInitialized
+from holdfast.errors import NotInitialized, Unavailable
 from holdfast.stores import (
     AsyncFailedOperationRepository,
     AsyncInMemoryFailedOperationRepository,
@@ -22,6 +22,9 @@ from holdfast.stores import (
     FailedOperationRepository,
     InMemoryFailedOperationRepository,
     PersistentDLQ,
+    RedisCircuitBreakerStateRepository,
+    RedisDLQRepository,
+    SQLCircuitBreakerStateRepository,
     SQLFailedOperationRepository,
 )
 from holdfast.stores.dead_letters.blocking import BlockingFailedOperations
@@ -150,6 +153,23 @@ def test_repository_that_is_not_open_says_so(tmp_path: Path) -> None:
         letters.count()
     with pytest.raises(NotInitialized):
         letters.create("d", "t")
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        SQLFailedOperationRepository,
+        SQLCircuitBreakerStateRepository,
+        RedisDLQRepository,
+        RedisCircuitBreakerStateRepository,
+    ],
+)
+def test_repository_that_cannot_be_opened_leaves_no_thread_behind(tmp_path: Path, kind: Any) -> None:
+    nowhere = "redis://127.0.0.1:1/0" if "Redis" in kind.__name__ else f"sqlite:///{tmp_path}/nowhere/letters.db"
+    before = set(threading.enumerate())
+    with pytest.raises(Unavailable), kind(nowhere):
+        pass
+    assert set(threading.enumerate()) <= before
 
 
 def test_single_operations_in_a_file_are_changed_by_the_thread_that_asks(tmp_path: Path) -> None:

@@ -252,12 +252,18 @@ class _Standing(BlockingBreakers):
         self._is_ours = portal is None
 
     def initialize(self) -> None:
-        """Open the storage and make it ready; a second call changes nothing."""
-        if self._is_ours:
+        """Open the storage and make it ready; a second call changes nothing. If that fails nothing stays open."""
+        begins = self._is_ours and not self.portal.is_running
+        if begins:
             self.portal.start()
-        if self._base is not None:
-            self._call(self._base.initialize())
-        self._call(self.store.initialize())
+        try:
+            if self._base is not None:
+                self._call(self._base.initialize())
+            self._call(self.store.initialize())
+        except BaseException:
+            if begins:
+                self.close()
+            raise
 
     def close(self) -> None:
         """Finish what is being written, and close what was opened here; a second call changes nothing."""

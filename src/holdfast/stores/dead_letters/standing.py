@@ -63,10 +63,19 @@ class _Standing(BlockingFailedOperations):
         self._at_once = store.at_once
 
     def initialize(self) -> None:
-        """Open the storage and make it ready; a second call changes nothing."""
+        """Open the storage and make it ready; a second call changes nothing. If that fails nothing stays open."""
+        begins = not self._is_open
         if self._is_ours:
             self._portal.start()
         self._is_open = True
+        try:
+            self._begin()
+        except BaseException:
+            if begins:
+                self.close()
+            raise
+
+    def _begin(self) -> None:
         if self._base is not None:
             self._call(self._base.initialize())
         super().initialize()
@@ -107,8 +116,8 @@ class SQLFailedOperationRepository(_Standing):
         super().__init__(store, manager, portal)
         self._sql = store
 
-    def initialize(self) -> None:
-        super().initialize()
+    def _begin(self) -> None:
+        super()._begin()
         self._near = self._call(self._sql.for_threads())
 
     def close(self) -> None:
