@@ -284,8 +284,9 @@ def test_child_whose_start_is_committed_while_its_thread_s_application_closes_go
         return child.options(workflow_id="child").start().result()
 
     def hold_until_closed() -> None:
-        closing.append(threading.Thread(target=app.close))
-        closing[0].start()
+        thread = threading.Thread(target=app.close)
+        thread.start()
+        closing.append(thread)
         until(lambda: has_no_engine(app))
 
     try:

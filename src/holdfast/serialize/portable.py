@@ -40,10 +40,11 @@ class PortableJSON:
         """Return *value* as compact JSON; raises :class:`CannotSerialize` with the path of the misfit."""
         try:
             data = self._encode(value)
+            # What the encoder writes without complaint may break our rules: it makes null of NaN, "1" of a key 1.
+            is_fine = fits(value)
         except (TypeError, ValueError, RecursionError):
             return self._with_care(value)
-        # What the encoder writes without complaint may break our rules: it makes null of NaN, "1" of a key 1.
-        return data.decode() if fits(value) else self._with_care(value)
+        return data.decode() if is_fine else self._with_care(value)
 
     def serialize_call(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
         """Return the arguments of a call in their wire shape."""

@@ -160,6 +160,7 @@ _BUILTIN = [
     kind
     for kind in vars(builtins).values()
     if isinstance(kind, type) and issubclass(kind, Exception) and not issubclass(kind, BaseExceptionGroup)
+    if not kind.__name__.startswith("_")  # CPython's own affair
 ]
 
 
