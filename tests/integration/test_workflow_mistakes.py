@@ -351,3 +351,32 @@ def test_messages_that_are_none_are_refused_before_any_is_sent(fresh_database: C
         with pytest.raises(MisuseError, match=r"takes messages, as in \[Message\(workflow_id, 1\)\], not \('a', 1\)"):
             app.send_many([Message(run, "hello"), wrong])
         assert app.get_all_notifications(run) == []
+
+
+def test_saga_that_could_undo_nothing_is_refused_where_it_is_written(fresh_database: Callable[[str], str]) -> None:
+    async def scene() -> list[str]:
+        app, undone = AsyncHoldfast(fresh_database("sqlite")), list[str]()
+
+        @app.step
+        async def release(item: str) -> None:
+            undone.append(item)
+
+        @app.workflow
+        async def not_awaited() -> None:
+            with app.saga():
+                pass
+
+        @app.workflow
+        async def called_at_once() -> None:
+            async with app.saga() as saga:
+                saga.undo(release, "boots")
+                saga.undo(cast("Any", release("gloves")))
+
+        async with app:
+            with pytest.raises(MisuseError, match=r"write `async with app\.saga"):
+                await not_awaited()
+            with pytest.raises(MisuseError, match="takes what is to be called"):
+                await called_at_once()
+        return undone
+
+    assert asyncio.run(scene()) == ["boots"]

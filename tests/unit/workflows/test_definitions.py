@@ -215,6 +215,7 @@ def test_retry_that_is_none_is_refused_where_it_is_said(app: Any, retry: Any) ->
 @pytest.mark.parametrize(
     ("said", "refusal"),
     [
+        (lambda app: app.step(breaker=3)(print), "breaker of 'print' is a breaker, the name of one"),
         (lambda app: app.retention(30), r"retention\(\) takes policies.*not 30"),
         (lambda app: app.workflow(name="w")(print).options(attributes=["a"]), "attributes are names and their values"),
         (lambda _: Holdfast("never.db", notify=cast("Any", "no")), "notify is True or False, not 'no'"),

@@ -153,6 +153,10 @@ class Guards:
             return None
         if breaker is True:
             return self.breaker(name)
+        if not isinstance(breaker, str | CircuitBreaker):
+            raise ConfigurationError(
+                f"breaker of {name!r} is a breaker, the name of one, or True or False, not {breaker!r:.100}."
+            )
         return self.breaker(breaker) if isinstance(breaker, str) else breaker
 
     def _replays(self, name: str, domain: str | bool, breaker: CircuitBreaker | None) -> Callable[..., None]:

@@ -6,7 +6,7 @@ import inspect
 import logging
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol
 
-from holdfast.errors import UndoFailed
+from holdfast.errors import MisuseError, UndoFailed
 from holdfast.serialize.exact import safe_text
 from holdfast.workflows.declaring.functions import AsyncWorkflow, Workflow
 from holdfast.workflows.operations.branches import refuse_results
@@ -57,6 +57,8 @@ class Saga:
         self._undo.append((function, args, kwargs))
 
     def __enter__(self) -> Self:
+        if inspect.iscoroutinefunction(self._app.run_step):
+            raise MisuseError("What a saga of an async application undoes is awaited: write `async with app.saga()`.")
         self._enter()
         return self
 
