@@ -203,7 +203,7 @@ def next_(client: Client, out: Output, *, name: str, count: int) -> None:
         }
     )
     rows = [(each.astimezone(zone).strftime("%a %Y-%m-%d %H:%M:%S %Z"), _written(each)) for each in slots]
-    out.table((zone.key, "UTC"), rows)
+    out.table((schedule.cron_timezone or "UTC", "UTC"), rows)
 
 
 def _upcoming(schedule: Schedule, count: int) -> list[datetime]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import calendar
 from bisect import bisect_left
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import lru_cache
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, available_timezones
@@ -30,7 +30,7 @@ _YEARS = 60  # within which every day that there can be has come: a 29 February 
 class Cron:
     """One expression in one zone; make it with ``cron()``."""
 
-    def __init__(self, expression: str, zone: ZoneInfo) -> None:
+    def __init__(self, expression: str, zone: tzinfo) -> None:
         self.zone = zone
         self.fields = read_fields(expression)
 
@@ -175,11 +175,17 @@ def cron(expression: str, zone: str | None = None) -> Cron:
     return Cron(expression, _zone(zone or "UTC"))
 
 
-def _zone(name: str) -> ZoneInfo:
+def _zone(name: str) -> tzinfo:
     try:
-        return ZoneInfo(name)
+        return UTC if name == "UTC" else ZoneInfo(name)  # which a machine without zones has, too
     except (LookupError, ValueError, OSError):  # what ZoneInfo says to a name, a path and a folder
-        near = sorted(each for each in available_timezones() if name.lower() in each.lower())[:3]
+        known = available_timezones()
+        if not known:
+            raise InvalidSchedule(
+                f"There is no time zone {name!r} here, nor any other: install the package tzdata, of the system or by "
+                "pip."
+            ) from None
+        near = sorted(each for each in known if name.lower() in each.lower())[:3]
         meant = f"; did you mean {' or '.join(near)}?" if near and name else ""
         raise InvalidSchedule(
             f"There is no time zone {name!r} here: write an IANA name such as Europe/Berlin{meant or '.'}"

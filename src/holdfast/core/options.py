@@ -43,4 +43,10 @@ def several(what: str, given: object) -> tuple[Any, ...]:
     return tuple(given)
 
 
-__all__ = ["check_count", "check_retry", "refuse_unknown", "several"]
+def check_attributes(given: object) -> None:
+    """Raise ``ConfigurationError`` unless the attributes of a run, if it has any, are names and values."""
+    if given is not None and not isinstance(given, Mapping):
+        raise ConfigurationError(f"attributes are names and their values, as in {{'floor': 1}}, not {given!r:.100}.")
+
+
+__all__ = ["check_attributes", "check_count", "check_retry", "refuse_unknown", "several"]

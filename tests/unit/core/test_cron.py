@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from itertools import islice, pairwise
 from zoneinfo import ZoneInfo
@@ -119,7 +121,23 @@ def test_wrong_zone_is_refused_with_what_was_perhaps_meant() -> None:
 
 
 def test_no_zone_is_utc() -> None:
-    assert cron("* * * * *").zone == cron("* * * * *", "").zone == ZoneInfo("UTC")
+    assert cron("* * * * *").zone == cron("* * * * *", "").zone == cron("* * * * *", "UTC").zone == UTC
+
+
+def test_machine_without_zones_has_utc_and_is_told_what_to_install() -> None:
+    program = (
+        "import sys, zoneinfo\n"
+        "zoneinfo.reset_tzpath([])\n"
+        "sys.modules['tzdata'] = None\n"
+        "from holdfast.core.cron import cron\n"
+        "cron('* * * * *'), cron('* * * * *', 'UTC')\n"
+        "try:\n"
+        "    cron('* * * * *', 'Europe/Berlin')\n"
+        "except Exception as error:\n"
+        "    print(error)\n"
+    )
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert "There is no time zone 'Europe/Berlin' here, nor any other: install the package tzdata" in told.stdout
 
 
 # An expression that names its hours, a zone, a moment in UTC shortly before the clocks change, and what comes.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast.errors import TransitionRefused, WorkflowCancelled, WorkflowNotFound
+from holdfast.errors import ConfigurationError, TransitionRefused, WorkflowCancelled, WorkflowNotFound
 from holdfast.testing.contract.workflows_stage import Handle, Stage
 
 if TYPE_CHECKING:
@@ -302,6 +302,8 @@ class ControlContract:
                 await app.do("update_workflow_attributes", run, {"b": {"c": 2}}, merge=True)
                 assert (await app.do("get_workflow", run)).attributes == {"a": 1, "b": {"c": 2}}
                 await app.do("update_workflow_attributes", run, {"a": None}, merge=True)
+                with pytest.raises(ConfigurationError, match="attributes are names and their values"):
+                    await app.do("update_workflow_attributes", run, ["a"])
                 gate.open()
                 assert await handle.result() == "first second"
                 assert (await app.do("get_workflow", run)).attributes == {"b": {"c": 2}}

@@ -164,6 +164,7 @@ class FiltersContract:
                 for filters, fits in expectations():
                     assert await found(stage, app, **filters) == fitting(runs, fits), filters
                     counts = await app.do("count_workflows", group_by=["status"], **filters)
+                    assert counts == await app.do("count_workflows", group_by="status", **filters)
                     assert sum(each.count for each in counts) >= len(fitting(runs, fits)), filters
                 for attributes, texts in ATTRIBUTES:
                     expected = fitting(runs, one_of("attributes", texts))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from holdfast import faults
+from holdfast.core.options import check_attributes
 from holdfast.core.transitions import Event
 from holdfast.errors import ConfigurationError, Conflict, WorkflowConflict
 from holdfast.model.workflow import INTERNAL_QUEUE, WorkflowStatus
@@ -186,6 +187,7 @@ class Control:
 
         With *merge* those not named are kept, and those that are None are removed. Raises CannotSerialize.
         """
+        check_attributes(attributes)
         given = None if attributes is None else self._json.serialize(dict(attributes))
 
         def change(there: str | None) -> str | None:

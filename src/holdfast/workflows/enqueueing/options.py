@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.durations import checked_seconds
 from holdfast.core.moments import checked_moment
-from holdfast.core.options import refuse_unknown
+from holdfast.core.options import check_attributes, refuse_unknown
 from holdfast.core.texts import check_text
 from holdfast.errors import ConfigurationError, MisuseError
 from holdfast.model.workflow import StartOptions
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from holdfast.model.workflow import Duration
 
 RESERVED = "_holdfast_"
@@ -65,11 +66,7 @@ def check_options(options: StartOptions) -> None:
         checked_seconds(options.timeout, "The timeout of a run")
     for name in _TEXTS:
         check_key(name, getattr(options, name))
-    attributes: Any = options.attributes
-    if attributes is not None and not isinstance(attributes, Mapping):
-        raise ConfigurationError(
-            f"attributes are names and their values, as in {{'floor': 1}}, not {attributes!r:.100}."
-        )
+    check_attributes(options.attributes)
     roles: Any = options.authenticated_roles
     if isinstance(roles, str) or not all(isinstance(each, str) for each in roles or ()):
         raise ConfigurationError(f"authenticated_roles are several texts, as in ('admin',), not {roles!r}.")
