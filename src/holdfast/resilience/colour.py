@@ -1,11 +1,10 @@
-"""What a call of a function makes: its result, a coroutine or a generator; asked once for each function."""
+"""Whether a call is awaited, asked once for each function that is guarded."""
 
 from __future__ import annotations
 
-import functools
-import inspect
 from typing import Any
 
+from holdfast.core.functions import makes_coroutine, makes_generator
 from holdfast.errors import ConfigurationError
 
 
@@ -15,23 +14,16 @@ def is_awaited(function: Any, guard: str) -> bool:
     ``ConfigurationError`` for what *guard* cannot guard: a call of a generator function only makes the generator, and
     what it does comes later.
     """
-    called = _called(function)
-    if not callable(called):
+    if not callable(function):
         raise ConfigurationError(
-            f"{guard} guards functions, not {type(called).__name__}: put @classmethod and the like around it."
+            f"{guard} guards functions, not {type(function).__name__}: put @classmethod and the like around it."
         )
-    if is_generator(function):
+    if makes_generator(function):
         raise ConfigurationError(
             f"{guard} cannot guard the generator function {name_of(function)}, whose calls do nothing yet: "
             "guard what it calls, or return a list."
         )
-    return any(map(inspect.iscoroutinefunction, _looks(called)))
-
-
-def is_generator(function: Any) -> bool:
-    """Return whether a call of *function* makes a generator, which does nothing before somebody goes through it."""
-    looks = _looks(_called(function))
-    return any(inspect.isgeneratorfunction(look) or inspect.isasyncgenfunction(look) for look in looks)
+    return makes_coroutine(function)
 
 
 def name_of(function: Any) -> str:
@@ -39,15 +31,4 @@ def name_of(function: Any) -> str:
     return str(getattr(function, "__qualname__", repr(function)))
 
 
-def _called(function: Any) -> Any:
-    while isinstance(function, functools.partial):
-        function = function.func
-    return function
-
-
-def _looks(called: Any) -> list[Any]:
-    """Return what is called: what is neither a function nor a class may still look like a function, as mocks do."""
-    return [called] if inspect.isroutine(called) or inspect.isclass(called) else [called, type(called).__call__]
-
-
-__all__ = ["is_awaited", "is_generator", "name_of"]
+__all__ = ["is_awaited", "name_of"]

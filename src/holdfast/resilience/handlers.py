@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from holdfast.core.functions import makes_coroutine
 from holdfast.db.outlast import outlast
 from holdfast.errors import ConfigurationError
 from holdfast.stores.on_thread import on_thread
@@ -53,7 +54,7 @@ class Handlers:
 
     def handle_of(self, function: Callable[..., Any]) -> Handle:
         """Return how *function* is called with a letter: on the loop if it is async, else on a thread."""
-        if inspect.iscoroutinefunction(function):
+        if makes_coroutine(function):
             return function
 
         async def handle(letter: FailedOperationData) -> Any:

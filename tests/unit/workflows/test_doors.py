@@ -233,7 +233,7 @@ WRONG_KINDS: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
 
 @pytest.mark.parametrize("wrong", [[("order-17", "paid")], "order-17", [{"destination_id": "order-17"}]])
 def test_messages_that_are_none_are_refused(door: Door, wrong: Any) -> None:
-    with pytest.raises(MisuseError, match=r"send_many takes messages, as \[Message\('order-17', 'paid'\)\], not a "):
+    with pytest.raises(MisuseError, match=r"send_many\(\) takes messages, as in \[Message"):
         door("send_many", wrong)
 
 

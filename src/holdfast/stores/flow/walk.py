@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from holdfast.core.functions import makes_coroutine
 from holdfast.db.outlast import outlast
 from holdfast.errors import StorageError
 from holdfast.serialize.lossless import dump, load
@@ -166,10 +167,10 @@ async def _called(function: Callable[[Any], Any], value: Any, answers: list[Any]
     value, answers = _as_stored((value, answers))
     context = contextvars.copy_context()
     context.run(enter, Conversation(answers, _now()))
-    if inspect.iscoroutinefunction(function):
+    if makes_coroutine(function):
         return await _in(context, function(value))
     output = await outlast(context.run(on_thread, None, function, value))
-    if inspect.isawaitable(output):  # an object whose call is a coroutine, a partial of one
+    if inspect.isawaitable(output):  # as a lambda returns
         return await _in(context, output)
     return output
 

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.core.backoff import backoff
 from holdfast.core.durations import checked_seconds
+from holdfast.core.functions import makes_coroutine
 from holdfast.db.outlast import outlast
 from holdfast.errors import DatabaseError, FailureKind, HoldfastError, Unavailable
 from holdfast.stores.cancels import PATIENCE, leave
 from holdfast.stores.on_thread import on_thread
-from holdfast.stores.tasks.handlers import Handler, checked_handler, is_awaited, outcome
+from holdfast.stores.tasks.handlers import Handler, checked_handler, outcome
 from holdfast.stores.tasks.presence import Presence
 from holdfast.stores.tasks.task import Task, checked_count, checked_name
 
@@ -192,7 +193,7 @@ class TaskWorker:
 
     def _begin(self, task: Task) -> None:
         handler = self._handlers[task.queue_name]
-        run = _Run(task, in_thread=not is_awaited(handler))
+        run = _Run(task, in_thread=not makes_coroutine(handler))
         run.work = asyncio.ensure_future(self._called(handler, run))
         ending = asyncio.create_task(self._see_through(run), name=f"holdfast-task-{task.task_id}")
         self._runs[ending] = run

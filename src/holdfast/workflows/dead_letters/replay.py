@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from inspect import isawaitable, iscoroutinefunction
+from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from holdfast.core.functions import makes_coroutine, makes_generator
 from holdfast.errors import ConfigurationError, MisuseError, ReplayRefused, WorkflowNotFound
 from holdfast.model.workflow import WorkflowStatus
-from holdfast.resilience.colour import is_generator, name_of
+from holdfast.resilience.colour import name_of
 from holdfast.resilience.replay_arguments import Arguments
 from holdfast.workflows.declaring.functions import AsyncWorkflow, Step, Workflow
 from holdfast.workflows.running.ticket import Ticket, call_of
@@ -117,7 +118,7 @@ def handle_for(engine: Engine, handler: Callable[..., Any], *, with_arguments: b
         function, takes_arguments = handler, bool(with_arguments)
     else:
         raise MisuseError(f"A replay handler is a function, a workflow or a step, not a {type(handler).__name__}.")
-    if is_generator(function):
+    if makes_generator(function):
         raise ConfigurationError(
             f"A replay handler cannot be the generator function {name_of(function)}, whose calls do nothing yet: "
             "have it return when the letter is put right."
@@ -129,7 +130,7 @@ def handle_for(engine: Engine, handler: Callable[..., Any], *, with_arguments: b
 
 
 def _by_arguments(engine: Engine, function: Callable[..., Any]) -> Handle:
-    is_async = iscoroutinefunction(function)
+    is_async = makes_coroutine(function)
     arguments = Arguments(function)
 
     async def handle(letter: FailedOperationData) -> Any:

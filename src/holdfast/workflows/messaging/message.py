@@ -51,8 +51,6 @@ class MessageRow(NamedTuple):
     @classmethod
     def of(cls, payloads: Payloads, message: Message, new_id: Callable[[], str]) -> MessageRow:
         """Return the row of *message*, whose id is its key or a new one; refuse what cannot be stored."""
-        if not isinstance(message, Message):
-            raise MisuseError(f"send_many() takes messages, as in [Message(workflow_id, 1)], not {message!r:.100}.")
         check_name(message.destination_id, "A workflow_id")
         key = message.idempotency_key
         if key is not None:
@@ -66,9 +64,7 @@ def several(messages: Iterable[Message]) -> list[Message]:
     given: list[Any] = list(messages)
     for each in given:
         if not isinstance(each, Message):
-            raise MisuseError(
-                f"send_many takes messages, as [Message('order-17', 'paid')], not a {type(each).__name__}."
-            )
+            raise MisuseError(f"send_many() takes messages, as in [Message(workflow_id, 1)], not {each!r:.100}.")
     return given
 
 
