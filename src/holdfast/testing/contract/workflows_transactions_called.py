@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from holdfast.db.session import run_sync
 from holdfast.errors import MisuseError
 from holdfast.testing.colours import Colour
 from holdfast.testing.contract.workflows_saga import saga_of
@@ -80,11 +79,11 @@ class TransactionCalledContract:
     def test_one_that_ends_after_its_part_of_the_workflow_writes_nothing_and_stops_nobody(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:
             app, accounts = stage.app(), Accounts(stage)
-            late, later, threads, did = stage.gate(), stage.gate(), list[threading.Thread](), list[str]()
+            late, later, threads, did = threading.Event(), stage.gate(), list[threading.Thread](), list[str]()
 
             def linger() -> None:
                 threads.append(threading.current_thread())
-                run_sync(late())
+                late.wait(60)
 
             withdraw = withdrawing(app, Colour.SYNC, accounts, linger)
 
@@ -95,7 +94,7 @@ class TransactionCalledContract:
 
             async def impatient() -> str:
                 try:
-                    await app.timeout(0.05, lambda: app.value(withdraw(30)))
+                    await app.timeout(0.05, lambda: app.do("run_step", withdraw, 30))
                 except TimeoutError:
                     await step("given up")
                     await later()
@@ -106,7 +105,7 @@ class TransactionCalledContract:
             async with app:
                 handle = await flow.start()
                 await later.reached()
-                late.open()
+                late.set()
                 await stage.until(lambda: not threads[0].is_alive())
                 later.open()
                 assert await handle.result() == "done"
@@ -114,8 +113,7 @@ class TransactionCalledContract:
                 assert stage.run(handle.workflow_id)["executions"] == 1
                 assert accounts.all() == {"ann": 100, "bob": 100}
 
-        if venue.colour is Colour.SYNC:  # a task is interrupted when its time is over
-            Stage(venue).play(scene)
+        Stage(venue).play(scene)
 
     def test_outside_of_a_workflow_it_is_a_transaction(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 
 from holdfast.workflows.operations.place import refuse_unawaited, task_place, thread_place
 from holdfast.workflows.operations.steps import called_on_thread
-from holdfast.workflows.transactions.carrying import to_the_end
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -69,8 +69,24 @@ class TransactionStep(Generic[P, C]):
         if self.definition.step.is_async:
             kept: Kept = await self._carrier.run(operation, call)
             return kept
-        # A thread cannot be stopped, and what it has kept must be delivered.
-        return await to_the_end(called_on_thread(self._engine.threads, self._carrier.run, operation, call), operation)
+        return await self._carry_on_thread(operation, call)
+
+    async def _carry_on_thread(self, operation: Operation | None, call: Any) -> Kept:
+        """Wait for a thread, which cannot be stopped, to the end: what it has kept must be delivered.
+
+        It is left behind by a task that is cancelled when nothing of it can be kept any more.
+        """
+        task = asyncio.create_task(called_on_thread(self._engine.threads, self._carrier.run, operation, call))
+        while not task.done():
+            try:
+                await asyncio.wait([task])
+            except asyncio.CancelledError:
+                if operation is None or operation.run.stopped is not None or operation.place.branch.is_closed:
+                    task.cancel()
+                    raise
+                operation.place.interrupted = True
+        kept: Kept = task.result()
+        return kept
 
     def _carry_blocking(self, operation: Operation | None, call: Any) -> Kept:
         carried = self._carrier.run(operation, call)
