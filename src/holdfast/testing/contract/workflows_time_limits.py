@@ -121,7 +121,7 @@ class TimeLimitsContract:
                 assert await handle.result() == "on time"
                 names = [row["function_name"] for row in stage.steps(handle.workflow_id)]
                 assert names == ["holdfast.timeout", "holdfast.timed_out"]
-                assert after == ["CancelledError" if venue.colour is Colour.ASYNC else "Superseded"]
+                assert after == ["CancelledError" if venue.colour is Colour.ASYNC else "PartOver"]
 
         Stage(venue).play(scene)
 
@@ -170,6 +170,6 @@ class TimeLimitsContract:
             async with app:
                 await flow()
                 gate.open()
-            assert after == ["CancelledError" if venue.colour is Colour.ASYNC else "Superseded"]
+            assert after == ["CancelledError" if venue.colour is Colour.ASYNC else "PartOver"]
 
         Stage(venue).play(scene)
