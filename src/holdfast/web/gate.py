@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.core.backoff import backoff
 from holdfast.db import ConnectionManager
-from holdfast.errors import ClaimLost, ConfigurationError, DatabaseError, PipelineError
+from holdfast.errors import ClaimLost, ConfigurationError, DatabaseError, HoldfastError, PipelineError
 from holdfast.model.world import RealWorld
 from holdfast.stores.idempotency.database import DBIdempotencyStore
 from holdfast.stores.idempotency.entry import ClaimState
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("holdfast.idempotency")
 
 _AWAY = (DatabaseError, PipelineError, OSError)
+_UNREACHED = (HoldfastError, OSError)  # by one whose request is over: the store may have been closed as well
 
 
 class Pass:
@@ -90,7 +91,7 @@ class Pass:
             await self._store.store_result(key, data, answer.status, headers, ttl_seconds=ttl, token=self._claim.token)
         except ClaimLost:
             logger.warning("The answer of a request came after its claim was lost, and is not stored.")
-        except _AWAY as error:
+        except _UNREACHED as error:
             logger.error("The answer of a request could not be stored; a retry will carry it out again: %s", error)  # noqa: TRY400 -- the message says it all
 
     async def _released(self) -> None:
@@ -105,7 +106,7 @@ async def _release(store: IdempotencyStore, claim: Claim) -> None:
     try:
         if claim.won:
             await store.release_claim(claim.key, token=claim.token)
-    except _AWAY as error:
+    except _UNREACHED as error:
         logger.warning("A key could not be released; it is free when its lease is over: %s", error)
 
 

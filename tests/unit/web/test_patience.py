@@ -14,6 +14,8 @@ from holdfast.web.patience import Patience
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import pytest
+
 
 async def receive() -> dict[str, Any]:
     return {"type": "http.request", "body": b"1", "more_body": False}
@@ -80,3 +82,31 @@ def test_what_was_done_for_one_who_is_cancelled_at_that_moment_is_undone() -> No
 
 async def _true(answer: bool) -> bool:
     return answer
+
+
+def test_answer_of_a_request_whose_store_was_closed_meanwhile_reaches_its_client(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scene() -> None:
+        manager = ConnectionManager(tmp_path / "keys.db")
+        store = DBIdempotencyStore(manager)
+        await store.initialize()
+
+        async def shop(scope: Any, receive: Any, send: Any) -> None:
+            await store.close()
+            await manager.close()
+            await until(lambda: _true(caplog.text.count("could not be extended") > 1))
+            await send({"type": "http.response.start", "status": 201, "headers": []})
+            await send({"type": "http.response.body", "body": b"done"})
+
+        async def hear(message: Any) -> None:
+            sent.append(message)
+
+        app = IdempotencyMiddleware(shop, store=store, lease_seconds=0.03)
+        headers = [(b"idempotency-key", b"k")]
+        await app({"type": "http", "method": "POST", "path": "/", "headers": headers}, receive, hear)
+
+    sent: list[Any] = []
+    asyncio.run(scene())
+    assert [message["type"] for message in sent] == ["http.response.start", "http.response.body"]
+    assert "never retrieved" not in caplog.text

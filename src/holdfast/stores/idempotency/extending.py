@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from holdfast.errors import DatabaseError
+from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -41,7 +41,7 @@ class Extending:
     async def _extended(self) -> None:
         try:
             held = await self._extend()
-        except DatabaseError as error:
+        except HoldfastError as error:
             logger.warning("The claim of an idempotency key could not be extended, and is tried again: %s", error)
             held = True
         if self._over:
