@@ -220,7 +220,7 @@ def test_sql_in_a_python_file_is_found(text: str, told: list[str], tmp_path: Pat
 
 
 def test_folder_of_queries_that_nobody_checks_is_named(tmp_path: Path) -> None:
-    for place in ("db/sql", "stores/sql", "testing/sql"):
+    for place in ("db/queries/sql", "stores/sql", "testing/sql"):
         (tmp_path / place).mkdir(parents=True)
         (tmp_path / place / "common.sql").write_text("")
     [row] = tool("check_queries").unknown_folders(tmp_path)
