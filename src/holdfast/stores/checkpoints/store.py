@@ -58,7 +58,7 @@ class CheckpointStore(Opened, ABC):
 
         ``TypeError`` if it is not bytes, ``TooLong`` if it alone is larger than the store's ``max_bytes``.
         """
-        checked_key(key, "checkpoint's key")
+        key = checked_key(key, "checkpoint's key")
         if not isinstance(data, bytes | bytearray | memoryview):
             raise TypeError(f"The data of the checkpoint {key!r} is bytes, not {type(data).__name__}: encode it first.")
         content = bytes(data)

@@ -102,7 +102,7 @@ class DBEventStoreBackend(Opened):
         else ``SequenceConflict`` says which it has, and nothing is written. Without it, every append succeeds. After a
         lost connection the database is asked whether the append is there: it happens once.
         """
-        checked_key(stream_key, "stream key")
+        stream_key = checked_key(stream_key, "stream key")
         if expected_sequence is not None:
             number(expected_sequence, "expected_sequence")
         written = [each for event in self._written(events) for each in event]

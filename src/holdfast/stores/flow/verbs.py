@@ -103,14 +103,14 @@ class Verbs:
 
     async def load(self, shelf: Shelf, checkpoint_id: str) -> FlowCheckpoint | None:
         """Return a checkpoint, or None."""
-        checked_key(checkpoint_id, "id of the checkpoint")
+        checkpoint_id = checked_key(checkpoint_id, "id of the checkpoint")
         with as_storage_error(f"The checkpoint {checkpoint_id} could not be read"):
             card = await shelf.get(checkpoint_id)
         return None if card is None else _opened(card)
 
     async def delete(self, shelf: Shelf, checkpoint_id: str) -> bool:
         """Delete a checkpoint; return whether there was one."""
-        checked_key(checkpoint_id, "id of the checkpoint")
+        checkpoint_id = checked_key(checkpoint_id, "id of the checkpoint")
         with as_storage_error(f"The checkpoint {checkpoint_id} was not deleted"):
             return await shelf.delete(checkpoint_id)
 
@@ -167,7 +167,7 @@ class Verbs:
 
     async def claim(self, shelf: Shelf, checkpoint_id: str, lease: Duration) -> CheckpointClaim | None:
         """Claim a checkpoint; None if it is not to be had. One that cannot be read is not held either."""
-        checked_key(checkpoint_id, "id of the checkpoint")
+        checkpoint_id = checked_key(checkpoint_id, "id of the checkpoint")
         token = self._world.new_id()
         with as_storage_error(f"The checkpoint {checkpoint_id} could not be claimed"):
             if not await shelf.claim(checkpoint_id, token, lease_seconds(lease)):

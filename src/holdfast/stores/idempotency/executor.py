@@ -129,7 +129,7 @@ class IdempotentExecutor:
         if idempotency_key is None:
             pair: tuple[Any, Any] = await self._run(runtime, workflow, parameters)
             return pair
-        checked_key(idempotency_key, "idempotency key")
+        idempotency_key = checked_key(idempotency_key, "idempotency key")
         mark = self._fingerprint(workflow, parameters)
         is_durable = isinstance(workflow, Durable)
         note = f"{hashed(idempotency_key)}-{self._world.new_id()}" if is_durable else None

@@ -72,7 +72,7 @@ class IdempotencyStore(Opened, ABC):
 
         ``CannotSerialize`` names the part of *response_data* or *headers* that does not fit JSON.
         """
-        checked_key(key, "idempotency key")
+        key = checked_key(key, "idempotency key")
         result = self._result(response_data, status_code, headers, ttl_seconds)
         return await self._put(key, _checked_fingerprint(fingerprint), self._world.new_id(), result)
 
@@ -98,7 +98,7 @@ class IdempotencyStore(Opened, ABC):
         A *fleeting* claim holds against every living worker, and may be gone after the whole machine went down, its
         worker with it. On SQLite it does not wait for the disk; elsewhere it is as any other.
         """
-        checked_key(key, "idempotency key")
+        key = checked_key(key, "idempotency key")
         lease = (
             self._lease if lease_seconds is None else milliseconds(lease_seconds, "lease_seconds", least=SHORTEST_LEASE)
         )
@@ -134,7 +134,7 @@ class IdempotencyStore(Opened, ABC):
         claim that has expired and was not taken by another still counts. ``CannotSerialize`` names the part that does
         not fit JSON; the claim stays.
         """
-        checked_key(key, "idempotency key")
+        key = checked_key(key, "idempotency key")
         result = self._result(response_data, status_code, headers, ttl_seconds)
         holder = tokens.held(self._item(key), token)
         faults.point("key.before_result")
@@ -146,7 +146,7 @@ class IdempotencyStore(Opened, ABC):
 
     async def release_claim(self, key: str, *, token: str | None = None) -> bool:
         """Give the key back without a result; False, and nothing is changed, if the claim is not this caller's."""
-        checked_key(key, "idempotency key")
+        key = checked_key(key, "idempotency key")
         released = await self._release(key, tokens.held(self._item(key), token))
         if released or token is None:  # not before: who could not reach the store may try again
             tokens.let_go(self._item(key))
@@ -154,7 +154,7 @@ class IdempotencyStore(Opened, ABC):
 
     async def extend_claim(self, key: str, *, lease_seconds: Duration | None = None, token: str | None = None) -> bool:
         """Have the claim last for *lease_seconds* from now; False if it is not, or no longer, this caller's."""
-        checked_key(key, "idempotency key")
+        key = checked_key(key, "idempotency key")
         lease = (
             self._lease if lease_seconds is None else milliseconds(lease_seconds, "lease_seconds", least=SHORTEST_LEASE)
         )

@@ -49,7 +49,7 @@ class SQLLockStore(DistributedLock):
         await self._commits.close()
 
     async def get(self, key: str) -> Lease | None:
-        checked_key(key, "key of a lock")
+        key = checked_key(key, "key of a lock")
         for row in await self._manager.fetch_batch(self._look, [(key,)]):
             if row["owner"] is not None and row["expires_at_ms"] > row["now_ms"]:
                 return lease_of(key, row["owner"], row["token"], row["expires_at_ms"])

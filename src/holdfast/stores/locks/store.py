@@ -64,7 +64,7 @@ class DistributedLock(Opened, ABC):
         object, and asks now and then for those elsewhere. *owner* is for people; the default names the process. A call
         that is cancelled holds nothing. ``Unavailable`` if the database is away for as long, and for 5 seconds.
         """
-        checked_key(key, "key of a lock")
+        key = checked_key(key, "key of a lock")
         ttl_ms = milliseconds(ttl, "The ttl of a lock", least=0.001)
         deadline = None if timeout is None else self._world.monotonic() + checked_seconds(timeout, "timeout")
         tries = 0

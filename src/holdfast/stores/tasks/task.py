@@ -152,9 +152,10 @@ def checked_id(task_id: str) -> str:
 
 def checked_name(name: str, what: str) -> str:
     """Return *name* if it may be the name of a *what*."""
-    if len(checked_key(name, what)) > _LONGEST_NAME:
-        raise TooLong(f"The {what} has {len(name)} characters, the longest may have {_LONGEST_NAME}.")
-    return name
+    checked = checked_key(name, what)
+    if len(checked) > _LONGEST_NAME:
+        raise TooLong(f"The {what} has {len(checked)} characters, the longest may have {_LONGEST_NAME}.")
+    return checked
 
 
 def checked_count(number: int, what: str, *, least: int) -> int:

@@ -19,7 +19,7 @@ from holdfast.stores import (
     SyncIdempotencyStore,
 )
 from holdfast.testing.contract.store_ground import elsewhere
-from holdfast.testing.contract.store_wrong_values import NO_KEYS
+from holdfast.testing.contract.store_wrong_values import NO_KEYS, Word
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -57,6 +57,16 @@ class IdempotencyContract:
             assert await store.try_claim("k", "same") is True
             assert await elsewhere(store.try_claim("k", "same")) is False
             assert await elsewhere(store.try_claim("k", "other")) is False
+
+        store_venue.play(scene, empty=tables_of(store_venue))
+
+    def test_member_of_an_enum_is_the_key_that_its_text_is(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            store = await open_store(ground)
+            assert await store.try_claim(Word.PAY, "f") is True
+            assert await elsewhere(store.try_claim("pay", "f")) is False
+            await store.store_result(Word.PAY, 1)
+            assert (await store.get("pay"))["response_data"] == 1
 
         store_venue.play(scene, empty=tables_of(store_venue))
 

@@ -15,6 +15,7 @@ from holdfast.errors import LockLost, LockNotAcquired, TooLong
 from holdfast.stores import RedisLockStore, SQLLockStore, SyncLockStore
 from holdfast.testing.colours import Colour
 from holdfast.testing.contract.store_ground import Threaded
+from holdfast.testing.contract.store_wrong_values import Word
 from holdfast.testing.world import VirtualWorld
 
 if TYPE_CHECKING:
@@ -96,6 +97,16 @@ class LockContract:
             assert await locks.release(lease) is False
             assert await locks.get("k") is None
             assert await locks.get("never seen") is None
+
+        store_venue.play(scene, empty=empty(store_venue))
+
+    def test_member_of_an_enum_is_the_key_that_its_text_is(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            locks = await open_locks(ground)
+            lease = await locks.acquire(Word.PAY)
+            assert await locks.acquire("pay", blocking=False) is None
+            assert await locks.release(lease) is True
+            assert await locks.get("pay") is None
 
         store_venue.play(scene, empty=empty(store_venue))
 

@@ -12,7 +12,7 @@ import pytest
 from holdfast.errors import CannotSerialize, TaskConflict, TooLong
 from holdfast.stores import RedisTaskQueue, SQLTaskQueue, SyncTaskQueue, TaskStatus
 from holdfast.testing.contract.store_ground import elsewhere
-from holdfast.testing.contract.store_wrong_values import NO_NUMBERS, NO_TEXTS
+from holdfast.testing.contract.store_wrong_values import NO_NUMBERS, NO_TEXTS, Word
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -67,6 +67,14 @@ class Sink:
 
 class TaskQueueContract:
     """A task is one worker's at a time, is tried so often and no more, and none is lost."""
+
+    def test_member_of_an_enum_is_the_queue_that_its_text_names(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            queue = await open_queue(ground)
+            task_id = await queue.enqueue({"n": 1}, Word.PAY)
+            assert (await queue.dequeue("pay")).task_id == task_id
+
+        store_venue.play(scene, empty=tables_of(store_venue))
 
     def test_task_goes_from_hand_to_hand(self, store_venue: StoreVenue) -> None:
         async def scene(ground: Ground) -> None:

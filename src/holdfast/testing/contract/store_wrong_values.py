@@ -1,7 +1,8 @@
-"""What is no key and no number, wherever a store asks for one; every door refuses it alike."""
+"""What is no key and no number, wherever a store asks for one, and refused alike at every door; and what is a key."""
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Any
 
 from holdfast.errors import InvalidKey, TooLong
@@ -19,4 +20,11 @@ NO_KEYS: tuple[tuple[Any, type[Exception]], ...] = (
 NO_TEXTS = (0, 7, True, 1.5, b"key", ["key"])
 NO_NUMBERS: tuple[Any, ...] = (1.5, True, "3", "", 10**30)
 
-__all__ = ["NO_KEYS", "NO_NUMBERS", "NO_TEXTS"]
+
+class Word(str, Enum):  # noqa: UP042 -- a text that is written otherwise than it reads
+    """A member of an enum of texts is the text that it is, under which others find what is stored."""
+
+    PAY = "pay"
+
+
+__all__ = ["NO_KEYS", "NO_NUMBERS", "NO_TEXTS", "Word"]
