@@ -211,6 +211,15 @@ WRONG_KINDS: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
     ("fork_workflow", ("id", 1), {"queue_partition_key": ""}, "queue_partition_key has 1 to 255"),
     ("rewind_workflow", ("id", 1), {"application_version": 5}, "application_version is a text, not 5"),
     ("resume_workflow", ("id",), {"queue_name": ""}, "queue_name has 1 to 255"),
+    ("resume_workflow", ("id",), {"queue_partition_key": 5}, "queue_partition_key is a text, not 5"),
+    ("rewind_workflow", ("id", 2**70), {}, "start_step is the position of the first step"),
+    ("fork_workflow", ("id", 2**31), {}, "start_step is the position of the first step"),
+    ("update_workflow_attributes", ("id", "paid"), {}, "attributes are names and their values, .* not 'paid'"),
+    ("apply_schedules", ([{"name": "s"}],), {}, "A schedule is a ScheduleSpec, as in .* not {'name': 's'}"),
+    ("enqueue", ("echo",), {"queue_name": "q", "attributes": ["a"]}, "attributes are names and their values"),
+    ("enqueue", ("echo",), {"queue_name": "q", "authenticated_roles": 5}, "authenticated_roles are several"),
+    ("count_workflows", (), {"group_by": 5}, "group_by are several, in a list or a tuple, not 5"),
+    ("count_workflows", (), {"group_by": [None]}, "Runs cannot be counted by None: choose from status"),
     ("list_workflows", (), {"limit": 1.5}, "limit of a page is from 1 to 10000, not 1.5"),
     ("list_workflows", (), {"limit": "10"}, "limit of a page is from 1 to 10000, not '10'"),
     ("list_steps", ("id",), {"limit": 1.5}, "limit and the offset of steps are whole numbers"),
@@ -229,6 +238,18 @@ WRONG_KINDS: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
     ("put_dispatch_state", ("s", "f", "k", "v"), {"update_time": float("nan")}, "update_time is a number of seconds"),
     ("get_dispatch_state", ("s", "f", ""), {}, "key has 1 to 255 Unicode characters"),
 ]
+
+
+def test_key_of_a_debounced_call_is_a_text(app: Door) -> None:
+    work = app.raw.workflow(name="later")(lambda: None)
+    for key in (None, 5, b"k"):
+        with pytest.raises(ConfigurationError, match=r"The key of debounce\(\) is a text, not "):
+            app.end(partial(work.options(queue_name="q").debounce, key, 1))
+
+
+def test_policies_that_are_none_are_refused(door: Door) -> None:
+    with pytest.raises(MisuseError, match=r"prune\(\) takes policies, as Retention\(older_than=86_400\), not a int"):
+        door("prune", 5)
 
 
 @pytest.mark.parametrize("wrong", [[("order-17", "paid")], "order-17", [{"destination_id": "order-17"}]])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from holdfast.core.numbers import MOST_COUNTED
 from holdfast.errors import ConfigurationError, WorkflowConflict
 from holdfast.workflows.control.changing import fetch_each, write_each
 from holdfast.workflows.control.refusals import not_found
@@ -28,7 +29,7 @@ class Place(NamedTuple):
 
     def check(self) -> None:
         """Refuse a step that no run has."""
-        if type(self.start_step) is not int or self.start_step < 1:
+        if type(self.start_step) is not int or not 1 <= self.start_step <= MOST_COUNTED:
             raise ConfigurationError(
                 f"start_step is the position of the first step that runs again, from 1 on, not {self.start_step!r}."
             )

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from holdfast.core.durations import milliseconds
+from holdfast.core.texts import check_text
 from holdfast.errors import ConfigurationError, Retryable
 from holdfast.model.workflow import seconds
 from holdfast.workflows.enqueueing.options import check_debounce_options, check_key
@@ -90,7 +91,7 @@ def debounced(work: Work, key: str, period: Duration) -> Work:
     those ``/`` is written ``~1``, and ``~`` as ``~0``: what comes after the last of them is the key.
     """
     check_debounce_options(work.options, period)
-    check_key("The key of debounce()", key)
+    check_text("The key of debounce()", key)
     names = [each.replace("~", "~0").replace("/", "~1") for each in (work.name, *work.owner)]
     whole = "/".join([*names, key])
     try:

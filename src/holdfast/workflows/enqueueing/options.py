@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.core.durations import checked_seconds
 from holdfast.core.moments import checked_moment
-from holdfast.core.options import check_attributes, refuse_unknown
+from holdfast.core.options import check_attributes, refuse_unknown, several
 from holdfast.core.texts import check_text
 from holdfast.errors import ConfigurationError, MisuseError
 from holdfast.model.workflow import StartOptions
@@ -68,7 +68,7 @@ def check_options(options: StartOptions) -> None:
         check_key(name, getattr(options, name))
     check_attributes(options.attributes)
     roles: Any = options.authenticated_roles
-    if isinstance(roles, str) or not all(isinstance(each, str) for each in roles or ()):
+    if roles is not None and not all(isinstance(each, str) for each in several("authenticated_roles", roles)):
         raise ConfigurationError(f"authenticated_roles are several texts, as in ('admin',), not {roles!r}.")
 
 

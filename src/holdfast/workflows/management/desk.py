@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypedDict, TypeVar
 
 from holdfast.core.durations import milliseconds
 from holdfast.core.moments import checked_moment, milliseconds_of
-from holdfast.core.options import refuse_unknown
+from holdfast.core.options import refuse_unknown, several
 from holdfast.core.texts import check_text
 from holdfast.db.joined import Joined
 from holdfast.errors import MisuseError
 from holdfast.model.workflow import ApplicationVersion, Duration, ExecutorState, StepState, WorkflowState
 from holdfast.workflows.looking import Filters
 from holdfast.workflows.management.desk_records import ChangesRecord, CountRecord, PageRecord, PruneRecord
+from holdfast.workflows.retention import Retention
 from holdfast.workflows.running.ids import check_id, sought_id
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from holdfast.workflows.messaging.store import MessageStore
     from holdfast.workflows.operations.recorded_change import Ownership
     from holdfast.workflows.queues import QueueStore
-    from holdfast.workflows.retention import Pruner, Retention
+    from holdfast.workflows.retention import Pruner
     from holdfast.workflows.schedules import Schedules
     from holdfast.workflows.streams import StreamStore
 
@@ -276,7 +277,7 @@ def list_steps(workflow_id: str, *, load_output: bool, limit: int | None, offset
 def count(filters: Mapping[str, Any], group_by: Sequence[str], bucket: Duration | None) -> Request[list[CountRecord]]:
     """Ask how many runs there are of each kind."""
     wanted = _filters("count_workflows()", filters)
-    groups = [group_by] if isinstance(group_by, str) else list(group_by)
+    groups = [group_by] if isinstance(group_by, str) else list(map(str, several("group_by", group_by)))
     bucket_ms = None if bucket is None else milliseconds(bucket, "bucket", least=0.001)
 
     async def call(desk: Desk) -> list[CountRecord]:
@@ -312,6 +313,9 @@ def prune(
     """Ask for old runs to be deleted."""
     if not policies:
         raise MisuseError("prune() deletes nothing by itself: pass a Retention that says which runs may go.")
+    for each in policies:
+        if not isinstance(each, Retention):
+            raise MisuseError(f"prune() takes policies, as Retention(older_than=86_400), not a {type(each).__name__}.")
 
     async def call(desk: Desk) -> PruneRecord:
         report = await desk.pruner.prune(policies, dry_run=dry_run, progress=progress)

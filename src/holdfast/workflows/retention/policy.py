@@ -6,8 +6,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from holdfast.core.durations import checked_seconds
+from holdfast.core.numbers import MOST_COUNTED
+from holdfast.core.options import several
 from holdfast.errors import ConfigurationError
 from holdfast.model.workflow import Duration, WorkflowStatus
+from holdfast.workflows.declaring.names import check_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +46,7 @@ class Retention:
             )
         if self.older_than is not None:
             checked_seconds(self.older_than, "Retention.older_than")
-        if self.keep_last is not None and (type(self.keep_last) is not int or self.keep_last < 1):
+        if self.keep_last is not None and (type(self.keep_last) is not int or not 1 <= self.keep_last <= MOST_COUNTED):
             raise ConfigurationError(
                 f"Retention.keep_last is how many runs are kept, so it is at least 1, not {self.keep_last!r}; "
                 "to keep none say older_than=0."
@@ -55,7 +58,7 @@ class Retention:
 def _statuses(given: WorkflowStatus | str | Sequence[WorkflowStatus | str] | None) -> tuple[WorkflowStatus, ...]:
     if given is None:
         return _ENDED
-    wanted = (given,) if isinstance(given, str) else tuple(given)
+    wanted = (given,) if isinstance(given, str) else several("Retention.status", given)
     for each in wanted:
         if each not in _ENDED:
             raise ConfigurationError(
@@ -70,7 +73,9 @@ def _statuses(given: WorkflowStatus | str | Sequence[WorkflowStatus | str] | Non
 def _names(given: str | Sequence[str] | None) -> tuple[str, ...] | None:
     if given is None:
         return None
-    names = (given,) if isinstance(given, str) else tuple(given)
+    names = (given,) if isinstance(given, str) else several("Retention.name", given)
+    for each in names:
+        check_name(each)
     if not names:
         raise ConfigurationError("Retention.name is empty, so nothing would fit; leave it out for all workflows.")
     return names

@@ -68,6 +68,10 @@ def wanted(spec: ScheduleSpec) -> Wanted:
     Raises ``InvalidSchedule`` for a wrong expression or zone, ``ConfigurationError`` for the rest; the message names
     what does not fit.
     """
+    if not isinstance(spec, ScheduleSpec):
+        raise ConfigurationError(
+            f"A schedule is a ScheduleSpec, as in ScheduleSpec('nightly', report, '0 3 * * *'), not {spec!r:.100}."
+        )
     _check_name(spec.name)
     _check_expression(spec)
     if spec.overlap not in get_args(Overlap):
