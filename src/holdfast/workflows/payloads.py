@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from holdfast.core.fingerprint import fingerprint
-from holdfast.errors import CannotSerialize
+from holdfast.errors import CannotSerialize, SerializationError
 from holdfast.serialize import PortableJSON, error_name
 from holdfast.serialize.models import dumped, is_dumpable
 from holdfast.serialize.walk import Outline
@@ -72,6 +72,13 @@ class Payloads:
     def codec(self, function: Callable[..., Any], *, skip: int = 0) -> FunctionCodec:
         """Return the reader of a function's calls and results; *skip* leading parameters are not in the record."""
         return FunctionCodec(self._serialization, function, skip=skip)
+
+    def shown(self, text: str | None, format_: str | None) -> Any:
+        """Return a value for who only looks: as plain JSON, or a word for it that says what cannot be opened here."""
+        try:
+            return self.plain.load(text, format_)
+        except SerializationError:
+            return unreadable(format_)
 
     def dump(self, value: Any, of: str | None = None) -> tuple[str, str]:
         """Return text and marker of *value*; ``CannotSerialize`` names the path of what does not fit.
@@ -148,6 +155,11 @@ class LoadedErrors(Mapping[str, type[BaseException]]):
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
+
+
+def unreadable(format_: str | None) -> str:
+    """Return what is shown in the place of a value that cannot be opened here."""
+    return f"<cannot be read: {format_}>"
 
 
 def _named(error: CannotSerialize, what: str, of: str | None) -> CannotSerialize:

@@ -98,6 +98,37 @@ class StatesContract:
 
         Stage(venue).play(scene)
 
+    def test_event_message_or_entry_that_cannot_be_read_hides_no_other(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            app = stage.app()
+
+            async def tell() -> None:
+                for number, key in enumerate("ab"):
+                    await app.do("set_event", key, number)
+                    await app.do("write_stream", "numbers", number)
+
+            flow = app.workflow(tell)
+            async with app:
+                handle = await flow.start()
+                await handle.result()
+                for number in range(2):
+                    await app.do("send", handle.workflow_id, number)
+                for table, column, value in (
+                    ("workflow_events", "workflow_uuid", "value"),
+                    ("streams", "workflow_uuid", "value"),
+                    ("notifications", "destination_uuid", "message"),
+                ):
+                    which = f"{column} = ? AND {value} = '0'"
+                    pickled = f"UPDATE {stage.table(table)} SET serialization = 'py_pickle' WHERE {which}"
+                    stage.execute(pickled, handle.workflow_id)
+                hidden = "<cannot be read: py_pickle>"
+                assert await app.do("get_all_events", handle.workflow_id) == {"a": hidden, "b": 1}
+                assert await app.do("get_all_stream_entries", handle.workflow_id) == {"numbers": [hidden, 1]}
+                sent = await app.do("get_all_notifications", handle.workflow_id)
+                assert [each.message for each in sent] == [hidden, 1]
+
+        Stage(venue).play(scene)
+
     def test_runs_are_counted_by_group_and_by_time(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:
             async with stage.app(application_version=f"{stage.version}-looker") as app:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from holdfast.errors import SerializationError
 from holdfast.model.workflow import ExecutorState, StepState, WorkflowState, WorkflowStatus
+from holdfast.workflows.payloads import unreadable
 
 if TYPE_CHECKING:
     from holdfast.db.session import Row
@@ -45,8 +45,8 @@ class States:
         return WorkflowState(
             workflow_id=row["workflow_uuid"],
             status=WorkflowStatus(row["status"]),
-            inputs=self._value(row.get("inputs"), row["serialization"]),
-            output=self._value(row.get("output"), ended),
+            inputs=self._payloads.shown(row.get("inputs"), row["serialization"]),
+            output=self._payloads.shown(row.get("output"), ended),
             error=self._error(row.get("error"), ended),
             authenticated_roles=None if roles is None else _roles(roles),
             attributes=None if attributes is None else _attributes(attributes),
@@ -61,7 +61,7 @@ class States:
             function_id=row["function_id"],
             function_name=row["function_name"],
             identity=row["identity"],
-            output=self._value(row.get("output"), row["serialization"]),
+            output=self._payloads.shown(row.get("output"), row["serialization"]),
             error=self._error(row.get("error"), row["serialization"]),
             child_workflow_id=row["child_workflow_id"],
             started_at_epoch_ms=row["started_at_epoch_ms"],
@@ -69,14 +69,8 @@ class States:
             serialization=row["serialization"],
         )
 
-    def _value(self, text: str | None, marker: str | None) -> Any:
-        try:
-            return self._payloads.plain.load(text, marker)
-        except SerializationError:
-            return _unreadable(marker)
-
     def _error(self, text: str | None, marker: str | None) -> str | None:
-        record = self._value(text, marker)
+        record = self._payloads.shown(text, marker)
         if not isinstance(record, dict):
             return None if record is None else str(record)
         name, message = record.get("name"), record.get("message")
@@ -92,18 +86,14 @@ def _roles(text: str) -> tuple[str, ...]:
     try:
         return msgspec.json.decode(text, type=tuple[str, ...])
     except msgspec.DecodeError:
-        return (_unreadable("JSON"),)
+        return (unreadable("JSON"),)
 
 
 def _attributes(text: str) -> dict[str, Any]:
     try:
         return msgspec.json.decode(text, type=dict[str, Any])
     except msgspec.DecodeError:
-        return {_unreadable("JSON"): None}
-
-
-def _unreadable(marker: str | None) -> str:
-    return f"<cannot be read: {marker}>"
+        return {unreadable("JSON"): None}
 
 
 __all__ = ["States", "executor"]

@@ -18,12 +18,12 @@ class MessageStore:
     def __init__(self, manager: ConnectionManager, queries: Queries, payloads: Payloads) -> None:
         self._manager = manager
         self._queries = queries
-        self._load = payloads.plain.load
+        self._shown = payloads.shown
 
     async def events(self, workflow_id: str) -> dict[str, Any]:
-        """Return the events of a run by their keys, as plain JSON values."""
+        """Return the events of a run by their keys, as plain JSON values; one that cannot be opened hides no other."""
         rows = await self._manager.fetch(self._queries["events_of"], workflow_id=workflow_id)
-        return {row["key"]: self._load(row["value"], row["serialization"]) for row in rows}
+        return {row["key"]: self._shown(row["value"], row["serialization"]) for row in rows}
 
     async def messages(self, workflow_id: str) -> list[NotificationInfo]:
         """Return the messages to a run in the order in which they were sent, received or not."""
@@ -31,7 +31,7 @@ class MessageStore:
         return [
             NotificationInfo(
                 topic=shown(row["topic"]),
-                message=self._load(row["message"], row["serialization"]),
+                message=self._shown(row["message"], row["serialization"]),
                 created_at_epoch_ms=row["created_at_epoch_ms"],
                 consumed=bool(row["consumed"]),
             )

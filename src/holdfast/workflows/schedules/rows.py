@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.core.moments import milliseconds_of, moment_of
 from holdfast.core.slots import run_id_of, shift
-from holdfast.errors import SerializationError
 from holdfast.model.schedule import Schedule, ScheduleStatus
 from holdfast.model.workflow import INTERNAL_QUEUE, StartOptions
 from holdfast.workflows.enqueueing.rows import Entry, Work, entry
@@ -31,10 +30,6 @@ class Rows:
     def schedule(self, row: Row) -> Schedule:
         """Return a row of ``workflow_schedules``; a context that cannot be opened here is shown as such."""
         fired, due = row["last_fired_at"], row["next_due_epoch_ms"]
-        try:
-            context = self.context(row)
-        except SerializationError:
-            context = f"<cannot be read: {row['context_serialization']}>"
         return Schedule(
             schedule_id=row["schedule_id"],
             schedule_name=row["schedule_name"],
@@ -42,7 +37,7 @@ class Rows:
             workflow_class_name=row["workflow_class_name"],
             schedule=row["schedule"],
             status=ScheduleStatus(row["status"]),
-            context=context,
+            context=self._payloads.shown(row["context"], row["context_serialization"]),
             last_fired_at=None if fired is None else datetime.fromisoformat(fired).astimezone(UTC),
             automatic_backfill=bool(row["automatic_backfill"]),
             cron_timezone=row["cron_timezone"],

@@ -38,7 +38,7 @@ class StreamStore:
         rows = await self._of(workflow_id, "streams_of_run", {})
         found: dict[str, list[Any]] = {}
         for row in rows:
-            value = self._payloads.plain.load(row["value"], row["serialization"])
+            value = self._payloads.shown(row["value"], row["serialization"])
             found.setdefault(row["stream"], []).append(value)
         return found
 
