@@ -30,7 +30,7 @@ HOT: dict[str, list[tuple[Any, ...]]] = {
     "runs_deduplicated": [("q", "once")],
     "step_amend": [("r1", "t", "0", None, "r2")],
 }
-VALUES: dict[str, dict[str, Any]] = {"run_hand_over": {"internal_queue": "q"}}
+VALUES: dict[str, dict[str, Any]] = {"run_hand_over": {"internal_queue": "q", "begun": 1}}
 
 
 async def _fill(manager: ConnectionManager, schema: str, rows: int, *, analyse: bool) -> None:

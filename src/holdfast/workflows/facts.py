@@ -321,7 +321,7 @@ class HandOverRuns(EndRuns):
     leaves_key = False
 
     def __init__(self, queries: Queries) -> None:
-        constants = {"internal_queue": INTERNAL_QUEUE}
+        constants = {"internal_queue": INTERNAL_QUEUE, "begun": 1}
         super().__init__("hand-over", queries["run_hand_over"], queries["runs_look"], constants)
 
     def _is_mine(self, found: Row | None, row: Values) -> bool:

@@ -132,6 +132,33 @@ class QueueLimitsContract:
 
         Stage(venue).play(scene)
 
+    def test_run_that_was_put_away_once_and_is_handed_over_later_is_a_second_start(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            gate, first = stage.gate(), Line(stage, put_away_after=0.05)
+
+            def build(line: Line) -> None:
+                async def patient(number: int) -> int:
+                    await line.app.do("sleep", 0.3)
+                    await gate()
+                    return number
+
+                line.flow = line.app.workflow(patient, name=f"patient-{stage.version}")
+
+            build(first)
+            async with first.app:
+                await first.register(rate_limit_max=2, rate_limit_period_sec=LONG)
+                [handle] = await first.enqueue(1)
+                await gate.reached()
+                assert (stage.run(handle.workflow_id)["executions"], len(first.starts())) == (2, 1)
+            second = Line(stage, name=first.name)
+            build(second)
+            async with second.app:
+                gate.open()
+                await second.app.retrieve(handle.workflow_id).result()
+                assert [row["workflow_uuid"] for row in second.starts()] == [handle.workflow_id] * 2
+
+        Stage(venue).play(scene)
+
     def test_ledger_keeps_no_more_than_a_period(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:
             line = Line(stage)

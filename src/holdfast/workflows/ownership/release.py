@@ -33,10 +33,10 @@ class Releases:
             )
 
     async def hand_back(self, runs: Sequence[tuple[str, str]]) -> None:
-        """Put runs (id, token) back into their queues, attempts unchanged, if the token still holds."""
+        """Put runs (id, token) that were not begun back into their queues, attempts unchanged, if the token holds."""
         query = self._queries["run_hand_over"]
 
         async def work(transaction: Transaction) -> None:
-            await transaction.fetch_batch(query, runs, internal_queue=INTERNAL_QUEUE)
+            await transaction.fetch_batch(query, runs, internal_queue=INTERNAL_QUEUE, begun=0)
 
         await self._manager.run(work)

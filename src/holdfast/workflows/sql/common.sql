@@ -201,10 +201,12 @@ WHERE workflow_uuid = :id AND owner_xid = :token AND status || '' = 'PENDING';
 
 -- name: run_hand_over
 -- rows: id text, token text
--- PENDING -> ENQUEUED by the holder of the token, attempts unchanged.
+-- PENDING -> ENQUEUED by the holder of the token, attempts unchanged. One that was put away before, and had gone on
+-- (:begun is 1), starts anew with its next claim, as others do.
 UPDATE @workflow_status AS w
 SET status = 'ENQUEUED', owner_xid = NULL, incarnation = NULL, updated_at = {now_ms},
-    queue_name = COALESCE(w.queue_name, :internal_queue)
+    queue_name = COALESCE(w.queue_name, :internal_queue),
+    wait_kind = CASE WHEN CAST(:begun AS bigint) = 1 THEN NULL ELSE w.wait_kind END
 FROM {rows} AS r
 WHERE w.workflow_uuid = r.id AND w.owner_xid = r.token AND w.status || '' = 'PENDING';
 

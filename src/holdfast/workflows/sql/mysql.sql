@@ -125,7 +125,8 @@ WHERE workflow_uuid = :id AND owner_xid = :token AND status = 'PENDING';
 UPDATE {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY)
     ON w.workflow_uuid = r.id AND w.owner_xid = r.token
 SET w.status = 'ENQUEUED', w.owner_xid = NULL, w.incarnation = NULL, w.updated_at = {now_ms},
-    w.queue_name = COALESCE(w.queue_name, :internal_queue)
+    w.queue_name = COALESCE(w.queue_name, :internal_queue),
+    w.wait_kind = CASE WHEN :begun = 1 THEN NULL ELSE w.wait_kind END
 WHERE w.status = 'PENDING';
 SELECT w.workflow_uuid FROM {rows} AS r
 JOIN @workflow_status AS w ON w.workflow_uuid = r.id AND w.owner_xid IS NULL AND w.status = 'ENQUEUED';
