@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.testing.contract.workflows_queue_stage import LONG, Line, results
-from holdfast.testing.contract.workflows_stage import Stage
+from holdfast.testing.contract.workflows_stage import Handle, Stage
 
 if TYPE_CHECKING:
     from holdfast.testing.contract.venue import Venue
-    from holdfast.testing.contract.workflows_stage import Handle
 
 
 class QueueLimitsContract:
@@ -156,6 +155,24 @@ class QueueLimitsContract:
                 gate.open()
                 await second.app.retrieve(handle.workflow_id).result()
                 assert [row["workflow_uuid"] for row in second.starts()] == [handle.workflow_id] * 2
+
+        Stage(venue).play(scene)
+
+    def test_run_that_goes_back_because_it_does_not_fit_is_no_start(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            line = Line(stage, max_run_bytes=10_000)
+
+            async def measure(text: str) -> int:
+                return len(text)
+
+            line.flow = line.app.workflow(measure, name=f"measure-{stage.version}")
+            async with line.app:
+                await line.register(rate_limit_max=6, rate_limit_period_sec=LONG)
+                flow = line.flow.raw.options(queue_name=line.name)
+                made = await line.app.value(flow.enqueue_many([flow.call("x" * 6_000) for _ in range(6)]))
+                handles = [Handle(line.app, each) for each in made]
+                assert await results(handles) == [6_000] * 6
+                assert sorted(row["workflow_uuid"] for row in line.starts()) == sorted(h.workflow_id for h in handles)
 
         Stage(venue).play(scene)
 

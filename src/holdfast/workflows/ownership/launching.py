@@ -58,7 +58,7 @@ class Launching:
         self._taken_over = taken_over
         self._give_up = give_up
         self._burden = burden
-        self._sizes = queues.queries
+        self._of_queues = queues.queries
         self._releases = Releases(queues.manager, queries)
 
     async def begin(
@@ -77,7 +77,8 @@ class Launching:
         try:
             back += [row for row in rows if row["workflow_uuid"] not in held]
             if back:
-                await self._releases.hand_back([(row["workflow_uuid"], row["owner_xid"]) for row in back])
+                runs = [(row["workflow_uuid"], row["owner_xid"]) for row in back]
+                await self._releases.hand_back(runs, self._of_queues["starts_take_back"])
             fitting = [row for row in rows if row["workflow_uuid"] in held]
             histories = await self._taken_up(fitting)
             faults.point("run.loaded")
@@ -109,7 +110,7 @@ class Launching:
         """Return about how many bytes each run will hold: its arguments and what it has recorded."""
         sizes = {row["workflow_uuid"]: row["inputs_bytes"] or 0 for row in rows}
         ids = [(row["workflow_uuid"],) for row in rows if row["executions"] > 1]
-        for row in await self._manager.fetch_batch(self._sizes["records_bytes"], ids):
+        for row in await self._manager.fetch_batch(self._of_queues["records_bytes"], ids):
             sizes[row["workflow_uuid"]] += int(row["bytes"])
         return sizes
 
@@ -117,7 +118,7 @@ class Launching:
         """Return a claimed row with its arguments: long ones do not come with the claim."""
         if row["inputs"] is not None or row["inputs_bytes"] is None:
             return row
-        found = await self._manager.fetchone(self._sizes["inputs_of_run"], id=row["workflow_uuid"])
+        found = await self._manager.fetchone(self._of_queues["inputs_of_run"], id=row["workflow_uuid"])
         return row if found is None else {**row, **found}
 
     async def _histories(self, ids: list[str]) -> dict[str, History]:

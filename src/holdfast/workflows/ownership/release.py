@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from holdfast.db.manager import ConnectionManager
-    from holdfast.db.queries.queries import Queries
+    from holdfast.db.queries.queries import Queries, Query
     from holdfast.db.session import Transaction
 
 _AT_ONCE = 500
@@ -32,11 +32,16 @@ class Releases:
                 query, incarnation=incarnation, most=_AT_ONCE, internal_queue=INTERNAL_QUEUE
             )
 
-    async def hand_back(self, runs: Sequence[tuple[str, str]]) -> None:
-        """Put runs (id, token) that were not begun back into their queues, attempts unchanged, if the token holds."""
+    async def hand_back(self, runs: Sequence[tuple[str, str]], starts: Query | None = None) -> None:
+        """Put runs (id, token) that were not begun back into their queues, attempts unchanged, if the token holds.
+
+        With *starts*, a query that takes tokens, the ledger of starts forgets these claims in the same commit.
+        """
         query = self._queries["run_hand_over"]
 
         async def work(transaction: Transaction) -> None:
             await transaction.fetch_batch(query, runs, internal_queue=INTERNAL_QUEUE, begun=0)
+            if starts is not None:
+                await transaction.execute_batch(starts, [(token,) for _, token in runs])
 
         await self._manager.run(work)

@@ -198,6 +198,11 @@ UPDATE @queues SET turn = :turn WHERE name = :name;
 INSERT INTO @queue_starts (token, queue_name, partition_key, workflow_uuid, started_at)
 SELECT r.token, :queue_name, r.partition_key, r.id, {now_ms} FROM {rows} AS r;
 
+-- name: starts_take_back
+-- rows: token text
+-- What was claimed and goes back without having begun has not left its queue.
+DELETE FROM @queue_starts WHERE token IN (SELECT r.token FROM {rows} AS r);
+
 -- name: starts_trim
 DELETE FROM @queue_starts WHERE queue_name = :queue_name AND started_at <= {now_ms} - :keep_ms;
 

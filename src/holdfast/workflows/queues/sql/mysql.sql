@@ -125,3 +125,7 @@ WHERE {w_waits} AND w.queue_name = :queue_name AND w.queue_partition_key IS NOT 
 GROUP BY w.status, w.queue_name, w.queue_partition_key
 ORDER BY w.queue_partition_key
 LIMIT :most;
+
+-- name: starts_take_back
+-- rows: token text
+DELETE s FROM {rows} AS r STRAIGHT_JOIN @queue_starts AS s FORCE INDEX (PRIMARY) ON s.token = r.token;
