@@ -273,6 +273,21 @@ class PartitionsContract:
 
         Stage(venue).play(scene)
 
+    def test_end_of_a_run_is_waited_for_where_its_partition_is_full(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            gate = stage.gate()
+            line = Line(stage, gate)
+            async with line.app:
+                await line.register(partition_queue=True, partition_concurrency=1)
+                handles = await line.enqueue_together(1, queue_partition_key="a")
+                await gate.reached()
+                waited_for = line.app.raw._engine.dispatch._hunger.names  # noqa: SLF001 -- by what it is woken
+                await stage.until(lambda: line.name in waited_for)
+                gate.open()
+                assert await results(handles) == [1]
+
+        Stage(venue).play(scene)
+
     def test_runs_without_a_key_are_a_partition_of_their_own(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:
             line = Line(stage)

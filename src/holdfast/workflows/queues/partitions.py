@@ -74,7 +74,7 @@ class Partitions:
             self._walks.pop(queue.name, None)
         else:
             self._walks[queue.name] = found.walk
-        full = left == 0 or not all(found.free)
+        full = left == 0 or any(taken >= free for taken, free in zip(found.taken, found.free, strict=True))
         return Claimed(found.rows, found.again, more=left == 0 or not found.done, full=full)
 
     async def _serve(
