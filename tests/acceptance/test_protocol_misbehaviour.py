@@ -6,11 +6,13 @@ import asyncio
 import os
 import threading
 import time
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from holdfast import AsyncHoldfast, Holdfast, WorkflowStatus
+from holdfast import AsyncHoldfast, Holdfast, Retention, WorkflowStatus
 from holdfast.errors import CannotSerialize, MisuseError, RecordedError, StepTimeout
 from holdfast.testing.workers import until
 
@@ -160,10 +162,23 @@ def test_i16_a_thread_left_behind_by_a_timeout_has_no_voice(kind: str, fresh_dat
     @app.step(timeout=0.1)
     def slow() -> str:
         until(lambda: app._engine.runner.running == {})
-        try:
-            late.append(other.start())
-        except StepTimeout as error:
-            late.append(error)
+        yesterday = datetime.now(UTC) - timedelta(days=1)
+        for change in (
+            other.start,
+            partial(app.fork_workflow, "kept"),
+            partial(app.rewind_workflow, "kept"),
+            partial(app.trigger_schedule, "kept"),
+            partial(app.backfill_schedule, "kept", yesterday - timedelta(days=2), yesterday),
+            partial(app.update_workflow_attributes, "kept", {"late": True}),
+            partial(app.register_queue, "late"),
+            partial(app.delete_workflow, "kept"),
+            partial(app.prune, Retention(older_than=0)),
+        ):
+            try:
+                late.append(change())
+            except StepTimeout as error:
+                late.append(error)
+        late.append(app.get_workflow("kept").status)
         done.set()
         return "too late"
 
@@ -175,6 +190,8 @@ def test_i16_a_thread_left_behind_by_a_timeout_has_no_voice(kind: str, fresh_dat
             return "in time"
 
     with app:
+        other.options(workflow_id="kept").start().result(timeout=60)
+        app.create_schedule("kept", other, "@daily")
         handle = hasty.start()
         assert handle.result(timeout=60) == "in time"
         assert done.wait(60)
@@ -187,7 +204,9 @@ def test_i16_a_thread_left_behind_by_a_timeout_has_no_voice(kind: str, fresh_dat
         )
         assert len(steps) == 1
         assert steps[0]["output"] is None
-        assert [type(each) for each in late] == [StepTimeout]
+        assert [type(each) for each in late[:-1]] == [StepTimeout] * 9
+        assert late[-1] is WorkflowStatus.SUCCESS
+        assert len(app.list_workflows()) == 2
 
 
 @pytest.mark.parametrize("kind", KINDS)

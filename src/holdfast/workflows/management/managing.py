@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from holdfast.errors import DatabaseError
 from holdfast.workflows.management.desk import Change
 from holdfast.workflows.operations.away import answered
+from holdfast.workflows.operations.place import refuse_closed_attempt
 from holdfast.workflows.operations.recorded_change import RecordedChange
 from holdfast.workflows.transactions.carrying import to_the_end
 
@@ -25,6 +26,11 @@ if TYPE_CHECKING:
     from holdfast.workflows.payloads import Codec
 
 T = TypeVar("T")
+
+_IN_PARTS = {
+    "holdfast.backfill_schedule",
+    "holdfast.prune",
+}  # changes of many transactions, each of which may be repeated
 
 
 class Managing(Generic[T]):
@@ -47,6 +53,7 @@ class Managing(Generic[T]):
     async def carry_out(self, place: WorkflowPlace | None) -> T:
         """Carry the request out; in a workflow once, and from the record on replay."""
         if place is None:
+            self._refuse_closed_attempt()
             return await self._do()
         recorder = self._engine.recorder
         return cast("T", await recorder.do(place, self._name, self._mark(), self._codec(), self._do_recorded))
@@ -55,12 +62,18 @@ class Managing(Generic[T]):
         """Do as ``carry_out`` from a thread."""
         engine = self._engine
         if place is None:
+            self._refuse_closed_attempt()
             return engine.ask_blocking(self._do())
 
         def produce(operation: Operation) -> T | Kept:
             return engine.ask_blocking(self._do_recorded(operation))
 
         return cast("T", engine.recorder.do_blocking(place, self._name, self._mark(), self._codec(), produce))
+
+    def _refuse_closed_attempt(self) -> None:
+        """Refuse what changes something to a thread that a step's timeout has left behind; it may look."""
+        if isinstance(self._call, Change) or self._name in _IN_PARTS:
+            refuse_closed_attempt()
 
     async def _do(self) -> T:
         answer = await self._call(self._engine.desk)

@@ -185,5 +185,5 @@ def refuse_closed_attempt() -> None:
     if isinstance(place, StepPlace) and place.closed:
         raise StepTimeout(
             f"Attempt {place.attempt} of operation {place.identity} of run {place.run.id} is over, and this thread was "
-            "left behind: it can start no run any more."
+            "left behind: it can start no run and change nothing any more."
         )
