@@ -10,17 +10,25 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from holdfast.db import ConnectionManager, Pipeline
-from holdfast.db.migrations.migrator import Migrator
-from holdfast.errors import Deduplicated, Superseded, UnknownCommit, WorkflowConflict
+from holdfast.db.migrations.migrator import SCHEMA, Migrator
+from holdfast.errors import Deduplicated, Superseded, Unavailable, UnknownCommit, WorkflowConflict
 from holdfast.model.workflow import StartOptions, WorkflowStatus
 from holdfast.model.world import RealWorld
 from holdfast.serialize import Serialization
 from holdfast.testing.run_rows import RunRows
+from holdfast.workflows.dispatch_state import DispatchState, DispatchStates, dispatch_state_queries
 from holdfast.workflows.enqueueing.debounce import PutOff, debounced
 from holdfast.workflows.enqueueing.facts import PutAll, PutByWorkflow, put_durably
 from holdfast.workflows.enqueueing.rows import Entry, Work, entry
 from holdfast.workflows.facts import EnqueueRuns, RecordSteps
+from holdfast.workflows.looking import Transfer, looking_queries
+from holdfast.workflows.messaging import Message, messaging_queries
+from holdfast.workflows.messaging.outside import Outside
+from holdfast.workflows.parking import parking_queries
 from holdfast.workflows.payloads import Payloads
+from holdfast.workflows.queues import QueueStore, queue_queries
+from holdfast.workflows.schedules import Schedules, schedule_queries
+from holdfast.workflows.schedules.settings import ScheduleSpec, wanted
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -39,12 +47,19 @@ class Hasty(RealWorld):
 
 
 class Forgetful(ConnectionManager):
-    """Loses the reply of a commit, once, after it happened (``lost = "after"``) or instead of it (``"before"``)."""
+    """Loses the reply of a commit, once, after it happened (``lost = "after"``) or instead of it (``"before"``).
+
+    After that it is away for so many calls.
+    """
 
     lost = ""
+    away = 0
 
     async def run(self, work: Any, *, isolation: str | None = None) -> Any:
         lost, self.lost = self.lost, ""
+        if not lost and self.away:
+            self.away -= 1
+            raise Unavailable("The database is away.")
         if lost == "before":
             raise UnknownCommit("The connection broke during the commit.")
         found = await super().run(work, isolation=isolation)
@@ -165,6 +180,56 @@ def test_reply_that_stays_lost_is_an_unknown_commit(at_desk: Callable[..., None]
         away = Away(str(desk.manager.settings.url.safe))
         with pytest.raises(UnknownCommit):
             await put_durably(away, Hasty(), desk.all, [desk.entry(1)])
+
+    at_desk(scene)
+
+
+@pytest.mark.parametrize("lost", ["before", "after"])
+def test_database_that_is_away_after_a_lost_reply_is_waited_for(at_desk: Callable[..., None], lost: str) -> None:
+    async def scene(desk: Desk) -> None:
+        wanted = [desk.entry(1), desk.entry(2)]
+        desk.manager.lost, desk.manager.away = lost, 3
+        assert await put_durably(desk.manager, Hasty(), desk.all, wanted) == [each.row[0] for each in wanted]
+        assert len(await desk.waiting()) == 2
+        # That nothing could be sent now says nothing about the commit before.
+        desk.manager.lost, desk.manager.away = lost, 100
+        with pytest.raises(UnknownCommit):
+            await put_durably(desk.manager, Hasty(), desk.all, [desk.entry(3)])
+
+    at_desk(scene)
+
+
+@pytest.mark.parametrize("lost", ["before", "after"])
+def test_what_is_sent_set_or_imported_before_the_database_goes_away_is_in_doubt(
+    at_desk: Callable[..., None], lost: str
+) -> None:
+    async def scene(desk: Desk) -> None:
+        manager, place, world = desk.manager, (desk.manager.dialect, SCHEMA), Hasty()
+        queues = QueueStore(manager, queue_queries(*place), world)
+        outside = Outside(
+            manager, messaging_queries(*place), parking_queries(*place), desk.payloads, world, lambda: False
+        )
+        schedules = Schedules(queues, schedule_queries(*place), desk.payloads, world, desk.enqueue)
+        spec = wanted(ScheduleSpec("nightly", "nobody", "@daily"))
+        state = DispatchState(
+            service_name="s", workflow_fn_name="f", key="k", value="v", update_seq=None, update_time=None
+        )
+        run = await desk.rows.insert(WorkflowStatus.SUCCESS)
+        transfer = Transfer(manager, looking_queries(*place), world)
+        document = await transfer.export(run)
+        for change in (
+            lambda: outside.send([Message(run, 1)]),
+            lambda: queues.register("orders", {}),
+            lambda: schedules.create([spec]),
+            lambda: DispatchStates(manager, dispatch_state_queries(*place), world).put(state),
+            lambda: transfer.import_(document, workflow_id=secrets.token_hex(8)),
+        ):
+            manager.lost, manager.away = lost, 2
+            await change()
+            manager.lost, manager.away = lost, 100
+            with pytest.raises(UnknownCommit):
+                await change()
+            manager.away = 0
 
     at_desk(scene)
 

@@ -6,15 +6,14 @@ the same key, and finds what the first time has done: a run that has the key is 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast import faults
-from holdfast.core.backoff import backoff
 from holdfast.core.transitions import Event, allowed
+from holdfast.db.in_doubt import made_sure
 from holdfast.db.session import Row, Transaction
-from holdfast.errors import ConfigurationError, Retryable, Unavailable, UnknownCommit
+from holdfast.errors import ConfigurationError, UnknownCommit
 from holdfast.model.workflow import Changes, WorkflowStatus
 from holdfast.workflows.control.refusals import Refusals, not_found, refused
 
@@ -35,9 +34,6 @@ Write = Callable[[Transaction, Sequence[tuple[str]], str], Awaitable[None]]
 Further = Callable[[Row], Exception | None]
 
 AT_ONCE = 500
-_ATTEMPTS = 8
-
-logger = logging.getLogger("holdfast.workflows")
 
 
 class Changing:
@@ -92,19 +88,7 @@ class Changing:
         try:
             return await self._verbs.run(work, isolation="READ COMMITTED")
         except UnknownCommit as error:
-            return await self._again(work, error)
-
-    async def _again(self, work: Work[T], unknown: UnknownCommit) -> T:
-        for failures in range(1, _ATTEMPTS):
-            logger.warning("It is not known whether a change of runs was committed, so it is made again: %s", unknown)
-            await self.world.sleep(backoff(failures, base=0.05, cap=2.0, draw=self.world.random.random()))
-            try:
-                return await self._verbs.run(work, isolation="READ COMMITTED")
-            except UnknownCommit as error:
-                unknown = error
-            except (Retryable, Unavailable) as error:  # nothing was written now, but perhaps the first time
-                logger.warning("The database is away: %s", error)
-        raise unknown
+            return await made_sure(lambda: self._verbs.run(work, isolation="READ COMMITTED"), error, self.world)
 
     async def hold(self, transaction: Transaction, ids: Sequence[str]) -> dict[str, Row]:
         """Lock the rows of runs until the end of the transaction, and return those that are there by their ids.

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from holdfast.core.backoff import backoff
 from holdfast.core.numbers import number
 from holdfast.core.texts import check_text, is_kept
+from holdfast.db.in_doubt import made_sure
 from holdfast.errors import ConfigurationError, UnknownCommit
 
 if TYPE_CHECKING:
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from holdfast.db.queries.queries import Queries
     from holdfast.db.session import Row, Transaction
     from holdfast.model.world import World
-
-_ATTEMPTS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,12 +99,10 @@ class DispatchStates:
             )
             return await transaction.fetchone(self._queries["dispatch_state_get"], **named)
 
-        for attempt in range(1, _ATTEMPTS):
-            try:
-                return _state(await self._verbs.run(work))
-            except UnknownCommit:
-                await self._world.sleep(backoff(attempt, base=0.02, cap=1.0, draw=self._world.random.random()))
-        return _state(await self._verbs.run(work))
+        try:
+            return _state(await self._verbs.run(work))
+        except UnknownCommit as error:
+            return _state(await made_sure(lambda: self._verbs.run(work), error, self._world))
 
 
 def _state(row: Row | None) -> DispatchState:

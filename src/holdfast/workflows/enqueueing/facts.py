@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from holdfast import faults
-from holdfast.core.backoff import backoff
+from holdfast.db.in_doubt import made_sure
 from holdfast.db.pipeline.operation import weight
 from holdfast.errors import UnknownCommit
 from holdfast.workflows.enqueueing.rows import DEDUPLICATION, Entry, runs_meant
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from holdfast.workflows.facts import EnqueueRuns, RecordSteps
     from holdfast.workflows.payloads import Payloads
 
-_ATTEMPTS = 8
 _MOST_AT_ONCE = 1_000
 _BYTES_AT_ONCE = 4 * 1024 * 1024  # well below MariaDB's default max_allowed_packet of 16 MiB
 _CHILD_ID = 8  # in a row of step_record
@@ -144,16 +143,15 @@ async def put_durably(manager: ConnectionManager, world: World, put: Put, wanted
         faults.point("enqueue.before_commit")
         return found
 
-    for attempt in range(1, _ATTEMPTS + 1):
-        try:
-            return await manager.run(write)
-        except UnknownCommit:
-            if attempt == _ATTEMPTS:
-                raise
-            await world.sleep(backoff(attempt, base=0.02, cap=1.0, draw=world.random.random()))
-            if await manager.run(lambda transaction: put.is_there(transaction, wanted)):
-                break
-    return found
+    async def again() -> list[str]:
+        if await manager.run(lambda transaction: put.is_there(transaction, wanted)):
+            return found
+        return await manager.run(write)
+
+    try:
+        return await manager.run(write)
+    except UnknownCommit as error:
+        return await made_sure(again, error, world)
 
 
 def _own(row: Values) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
+from holdfast.db.in_doubt import made_sure
 from holdfast.errors import ConfigurationError, UnknownCommit, WorkflowConflict
 from holdfast.workflows.looking.document import (
     FORMAT,
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
 OnConflict = Literal["reject", "return_existing"]
 _AT_ONCE = 500
-_ATTEMPTS = 5
 
 
 class Transfer:
@@ -101,13 +101,14 @@ class Transfer:
     async def _written(self, document: Document, workflow_id: str) -> str | None:
         """Write the document; return None, or the status of the run that has its id. Asks after an unknown commit."""
         key = self._world.new_id()
-        for attempt in range(1, _ATTEMPTS + 1):
-            try:
-                return await self._verbs.run(lambda transaction: self._write(transaction, document, workflow_id, key))
-            except UnknownCommit:
-                if attempt == _ATTEMPTS:
-                    raise
-        raise AssertionError("unreachable")
+
+        async def work(transaction: Transaction) -> str | None:
+            return await self._write(transaction, document, workflow_id, key)
+
+        try:
+            return await self._verbs.run(work)
+        except UnknownCommit as error:
+            return await made_sure(lambda: self._verbs.run(work), error, self._world)
 
     async def _write(self, transaction: Transaction, document: Document, workflow_id: str, key: str) -> str | None:
         # After an unknown commit the run may be here, whole, under this very key.

@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from holdfast import faults
-from holdfast.core.backoff import backoff
+from holdfast.db.in_doubt import made_sure
 from holdfast.errors import DatabaseError, UnknownCommit
 from holdfast.workflows.messaging.bells import Bells
 from holdfast.workflows.messaging.event_reader import EventReader
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from holdfast.workflows.payloads import Codec, Payloads
 
 logger = logging.getLogger("holdfast.workflows")
-
-_ATTEMPTS = 8
 
 
 class Outside:
@@ -59,14 +57,10 @@ class Outside:
             refuse_missing(rows, numbers)
             await self._put.put(transaction, rows, numbers)
 
-        for attempt in range(1, _ATTEMPTS + 1):
-            try:
-                await self._manager.run(work)
-                break
-            except UnknownCommit:
-                if attempt == _ATTEMPTS:
-                    raise
-                await self._world.sleep(backoff(attempt, base=0.02, cap=1.0, draw=self._world.random.random()))
+        try:
+            await self._manager.run(work)
+        except UnknownCommit as error:
+            await made_sure(lambda: self._manager.run(work), error, self._world)
         faults.point("message.sent")
         await self._wake(rows)
 

@@ -7,7 +7,7 @@ from copy import copy
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from holdfast.core.backoff import backoff
+from holdfast.db.in_doubt import made_sure
 from holdfast.errors import ConfigurationError, MisuseError, QueueConflict, QueueNotFound, Retryable, UnknownCommit
 from holdfast.model.queue import Queue
 from holdfast.workflows.queues.settings import (
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_ATTEMPTS = 8
 _COUNTED = 1000
 _ROUNDS = 10
 _FIELDS = tuple(each.name for each in fields(Queue))
@@ -182,13 +181,11 @@ class QueueStore:
         self, work: Callable[[Transaction], Coroutine[Any, Any, T]], unsure: Callable[[], None] = lambda: None
     ) -> T:
         """Run *work*; after a commit whose reply was lost, again: each of them can be carried out twice."""
-        for attempt in range(1, _ATTEMPTS):
-            try:
-                return await self.verbs.run(work)
-            except UnknownCommit:
-                unsure()
-                await self._world.sleep(backoff(attempt, base=0.02, cap=1.0, draw=self._world.random.random()))
-        return await self.verbs.run(work)
+        try:
+            return await self.verbs.run(work)
+        except UnknownCommit as error:
+            unsure()
+            return await made_sure(lambda: self.verbs.run(work), error, self._world)
 
 
 def queue_of(row: Row) -> Queue:

@@ -7,10 +7,10 @@ from dataclasses import fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from holdfast.core.backoff import backoff
 from holdfast.core.cron import cron
 from holdfast.core.moments import milliseconds_of, moment_of
 from holdfast.core.slots import TO_BE_WORKED_OUT
+from holdfast.db.in_doubt import made_sure
 from holdfast.errors import (
     ConfigurationError,
     InvalidSchedule,
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_ATTEMPTS = 8
 _AT_ONCE = 500
 _MOST_SLOTS = 100_000
 _ONE_AT_A_TIME = ("queue", "skip")  # policies under which slots that are fired by hand are a chain
@@ -299,16 +298,11 @@ class Schedules:
         self, work: Callable[[Transaction], Coroutine[Any, Any, T]], unsure: Callable[[], None] = lambda: None
     ) -> T:
         """Run *work*; after a commit whose reply was lost, again: each of them can be carried out twice."""
-        for attempt in range(1, _ATTEMPTS + 1):
-            try:
-                answer = await self._verbs.run(work)
-            except UnknownCommit:
-                if attempt == _ATTEMPTS:
-                    raise
-                unsure()
-                await self._world.sleep(backoff(attempt, base=0.02, cap=1.0, draw=self._world.random.random()))
-            else:
-                break
+        try:
+            answer = await self._verbs.run(work)
+        except UnknownCommit as error:
+            unsure()
+            answer = await made_sure(lambda: self._verbs.run(work), error, self._world)
         await self.told()
         return answer
 
