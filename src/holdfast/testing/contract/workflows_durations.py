@@ -91,8 +91,8 @@ class DurationsContract:
                             flow.options(**{option: text})
                         with pytest.raises(ConfigurationError, match=option):
                             await app.do("enqueue", name, queue_name=stage.version, **{option: text})
-                for roles in ("admin", [1]):
-                    with pytest.raises(ConfigurationError, match="several texts"):
+                for roles, why in (("admin", "several, not one text"), ([1], "several texts")):
+                    with pytest.raises(ConfigurationError, match=f"authenticated_roles are {why}"):
                         flow.options(authenticated_roles=roles)
                 whole = flow.options(timeout=60, authenticated_user="é" * 255, authenticated_roles=["admin"])
                 handle = await whole.start()
