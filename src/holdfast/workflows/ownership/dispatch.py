@@ -10,16 +10,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from holdfast.core.limits import soonest, worker_room
+from holdfast.core.limits import worker_room
 from holdfast.core.outage import Outage
 from holdfast.errors import DatabaseError
 from holdfast.model.workflow import INTERNAL_QUEUE
 from holdfast.workflows.enqueueing.claims import Ride
 from holdfast.workflows.ownership.launching import Launching
+from holdfast.workflows.ownership.look import Hunger, Look
 from holdfast.workflows.ownership.rides import Rides
 from holdfast.workflows.ownership.standing import tell_left_behind
 from holdfast.workflows.ownership.trial import Trial
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from holdfast.workflows.ownership.burden import Burden
     from holdfast.workflows.ownership.permit import Permit
     from holdfast.workflows.parking import Wakes
-    from holdfast.workflows.queues import Claimed, QueueStore, Survey
+    from holdfast.workflows.queues import QueueStore, Survey
     from holdfast.workflows.running.deadlines import Deadlines
     from holdfast.workflows.running.run import Outcome, Run
     from holdfast.workflows.running.runner import Runner
@@ -63,38 +63,6 @@ class Hints(Protocol):
 
     def tell(self) -> None:
         """Tell other processes soon; on the loop."""
-
-
-@dataclass(slots=True)
-class _Look:
-    """What one look came to: how many runs were begun, whether to look again at once, or in so many seconds.
-
-    With *ask*, the question where something waits is still to be asked, at once.
-    """
-
-    begun: int = 0
-    more: bool = False
-    ask: bool = False
-    again: float | None = None
-
-    def add(self, claimed: Claimed, begun: int) -> None:
-        self.begun += begun
-        self.more = self.more or claimed.more
-        self.again = soonest(self.again, claimed.again)
-
-
-@dataclass(slots=True)
-class _Hunger:
-    """The queues of which more could be claimed when one of their runs ends here; None for every queue."""
-
-    names: set[str | None] = field(default_factory=set)
-
-    def is_fed_by(self, name: str | None) -> bool:
-        """Whether the end of a run of this queue makes room that is wanted; answered once."""
-        if not self.names or not self.names & {name, None}:
-            return False
-        self.names -= {name, None}
-        return True
 
 
 class Dispatch:
@@ -151,7 +119,7 @@ class Dispatch:
         self._survey_at = 0.0  # when to ask about all queues again, however often it is woken for single ones
         self._turn = 0
         self._hinted: set[str | None] = set()
-        self._hunger = _Hunger()
+        self._hunger = Hunger()
         self._woken = asyncio.Event()
         self._waits = False
         self._rides = Rides()
@@ -243,7 +211,7 @@ class Dispatch:
                     await self._woken.wait()
         await self._looked()
 
-    async def _looked(self) -> _Look:
+    async def _looked(self) -> Look:
         self._woken.clear()
         try:
             look = await self._look()
@@ -256,7 +224,7 @@ class Dispatch:
         else:
             self._outage.is_over()
             return look
-        return _Look()
+        return Look()
 
     def _longest_wait(self) -> float:
         """Return how seldom to look at rest: as the queues say, or more seldom where others tell what they enqueue."""
@@ -276,10 +244,10 @@ class Dispatch:
             self._waits = False
         return True
 
-    async def _look(self) -> _Look:
+    async def _look(self) -> Look:
         """Look once into the queues in which something waits; claim as much as there is room for, and begin it."""
         await self._clear_survivor()
-        look = _Look()
+        look = Look()
         ridden = self._rides.brought()
         for ride, rows in ridden:
             look.begun += await self._begin(in_order(rows, ride.queue), ride.caps, idle=False)
@@ -298,7 +266,7 @@ class Dispatch:
             return False
         return not self._trial.is_on() and self._permit.is_valid() and bool(self._registry.workflows)
 
-    async def _where(self, hinted: set[str | None], look: _Look) -> Iterable[str]:
+    async def _where(self, hinted: set[str | None], look: Look) -> Iterable[str]:
         """Return the queues to claim from: those it was woken for, or those in which something waits."""
         now = self._world.monotonic()
         known = self._known(hinted)
@@ -346,7 +314,7 @@ class Dispatch:
         first = self._turn % len(others) if others else 0
         return [name for name in names if name == INTERNAL_QUEUE] + others[first:] + others[:first]
 
-    async def _claim(self, queue: Queue, look: _Look) -> None:
+    async def _claim(self, queue: Queue, look: Look) -> None:
         most, caps = self._room(queue)
         if not most:
             if self._rides.most():
