@@ -120,7 +120,8 @@ def test_worker_runs_what_is_enqueued_and_stops_when_told(
         worker.signal(signal.SIGTERM)
         assert worker.end() == 0
         assert "queues mails, reports" in worker.log()
-        assert "Stopped: 0 runs ended, 0 go on elsewhere." in worker.log()
+        # One that has ended may be told to its client before the worker has done with it.
+        assert re.search(r"Stopped: [01] runs ended, 0 go on elsewhere\.", worker.log())
         assert client.list_executors() == []
 
 

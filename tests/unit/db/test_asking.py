@@ -77,22 +77,28 @@ def test_loop_that_has_ended_is_said_to_be_closed() -> None:
 
 def test_thread_that_is_interrupted_cancels_its_work_and_the_loop_goes_on(loop: asyncio.AbstractEventLoop) -> None:
     cancelled, main = threading.Event(), threading.main_thread().ident or 0
+    asked = list[int]()
 
     async def waits() -> None:
-        signal.pthread_kill(main, signal.SIGUSR1)  # it waits for this
         try:
-            await asyncio.sleep(60)
+            # Again and again: Python takes notice of one that comes just before a thread begins to wait with the next.
+            while True:
+                signal.pthread_kill(main, signal.SIGUSR1)  # it waits for this
+                await asyncio.sleep(0.01)
         except asyncio.CancelledError:
             cancelled.set()
             raise
 
     def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
+        if asked:
+            asked.clear()
+            raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGUSR1, interrupt)
     try:
-        for _ in range(50):
+        for number in range(50):
             cancelled.clear()
+            asked.append(number)
             with pytest.raises(KeyboardInterrupt):
                 ask(loop, waits(), closed=CLOSED)
             assert cancelled.wait(60)
