@@ -235,6 +235,7 @@ def test_hang_ups_while_it_starts_anew_end_nothing(url: str, client: Client) -> 
         while worker.log().count("Ready") < 2:  # without a pause, so that some come between the two programs
             assert worker.process.poll() is None, worker.log()
             worker.signal(signal.SIGHUP)
+        worker.signal(signal.SIGHUP)  # those that came before it was ready have it start no further time
         worker.hear("Ready", times=3)
         assert client.enqueue("double", [21], queue_name="mails").result(PATIENCE) == 42
         worker.signal(signal.SIGTERM)
