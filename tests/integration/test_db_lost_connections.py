@@ -17,6 +17,7 @@ from holdfast.db import ConnectionManager
 from holdfast.errors import ConnectionLost, Retryable, UnknownCommit
 from holdfast.testing.contract.venue import until
 from holdfast.testing.proxy import Cut, Proxy
+from holdfast.testing.relay import Relay
 
 if TYPE_CHECKING:
     from holdfast.db import Transaction
@@ -316,5 +317,24 @@ def test_lone_write_cut_on_its_way_is_of_unknown_outcome(kind: str, fresh_databa
                 await manager.fetch("SELECT 1 AS one")
             proxy.refusing = False
             assert await manager.fetch("SELECT 1 AS one") == [{"one": 1}]
+
+    asyncio.run(scene())
+
+
+@SERVERS
+def test_close_says_goodbye_to_a_silent_server_on_all_connections_at_once(
+    kind: str, fresh_database: FreshDatabase
+) -> None:
+    url = fresh_database(kind)
+    busy = {"postgres": "SELECT pg_sleep(0.3)", "mariadb": "SELECT SLEEP(0.3)"}[kind]
+
+    async def scene() -> None:
+        with Relay(urlsplit(url).port or 0) as relay:
+            manager = ConnectionManager(relay.url(url), pool_size=8)
+            await manager.initialize()
+            await asyncio.gather(*(manager.fetch(busy) for _ in range(8)))
+            with relay.silent():
+                async with asyncio.timeout(10):  # one after the other they would take 16 s
+                    await manager.close()
 
     asyncio.run(scene())

@@ -17,13 +17,13 @@ from holdfast.db import ConnectionManager, Pipeline, SyncConnectionManager
 from holdfast.db.blocking.glances import until
 from holdfast.db.settings import LARGE_PAGES
 from holdfast.db.sqlite.checkpoint import KEPT_BYTES, Checkpointer
-from holdfast.errors import Retryable
+from holdfast.errors import NotInitialized, PipelineClosed, Retryable
 from holdfast.integrations.langgraph import HoldfastSaver
 from holdfast.stores import SQLiteCheckpointBackend
 from holdfast.testing.ledger import Ledger
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Awaitable, Callable, Iterator
     from pathlib import Path
 
 _MEGABYTE = 1024 * 1024
@@ -94,6 +94,69 @@ def test_pipeline_outwaits_a_lock_longer_than_the_busy_timeout(path: Path, stran
                 assert not write.done()
                 stranger.execute("COMMIT")
                 assert await write == "k"
+
+    asyncio.run(scene())
+
+
+def test_call_waits_for_a_lock_for_the_busy_timeout_and_no_longer(path: Path, stranger: sqlite3.Connection) -> None:
+    async def scene() -> None:
+        async with ConnectionManager(path, busy_timeout=0.5) as manager:
+            await manager.execute("CREATE TABLE t (a INTEGER)")
+            stranger.execute("BEGIN IMMEDIATE")
+            writing: list[Callable[[], Awaitable[int]]] = [
+                lambda: manager.execute("INSERT INTO t VALUES (1)"),
+                lambda: manager.run(lambda transaction: transaction.execute("INSERT INTO t VALUES (1)")),
+            ]
+            for write in writing:
+                async with asyncio.timeout(2.5):  # eight times so long would be four seconds
+                    with pytest.raises(Retryable, match=r"locked.* for 0.5 s"):
+                        await write()
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("on_thread", [False, True])
+def test_pipeline_that_is_closed_waits_for_a_lock_no_longer_than_it_was_told(
+    path: Path, stranger: sqlite3.Connection, *, on_thread: bool
+) -> None:
+    async def scene() -> None:
+        async with ConnectionManager(path) as manager:
+            ledger = Ledger(manager.dialect)
+            await ledger.create(manager)
+            pipeline = Pipeline(manager)
+            await pipeline.open()
+            stranger.execute("BEGIN IMMEDIATE")
+            row = ("k", "", 0)
+            write = (
+                asyncio.to_thread(pipeline.write_blocking, ledger, row) if on_thread else pipeline.write(ledger, row)
+            )
+            writing = asyncio.ensure_future(write)
+            await until(lambda: pipeline.oldest_age() > 0)
+            async with asyncio.timeout(15):  # half of the busy timeout
+                await pipeline.close(timeout=0.1)
+                with pytest.raises(PipelineClosed):
+                    await writing
+            stranger.execute("ROLLBACK")
+            assert await manager.fetch("SELECT * FROM holdfast_ledger") == []
+            await manager.execute("INSERT INTO holdfast_ledger VALUES ('others', '', 0)")
+
+    asyncio.run(scene())
+
+
+def test_manager_that_is_closed_gives_all_that_waits_for_a_lock_one_busy_timeout(
+    path: Path, stranger: sqlite3.Connection
+) -> None:
+    async def scene() -> None:
+        manager = ConnectionManager(path, busy_timeout=1)
+        await manager.initialize()
+        await manager.execute("CREATE TABLE t (a INTEGER)")
+        stranger.execute("BEGIN IMMEDIATE")
+        writes = [asyncio.ensure_future(manager.execute("INSERT INTO t VALUES (1)")) for _ in range(20)]
+        await asyncio.sleep(0)
+        async with asyncio.timeout(10):  # one after the other they would take 20 s
+            await manager.close()
+        outcomes = await asyncio.gather(*writes, return_exceptions=True)
+        assert {type(each) for each in outcomes} <= {Retryable, NotInitialized}
 
     asyncio.run(scene())
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 _MOST_DAYS = 36_500  # a hundred years: what is longer is a mistake, and this every clock still counts
 LONGEST = _MOST_DAYS * 86_400.0
+_NO_NUMBERS = (str, bytes, bytearray, bool)  # though float() takes them: False is no age, and True no second
 SHORTEST_LEASE = 0.001  # databases count in milliseconds, and who holds nothing for no time has nothing
 
 
@@ -25,7 +26,7 @@ def checked_seconds(
     """
     given: object = duration
     try:
-        length = float("nan") if isinstance(given, str | bytes | bytearray) else seconds(duration)
+        length = float("nan") if isinstance(given, _NO_NUMBERS) else seconds(duration)
     except (TypeError, ValueError, OverflowError):
         length = float("nan")
     if past and length < 0:

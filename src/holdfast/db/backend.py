@@ -86,7 +86,7 @@ async def to_commit(session: Session, dialect: DialectName, work: Callable[[Tran
     return result
 
 
-class PooledBackend:
+class PooledBackend(Backend):
     """PostgreSQL and MariaDB/MySQL."""
 
     def __init__(self, settings: Settings) -> None:
@@ -171,7 +171,7 @@ def _driver(dialect: DialectName) -> Callable[[Settings], Coroutine[Any, Any, Le
     return mysql.connect
 
 
-class SqliteBackend:
+class SqliteBackend(Backend):
     """SQLite: one thread that writes and a few that read; in memory, one thread for both."""
 
     serves_threads = True
@@ -179,11 +179,15 @@ class SqliteBackend:
     def __init__(self, settings: Settings) -> None:
         self._path = settings.url.path
         checkpointer = None if self._path is None else Checkpointer(self._path)
-        self.writer = SqliteThreads("holdfast-sqlite-writer", sqlite.opener(settings, checkpointer, shared=True))
+        connect = sqlite.opener(settings, checkpointer, shared=True)
+        self.writer = SqliteThreads("holdfast-sqlite-writer", connect, patience=settings.busy_timeout)
         self._readers = self.writer
         if self._path is not None:
             self._readers = SqliteThreads(
-                "holdfast-sqlite-reader", sqlite.opener(settings, shared=True), threads=_READERS
+                "holdfast-sqlite-reader",
+                sqlite.opener(settings, shared=True),
+                threads=_READERS,
+                patience=settings.busy_timeout,
             )
 
     async def open(self) -> None:

@@ -265,12 +265,19 @@ class ConnectionManager:
             )
 
     async def _persevere(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Make the call again while the database says that nothing was written and that it may succeed."""
+        """Make the call again while the database says that nothing was written and that it may succeed.
+
+        A SQLite file that was locked for ``busy_timeout`` has been asked for often enough.
+        """
+        patience = self.settings.busy_timeout if self.dialect is DialectName.SQLITE else float("inf")
+        began = self.world.monotonic()
         for failures in range(1, _ATTEMPTS):
             try:
                 return await attempt()
             except Retryable as error:
                 if isinstance(error, BrokenOff) and failures >= _ATTEMPTS_BROKEN_OFF:
+                    raise
+                if self.world.monotonic() - began >= patience:
                     raise
                 await self.world.sleep(backoff(failures, base=0.005, cap=1.0, draw=self.world.random.random()))
         return await attempt()

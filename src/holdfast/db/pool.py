@@ -63,8 +63,8 @@ class Pool:
         What is still lent when the pool's timeout has passed is closed when it comes back.
         """
         self._closed = True
-        while self._idle:
-            await self._idle.pop().close()
+        idle, self._idle = self._idle, []
+        await asyncio.gather(*(session.close() for session in idle))  # a server that is silent keeps each waiting
         with suppress(TimeoutError):
             async with asyncio.timeout(self._timeout):
                 for _ in range(self._size):

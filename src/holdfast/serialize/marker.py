@@ -54,10 +54,15 @@ def check_variant(name: str) -> str:
     return _check(_VARIANT, name, "variant")
 
 
+def unreadable(marker: str | None) -> str:
+    """Return what is shown in the place of a value that cannot be opened here."""
+    return f"<cannot be read: {marker}>"
+
+
 def _check(grammar: re.Pattern[str], name: str, what: str) -> str:
     if not grammar.fullmatch(name):
         raise ConfigurationError(f"{name!r} cannot be the name of a {what}: it must match {grammar.pattern}.")
     return name
 
 
-__all__ = ["Applied", "check_codec", "check_format", "check_variant", "split"]
+__all__ = ["Applied", "check_codec", "check_format", "check_variant", "split", "unreadable"]

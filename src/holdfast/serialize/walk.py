@@ -39,25 +39,29 @@ def fits(value: Any, depth: int = 1) -> bool:
     A false answer is no verdict: :class:`Walk` gives that.
     """
     kind = type(value)
-    if kind is dict:
-        if not _only_str(map(type, value)):
-            return False
-        parts: Iterable[Any] = value.values()
-    elif kind is list or kind is tuple:
-        parts = value
-    elif kind in _LEAVES or kind in CHECKS:
-        return kind in _LEAVES or CHECKS[kind](value)
-    elif (names := field_names(kind)) is not None:
-        parts = [getattr(value, name, None) for name in names]
-    else:
-        return False
-    if depth > MAX_DEPTH:
+    if kind in _LEAVES:
+        return True
+    if kind in CHECKS:
+        return CHECKS[kind](value)
+    parts = _parts(value, kind)
+    if parts is None or depth > MAX_DEPTH:
         return False
     for part in parts:  # the hot path: leaves and floats are settled here, without a call
         kind = type(part)
         if kind not in _LEAVES and not (isfinite(part) if kind is float else fits(part, depth + 1)):
             return False
     return True
+
+
+def _parts(value: Any, kind: type) -> Iterable[Any] | None:
+    """Return what is inside *value*; None if it is nothing that the encoder takes apart by our rules."""
+    if kind is dict:
+        return value.values() if _only_str(map(type, value)) else None
+    if kind is list or kind is tuple:
+        parts: Iterable[Any] = value
+        return parts
+    names = field_names(kind)
+    return None if names is None else [getattr(value, name, None) for name in names]
 
 
 def field_names(kind: type) -> tuple[str, ...] | None:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 from holdfast.testing.proxy import Proxy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from types import TracebackType
     from typing import Self
 
@@ -56,6 +57,16 @@ class Relay:
             self._proxy.cut_all()
 
         self._do(close_the_door)
+
+    @contextmanager
+    def silent(self) -> Iterator[None]:
+        """Pass nothing on within the block, as a server does not answer that was stopped: no end is put to anything."""
+        is_over = threading.Event()
+        self._loop.call_soon_threadsafe(is_over.wait)
+        try:
+            yield
+        finally:
+            is_over.set()
 
     def turn(self, port: int) -> None:
         """Let clients in again, to the server at *port*."""

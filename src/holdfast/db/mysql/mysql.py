@@ -5,7 +5,7 @@ has set for others. After any error inside a transaction the whole of it must be
 server would go on with the rest, after a deadlock it would commit the rest alone.
 
 The patience with a statement is ours, not the driver's: its own is ``asyncio.wait_for``, which on Python 3.11 loses a
-cancellation that comes with the answer.
+cancellation that comes with the answer. It connects with nothing else, and so in a task of its own.
 """
 
 from __future__ import annotations
@@ -270,6 +270,21 @@ async def connect(settings: Settings) -> MySQLSession:
 
 
 async def _greet(settings: Settings, tls: ssl.SSLContext | None) -> Any:
+    greeting = asyncio.ensure_future(_connected(settings, tls))
+    try:
+        return await asyncio.shield(greeting)
+    except asyncio.CancelledError:
+        greeting.cancel()  # which the driver may not hear
+        greeting.add_done_callback(_hang_up)
+        raise
+
+
+def _hang_up(greeting: asyncio.Future[Any]) -> None:
+    if not greeting.cancelled() and greeting.exception() is None:
+        greeting.result().close()
+
+
+async def _connected(settings: Settings, tls: ssl.SSLContext | None) -> Any:
     url = settings.url
     return await asyncmy.connect(
         host=url.host or "127.0.0.1",

@@ -231,7 +231,7 @@ class ThreadLane:
         return None if self._writer.turn.locked() else self._writer.turn
 
     async def session(self) -> Session:
-        self._connection.rollback()  # what a thread may have left open that was interrupted
+        self._connection.begin_turn(self._keeps_waiting)  # a thread may write alone that is not the writer's
         return self._session
 
     async def server(self, session: Session) -> str | None:  # noqa: ARG002 -- there is none
@@ -256,6 +256,9 @@ class ThreadLane:
             draining = self._draining
         if draining:  # what only stands in the writer's queue, behind somebody's transaction, finds that it is over
             await self._writer.call(lambda _: None)
+
+    def _keeps_waiting(self) -> bool:
+        return not self._stopped
 
     def _job(self, connection: SqliteConnection) -> None:
         with self._turn:

@@ -34,13 +34,13 @@ class Mailbox:
         with self._lock:
             if self._closed:
                 raise PipelineClosed("The pipeline is closed; this operation was not written.")
-            full = self._operations >= self._most_operations or self._bytes + operation.size > self._most_bytes
-            if full and self._operations:
+            held, size = self._operations, self._bytes + operation.size
+            if held and (held >= self._most_operations or size > self._most_bytes):
                 return None
-            self._operations += 1
-            self._bytes += operation.size
-            self._waiting.append(operation)
-            return len(self._waiting) == 1
+            self._operations, self._bytes = held + 1, size
+            waiting = self._waiting
+            waiting.append(operation)
+            return len(waiting) == 1
 
     def enter_alone(self, operation: Operation) -> bool:
         """Count *operation*, whose caller writes it itself, if nothing else is under way; False if something is."""

@@ -154,24 +154,28 @@ class Pipeline:
                 raise
             return cast("R", await outlast(operation))
 
-    def hand_over(self, kind: Kind[Any], row: Values) -> Operation | None:
+    def hand_over(self, kind: Kind[Any], row: Values, size: int | None = None) -> Operation | None:
         """Have *row* written; return the operation, whose waiter is a future of this loop. None if there is no room.
 
-        For whoever writes so often that the frame of ``write`` counts. A cancelled task goes on with ``outlast``.
+        For whoever writes so often that the frame of ``write`` counts, and to weigh a row whose *size* in bytes they
+        know about. A cancelled task goes on with ``outlast``.
         """
         loop = self._loop
         # asyncio.get_running_loop() asks the system for the process, which takes longer than these two together.
         if loop is None or threading.get_ident() != self._thread or not loop.is_running():
             loop = self._own_loop()
-        operation = Operation(kind, row, loop.create_future(), weight(row))
+        operation = Operation(kind, row, loop.create_future(), weight(row) if size is None else size)
         return operation if self._put(operation) else None
 
-    def write_blocking(self, kind: Kind[R], row: Values, *, timeout: float | None = None) -> R:
-        """Do as ``write`` from a thread that may wait; ``TimeoutError`` leaves the operation under way."""
+    def write_blocking(self, kind: Kind[R], row: Values, *, size: int | None = None, timeout: float | None = None) -> R:
+        """Do as ``write`` from a thread that may wait; ``TimeoutError`` leaves the operation under way.
+
+        Of *size* see ``hand_over``.
+        """
         if threading.get_ident() == self._thread:
             raise MisuseError("write_blocking() on the event loop's own thread would wait for itself; await write().")
         waiter, committer = ThreadWaiter(), self._ready()
-        operation = Operation(kind, row, waiter, weight(row))
+        operation = Operation(kind, row, waiter, weight(row) if size is None else size)
         if timeout is None and committer.write_here(operation):
             return cast("R", waiter.wait(None))
         now = self._manager.world.monotonic
@@ -223,6 +227,19 @@ class Pipeline:
                 await changed
             finally:
                 self._mailbox.unwatch(tell)
+
+
+def left_behind(operation: Operation) -> asyncio.Future[Any] | None:
+    """Return a future that ends when *operation* does, whose task was cancelled; None if it has its outcome.
+
+    Nobody need wait for it, any number may, and nobody may cancel it.
+    """
+    waiter = cast("asyncio.Future[Any]", operation.waiter)
+    if operation.missed is not None or not waiter.cancelled():
+        return None
+    operation.waiter = fresh = asyncio.get_running_loop().create_future()
+    fresh.add_done_callback(lambda done: done.cancelled() or done.exception())
+    return fresh
 
 
 async def outlast(operation: Operation) -> Any:

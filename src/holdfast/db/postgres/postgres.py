@@ -238,13 +238,7 @@ async def connect(settings: Settings) -> PostgresSession:
     url = settings.url
     where = url.safe
     try:
-        connection = await asyncpg.connect(
-            dsn=url.secret_text(),
-            timeout=settings.connect_timeout,
-            command_timeout=settings.command_timeout,
-            statement_cache_size=settings.statement_cache_size,
-            server_settings=settings.server_settings,
-        )
+        connection = await _greet(settings)
     except asyncpg.InvalidAuthorizationSpecificationError as error:
         raise Unavailable(f"PostgreSQL refused the login at {where}: check the user and the password.") from error
     except asyncpg.InvalidCatalogNameError as error:
@@ -269,6 +263,32 @@ async def connect(settings: Settings) -> PostgresSession:
     # Where the driver has no such inner parts any more, each statement takes a trip of its own.
     inner = hasattr(connection, "_transport") and hasattr(connection, "_protocol")
     return PostgresSession(connection, prepares=settings.prepared and inner)
+
+
+async def _greet(settings: Settings) -> Any:
+    """Connect; if this is cancelled meanwhile, the connection is ended as soon as it is there.
+
+    The driver itself, broken off before the server has said whether it speaks TLS, logs an error that nobody can catch.
+    """
+    greeting = asyncio.ensure_future(
+        asyncpg.connect(
+            dsn=settings.url.secret_text(),
+            timeout=settings.connect_timeout,
+            command_timeout=settings.command_timeout,
+            statement_cache_size=settings.statement_cache_size,
+            server_settings=settings.server_settings,
+        )
+    )
+    try:
+        return await asyncio.shield(greeting)
+    except asyncio.CancelledError:
+        greeting.add_done_callback(_hang_up)
+        raise
+
+
+def _hang_up(greeting: asyncio.Future[Any]) -> None:
+    if not greeting.cancelled() and greeting.exception() is None:
+        greeting.result().terminate()
 
 
 def _unreachable(error: OSError) -> str:

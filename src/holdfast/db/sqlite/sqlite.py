@@ -68,6 +68,7 @@ class SqliteConnection:
         self.in_use = threading.Lock()
         self._written = None if checkpointer is None else file
         self._busy_timeout = busy_timeout
+        self._keeps_waiting = _always
         self._checkpointer = checkpointer
         self._synchronous = synchronous
         self.waits_for_disk = True  # whether the next transaction is on the disk when its commit returns
@@ -137,6 +138,14 @@ class SqliteConnection:
             with self.in_use:
                 self._run("ROLLBACK", ())
 
+    def begin_turn(self, keeps_waiting: Callable[[], bool] | None = None) -> None:
+        """Undo what somebody may have left open whose turn was interrupted.
+
+        From now on, who finds the file locked waits no longer than *keeps_waiting* says, if it is given.
+        """
+        self._keeps_waiting = keeps_waiting or _always
+        self.rollback()
+
     def close(self) -> None:
         with self.in_use:
             self.close_inherited()
@@ -180,10 +189,11 @@ class SqliteConnection:
                     raise meaning(error, sql) from error
                 now = time.monotonic()
                 deadline = deadline or now + self._busy_timeout
-                if now >= deadline:
+                if now >= deadline or not self._keeps_waiting():
+                    waited = self._busy_timeout - max(0.0, deadline - now)
                     raise Retryable(
                         "The SQLite file was locked by another connection, of another process or of this one, for "
-                        f"{self._busy_timeout:g} s: {_brief(sql)}"
+                        f"{waited:g} s: {_brief(sql)}"
                     ) from error
                 time.sleep(_LOOK_AGAIN)
             except (sqlite3.Error, OverflowError, ValueError) as error:
@@ -225,6 +235,10 @@ class SqliteSession:
 
     async def close(self) -> None:
         self._connection.close()
+
+
+def _always() -> bool:
+    return True
 
 
 def meaning(error: Exception, sql: str) -> DatabaseError:

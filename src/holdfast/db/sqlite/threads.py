@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from contextlib import suppress
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -33,14 +34,21 @@ class SqliteThreads:
 
     If there is one thread, another may use its *connection* while it holds the *turn*, which the thread holds during a
     job. It is taken with ``with`` alone: a caller that is interrupted anywhere else could leave it taken.
+
+    *patience* is for how many seconds jobs may wait for a file that another process has locked once these are to stop,
+    all of them together.
     """
 
     connection: SqliteConnection
 
-    def __init__(self, name: str, connect: Callable[[], SqliteConnection], *, threads: int = 1) -> None:
+    def __init__(
+        self, name: str, connect: Callable[[], SqliteConnection], *, threads: int = 1, patience: float = 0.0
+    ) -> None:
         self._name = name
         self._connect = connect
         self._wanted = threads
+        self._patience = patience
+        self._patient_until = 0.0
         self._threads: list[threading.Thread] = []
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self._stopped = False
@@ -67,6 +75,7 @@ class SqliteThreads:
 
     def stop_soon(self) -> None:
         """Do as ``stop``, from any thread, and wait for nothing."""
+        self._patient_until = time.monotonic() + self._patience
         self._stopped = True
         for _ in self._threads:
             self._jobs.put(None)
@@ -95,13 +104,16 @@ class SqliteThreads:
             while (job := self._jobs.get()) is not None:
                 try:
                     with turn:
-                        connection.rollback()  # what somebody may have left open whose turn was interrupted
+                        connection.begin_turn(self._keeps_waiting)
                         job(connection)
                 except Exception:
                     logger.exception("A job on the thread of SQLite failed; the thread goes on.")
         finally:
             with turn:
                 connection.close()
+
+    def _keeps_waiting(self) -> bool:
+        return not self._stopped or time.monotonic() < self._patient_until
 
     def refuse_if_stopped(self) -> None:
         """Raise once the threads were told to end."""

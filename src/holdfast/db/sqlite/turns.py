@@ -184,7 +184,7 @@ def _holding(writer: SqliteThreads) -> Generator[SqliteConnection, None, None]:
     """
     with writer.turn:
         writer.refuse_if_stopped()  # while this thread waited
-        writer.connection.rollback()  # what somebody may have left open whose turn was interrupted
+        writer.connection.begin_turn()
         try:
             yield writer.connection
         finally:
