@@ -216,7 +216,14 @@ def test_lost_reply_makes_nothing_happen_twice(kind: str, cut: Cut, fresh_databa
                 assert proxy.cuts == before + 1
                 return answer
 
-            reads_first = int(kind == "redis")
+            async def cut_search(search: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+                # Who searches passes over what is locked, and a server keeps the locks of a connection that was cut
+                # until it notices.
+                found = await cut_during(search(), skip=int(kind == "redis"))
+                while not found:
+                    found = await search()
+                return found
+
             if kind != "postgres":  # there one statement commits itself
                 again = await cut_during(letters.create("d", "t"))
                 assert await letters.get_by_id(again.id) == again
@@ -228,10 +235,10 @@ def test_lost_reply_makes_nothing_happen_twice(kind: str, cut: Cut, fresh_databa
             read = await letters.get_by_id(record.id)
             assert read is not None
             assert read.retry_count == 1
-            [taken] = await cut_during(letters.acquire_due(), skip=reads_first)
+            [taken] = await cut_search(letters.acquire_due)
             assert taken.retry_count == 2
             assert await cut_during(letters.complete_replay(record.id, True))
-            assert await cut_during(letters.compress_and_evict_oldest(1), skip=reads_first) == 1
+            assert await cut_search(lambda: letters.compress_and_evict_oldest(1)) == 1
             assert (await letters.get_compressed_summary())["total_compressed_items"] == 1
             assert await letters.count() == 0
 

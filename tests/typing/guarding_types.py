@@ -43,6 +43,11 @@ def or_cached(order: str) -> str:
     return order
 
 
+@app.protect("lambda", fallback=lambda order: order)
+def or_itself(order: str) -> str:
+    return order
+
+
 @aapp.protect("later", fallback=None)
 async def later_or_none(order: str) -> str:
     return order
@@ -79,6 +84,7 @@ async def guarded() -> None:
     assert_type(or_same("a"), str)
     assert_type(or_cached("a"), str | float)
     or_none(1)  # type: ignore[arg-type]
+    or_itself(1)  # type: ignore[arg-type]
     assert_type(await later_or_none("a"), str | None)
     assert_type(await later_or_cached("a"), str | float)
     assert_type(step_or_none("a"), str | None)
@@ -114,9 +120,12 @@ async def aname(order: str) -> str:
     return order
 
 
+def _ends_somehow(handle: Handle[object]) -> None:
+    assert_type(app.wait_all([handle]), list[object])
+
+
 async def handles() -> None:
-    anything: Handle[object] = count.start("a")
-    assert_type(app.wait_all([anything]), list[object])
+    _ends_somehow(count.start("a"))
     app.wait_all([count.start("a"), name.start("a")])
     app.wait_first([count.start("a"), name.start("a")])
     wrong: Handle[str] = count.start("a")  # type: ignore[assignment]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime  # noqa: TC003 -- msgspec reads the annotations
 from enum import StrEnum
-from typing import Any, TypedDict
+from typing import Any, NoReturn, TypedDict
 
 from msgspec import Struct, field
 
@@ -122,6 +122,10 @@ class CompressedStatus(StrEnum):
     ACTIVE = "active"
     STALE = "stale"
     ARCHIVED = "archived"
+
+    @classmethod
+    def _missing_(cls, value: object) -> NoReturn:
+        raise ValueError(f"There is no status {value!r:.50} of a summary; there are {', '.join(cls)}.")
 
 
 class DLQCompressedEntry(Struct, frozen=True, kw_only=True):

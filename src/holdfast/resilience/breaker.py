@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, cast
 
 from holdfast.core.breaker_rules import CountWindow
 from holdfast.db.session import run_sync
-from holdfast.errors import CircuitOpen, DatabaseError
+from holdfast.errors import CircuitOpen, ConfigurationError, DatabaseError
 from holdfast.model.world import RealWorld
 from holdfast.resilience.blocks import innermost_of
 from holdfast.resilience.colour import is_awaited
@@ -18,6 +18,7 @@ from holdfast.resilience.policy import BreakerMode, policy_of
 from holdfast.resilience.sharing import Later, Sharing
 from holdfast.resilience.standing import Standing
 from holdfast.stores.breakers.blocking import BlockingBreakers, InMemoryCircuitBreakerStateRepository
+from holdfast.stores.breakers.interface import AsyncCircuitBreakerStateRepository
 from holdfast.stores.breakers.memory import AsyncInMemoryCircuitBreakerStateRepository
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from holdfast.resilience.events import Listener
     from holdfast.resilience.policy import BreakerOptions
     from holdfast.resilience.trials import Trial
-    from holdfast.stores.breakers.interface import AsyncCircuitBreakerStateRepository
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -85,6 +85,11 @@ class CircuitBreaker:
         """Return where this process decides, and how it shares; a repository in memory is both in one."""
         if repository is None:
             repository = InMemoryCircuitBreakerStateRepository(world=self._world)
+        if not isinstance(repository, BlockingBreakers | AsyncCircuitBreakerStateRepository | Later):
+            raise ConfigurationError(
+                f"The repository of the breaker {self.name} is one of holdfast.stores, or derives from "
+                f"AsyncCircuitBreakerStateRepository, which a {type(repository).__name__} does not: it has no watch()."
+            )
         self.repository = repository
         store = repository.store if isinstance(repository, BlockingBreakers) else repository
         if isinstance(store, AsyncInMemoryCircuitBreakerStateRepository):

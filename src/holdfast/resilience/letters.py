@@ -215,7 +215,6 @@ def make_letter(
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
     *,
-    contents: Contents | None = None,
     metadata: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> Coroutine[Any, Any, FailedOperationData | None]:
@@ -234,7 +233,7 @@ def make_letter(
         failure_type_of(error),
         safe_text(error),
         error_code=error_code_of(error),
-        request_data=(contents or Contents()).call(args, kwargs),
+        request_data=Contents().call(args, kwargs),
         metadata=dict(metadata or {}),
         error=traceback_of(error),
         **more,

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from holdfast.stores.executions.store import Execution, ExecutionStatus, ExecutionStore
     from holdfast.stores.factory import StoreFactory
     from holdfast.stores.flow.asking import WaitingForInput, ask, pause_until
-    from holdfast.stores.flow.backend import CheckpointBackend
+    from holdfast.stores.flow.documented import CheckpointBackend
     from holdfast.stores.flow.file import FileCheckpointBackend
     from holdfast.stores.flow.memory import InMemoryCheckpointBackend
     from holdfast.stores.flow.model import (
@@ -276,7 +276,7 @@ _HOMES = {
     "ClaimState": "idempotency.entry",
     "Claim": "idempotency.entry",
     "RedisLink": "redis",
-    "CheckpointBackend": "flow.backend",
+    "CheckpointBackend": "flow.documented",
     "CheckpointClaim": "flow.verbs",
     "CheckpointBehavior": "flow.model",
     "CheckpointStatus": "flow.model",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from holdfast.errors import MisuseError
+from holdfast.errors import ConfigurationError, MisuseError
 from holdfast.stores import tokens
 from holdfast.stores.opened import Opened
 
@@ -60,6 +60,15 @@ class BlockingStore(Blocking, Generic[S]):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+
+def refuse_options(store: object, options: Mapping[str, Any]) -> None:
+    """Raise ``ConfigurationError`` if there are *options* for a store that was made without them."""
+    if options:
+        raise ConfigurationError(
+            f"{', '.join(sorted(options))}: such options are for a repository that is made here, and the "
+            f"{type(store).__name__} is there already. Give them to that one."
+        )
 
 
 async def _with_tokens(work: Coroutine[Any, Any, T]) -> tuple[T, Mapping[tokens.Item, str]]:

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from holdfast.db.outlast import outlast
-from holdfast.db.pipeline.pipeline import Pipeline
+from holdfast.db.pipeline.pipeline import Pipeline, left_behind
 from holdfast.db.pipeline.pipeline import outlast as settled
 from holdfast.stores.cancels import PATIENCE, leave
 
@@ -29,6 +29,7 @@ class Commits:
         self._manager = manager
         self._pipeline = pipeline
         self._is_ours = pipeline is None
+        self._left: dict[str, asyncio.Future[object]] = {}
 
     async def write(self, kind: Kind[R], row: Values, *, to_the_end: bool = False) -> R:
         """Have *row* written, see ``Pipeline.write``."""
@@ -39,9 +40,7 @@ class Commits:
 
         ``CancelledError`` comes after it, and after ``PATIENCE`` if the database is away: then it is undone later.
         """
-        pipeline = self._pipeline or await self._opened()
-        while (operation := pipeline.hand_over(kind, row)) is None:
-            await pipeline.change()
+        operation = await self._handed_over(kind, row)
         try:
             return await cast("asyncio.Future[R]", operation.waiter)
         except asyncio.CancelledError:
@@ -50,9 +49,36 @@ class Commits:
             await outlast(asyncio.wait([undoing], timeout=PATIENCE))
             raise
 
+    async def write_about(self, key: str, kind: Kind[R], row: Values) -> R:
+        """Have *row* written, which is about *key*; who waits for ``settled`` comes after it, if it was cancelled too.
+
+        Of several rows about one key all are of one *kind*, and so written in their order.
+        """
+        operation = await self._handed_over(kind, row)
+        try:
+            return await cast("asyncio.Future[R]", operation.waiter)
+        except asyncio.CancelledError:
+            left = left_behind(operation)
+            if left is not None:
+                self._left[key] = left
+                left.add_done_callback(lambda done: self._left.get(key) is done and self._left.pop(key))
+            raise
+
+    async def settled(self, key: str) -> None:
+        """Wait until nothing about *key* is under way that a cancelled task has left behind."""
+        left = self._left.get(key)
+        if left is not None:
+            await asyncio.wait([left])
+
     async def for_threads(self) -> ThreadCommits:
         """Return the same pipeline for threads that wait themselves, open until the store is closed."""
         return ThreadCommits(self._pipeline or await self._opened())
+
+    async def _handed_over(self, kind: Kind[R], row: Values) -> Operation:
+        pipeline = self._pipeline or await self._opened()
+        while (operation := pipeline.hand_over(kind, row)) is None:
+            await pipeline.change()
+        return operation
 
     async def _opened(self) -> Pipeline:
         pipeline = Pipeline(self._manager)

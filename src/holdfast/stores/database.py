@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from holdfast.stores.dead_letters.queue import DBDeadLetterQueue
     from holdfast.stores.events.store import DBEventStoreBackend
     from holdfast.stores.executions.database import DBExecutionStore
-    from holdfast.stores.flow.backend import CheckpointBackend
+    from holdfast.stores.flow.documented import CheckpointBackend
     from holdfast.stores.idempotency.database import DBIdempotencyStore
     from holdfast.stores.locks.database import SQLLockStore
     from holdfast.stores.tasks.database import SQLTaskQueue

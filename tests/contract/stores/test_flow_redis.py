@@ -10,12 +10,13 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from holdfast.errors import ConfigurationError, StorageError
-from holdfast.stores import CheckpointStatus, RedisCheckpointBackend
+from holdfast.errors import ConfigurationError, InvalidURL, StorageError
+from holdfast.stores import CheckpointStatus, RedisCheckpointBackend, from_url
 from holdfast.testing.contract.store_flow_stage import checkpoint, ended
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     FreshDatabase = Callable[[str], str]
 
@@ -150,6 +151,29 @@ def test_password_and_options_reach_the_server(url: str) -> None:
         wrong.load("1")
     assert "p@ss" not in str(refused.value)
     assert "p%40ss" not in str(refused.value)
+
+
+def test_options_beside_a_url_reach_the_server(url: str, raw: Any) -> None:
+    for made in (
+        RedisCheckpointBackend(
+            url=f"{url}?socket_timeout=5", prefix=PREFIX, client_name="beside", decode_responses=True
+        ),
+        from_url(url, prefix=PREFIX, client_name="beside"),
+    ):
+        with made as backend:
+            assert backend.load(backend.save(checkpoint())) is not None
+            assert "beside" in {client["name"] for client in raw.client_list()}
+    for unknown in (RedisCheckpointBackend(url=url, nonsense=1), from_url(url, nonsense=1)):
+        with unknown as backend, pytest.raises(InvalidURL, match="option"):
+            backend.load("1")
+    with pytest.raises(ConfigurationError, match="once"):
+        RedisCheckpointBackend("elsewhere", url=url)
+
+
+def test_server_may_be_behind_a_socket_of_the_machine(tmp_path: Path) -> None:
+    backend = RedisCheckpointBackend(unix_socket_path=str(tmp_path / "no one's"), db=3, password="p@ss")
+    with backend, pytest.raises(StorageError, match="cannot be reached"):
+        backend.load("1")
 
 
 def test_options_that_cannot_be_are_refused() -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from holdfast.db import ConnectionManager, Pipeline
-from holdfast.errors import KeyConflict, KeyInUse
+from holdfast.errors import ConfigurationError, KeyConflict, KeyInUse
 from holdfast.stores import DBIdempotencyStore, IdempotentExecutor, InMemoryIdempotencyStore, StoreFactory
 from holdfast.stores.idempotency.executor import call_fingerprint
 from holdfast.testing.contract.store_wrong_values import NO_KEYS
@@ -208,5 +208,21 @@ def test_key_that_no_store_keeps_is_refused_whatever_is_executed(
         with pytest.raises(error, match="idempotency key"):
             await executor.execute(runtime, workflow, {"a": 1}, idempotency_key=key)
         assert runtime.executions == 0
+
+    asyncio.run(scene())
+
+
+def test_executor_without_a_store_says_where_there_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HOLDFAST_DATABASE_URL", "DATABASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+
+    async def scene() -> None:
+        async with StoreFactory(folder=tmp_path) as factory:
+            store = await factory.create_idempotency_store()
+            assert store is None  # as documented: there is none at Level 0
+            with pytest.raises(
+                ConfigurationError, match=r"not by NoneType.*name one, or make an InMemoryIdempotencyStore"
+            ):
+                IdempotentExecutor(store, ttl_seconds=60)  # type: ignore[arg-type]
 
     asyncio.run(scene())

@@ -149,7 +149,7 @@ def test_status_may_be_set_as_text() -> None:
     made.clear_pending_input("nobody")
     assert made.status is CheckpointStatus.ACTIVE
     made.status = "done"  # type: ignore[assignment]
-    with pytest.raises(ValueError, match="'done' is not a valid CheckpointStatus"):
+    with pytest.raises(ValueError, match="There is no status 'done'; there are active, paused"):
         made.to_dict()
 
 
@@ -266,9 +266,21 @@ def test_text_that_is_no_checkpoint_of_this_form_is_refused(text: str) -> None:
 def test_dump_builds_the_same_again() -> None:
     made = FlowCheckpoint("f", "r", metadata={"a": {1}})
     made.mark_pending_input("n", "Why?", resume_at=NOON)
+    made.mark_node_complete("m", NodeCheckpointState("m", status="success", output_data=(1, 2), extra={"later": 1}))
+    again = FlowCheckpoint(**made.model_dump())
+    assert again == made
+    assert (again.get_node_output("m"), again.resume_at) == ((1, 2), NOON)
     assert FlowCheckpoint.from_dict(made.to_dict()) == made
     assert made.model_dump() == made.to_dict()
     assert made.model_dump()["status"] == "pending_input"
+
+
+def test_dump_that_was_written_as_plain_json_builds_a_checkpoint() -> None:
+    made = FlowCheckpoint("f", "r", created_at=NOON, status=CheckpointStatus.PAUSED)
+    made.mark_node_complete("m", NodeCheckpointState("m", status="success", output_data=[1]))
+    data = json.loads(json.dumps(made.model_dump(), default=str))
+    assert FlowCheckpoint(**data) == made
+    assert FlowCheckpoint.from_json(FlowCheckpoint(**data).to_json()) == made
 
 
 def test_only_success_and_skip_complete_a_node() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from holdfast.db.manager import ConnectionManager
 from holdfast.db.portal import Portal
 from holdfast.db.session import run_sync
-from holdfast.stores.blocking import Blocking
+from holdfast.stores.blocking import Blocking, refuse_options
 from holdfast.stores.breakers.documented import CircuitBreakerStateRepository
 from holdfast.stores.breakers.memory import AsyncInMemoryCircuitBreakerStateRepository
 from holdfast.stores.breakers.redis_store import AsyncRedisCircuitBreakerStateRepository
@@ -290,6 +290,7 @@ class SQLCircuitBreakerStateRepository(_Standing):
         **options: Any,
     ) -> None:
         if isinstance(source, AsyncSQLCircuitBreakerStateRepository):
+            refuse_options(source, options)
             super().__init__(source, None, portal)
         else:
             manager = ConnectionManager(source)
@@ -307,6 +308,7 @@ class RedisCircuitBreakerStateRepository(_Standing):
         self, source: str | AsyncRedisCircuitBreakerStateRepository, portal: Portal | None = None, **options: Any
     ) -> None:
         if isinstance(source, AsyncRedisCircuitBreakerStateRepository):
+            refuse_options(source, options)
             super().__init__(source, None, portal)
         else:
             link = RedisLink(source)

@@ -1,20 +1,32 @@
-"""``CircuitBreakerStateRepository``: the documented face of a storage of breakers, for code without an event loop."""
+"""``CircuitBreakerStateRepository``: the documented face of a storage of breakers, for code without an event loop.
+
+Whoever writes one of one's own has the documented calls to write that are abstract. What stands on them here reads
+first and writes then: of several who race more than one may win, so that a storage which can decide in one step does.
+Ours all do.
+"""
+
+# ruff: noqa: ARG002 -- what a storage of one's own does not keep is told to it all the same
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from datetime import datetime, timedelta
+from holdfast.core.numbers import count
+from holdfast.errors import MisuseError
+from holdfast.model.breaker import (
+    CLOSED,
+    HALF_OPEN,
+    OPEN,
+    CircuitBreakerCloseAttempt,
+    CircuitBreakerOpenAttempt,
+)
 
-    from holdfast.model.breaker import (
-        CircuitBreakerChange,
-        CircuitBreakerCloseAttempt,
-        CircuitBreakerOpenAttempt,
-        CircuitBreakerStateData,
-        OpenTime,
-    )
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from holdfast.model.breaker import CircuitBreakerChange, CircuitBreakerStateData, OpenTime
 
 
 class CircuitBreakerStateRepository(ABC):
@@ -36,13 +48,14 @@ class CircuitBreakerStateRepository(ABC):
     def get_all_states(self) -> list[CircuitBreakerStateData]:
         """Return all breakers by name; meant for up to about a thousand of them."""
 
-    @abstractmethod
     def get_open_states(self, limit: int | None = None) -> list[CircuitBreakerStateData]:
         """Return the breakers that are open, the one that has been open longest first; at most *limit*."""
+        most = None if limit is None else count(limit, "limit")
+        return sorted((each for each in self.get_all_states() if each.is_open), key=by_age)[:most]
 
-    @abstractmethod
     def get_history(self, service_name: str, limit: int = 100) -> list[CircuitBreakerChange]:
         """Return the last changes of state and of manual control, newest first; at least 500 are kept."""
+        return []
 
     @abstractmethod
     def update_state(
@@ -69,7 +82,6 @@ class CircuitBreakerStateRepository(ABC):
     def record_success(self, service_name: str, *, token: str | None = None) -> CircuitBreakerStateData:
         """Count a success and return the new state, which is as open or closed as before."""
 
-    @abstractmethod
     def record_success_with_close_check(
         self, service_name: str, success_threshold: int, *, token: str | None = None
     ) -> CircuitBreakerCloseAttempt:
@@ -77,8 +89,13 @@ class CircuitBreakerStateRepository(ABC):
 
         ``did_close`` is True for the one caller that closed it. A pinned breaker is not closed.
         """
+        enough = count(success_threshold, "success_threshold")
+        state = self.record_success(service_name)
+        if not state.is_half_open or state.success_count < enough or state.is_pin_active(datetime.now(UTC)):
+            return CircuitBreakerCloseAttempt(state, did_close=False)
+        closed = self.update_state(service_name, CLOSED, failure_count=0, success_count=0, reset_half_open_count=True)
+        return CircuitBreakerCloseAttempt(self.get_or_create(service_name), did_close=closed)
 
-    @abstractmethod
     def record_failure_with_open_check(
         self, service_name: str, *, open_time: OpenTime | None = None, error: str = "", token: str | None = None
     ) -> CircuitBreakerOpenAttempt | None:
@@ -86,8 +103,9 @@ class CircuitBreakerStateRepository(ABC):
 
         ``did_open`` is True for the one caller that opened it.
         """
+        state = self.get_by_service_name(service_name)
+        return None if state is None else self._opened(state, HALF_OPEN, 0)
 
-    @abstractmethod
     def trip_to_open(
         self,
         service_name: str,
@@ -104,6 +122,12 @@ class CircuitBreakerStateRepository(ABC):
         A breaker that is pinned, open or half-open is left as it is. ``did_open`` is True for the one caller that
         opened it.
         """
+        if count(quorum, "quorum") > 1:
+            raise MisuseError(
+                f"{type(self).__name__} gathers no quorum: it is a repository of one's own whose trip_to_open() is the "
+                "one that all have. Give it one, or use a repository that holdfast.stores has."
+            )
+        return self._opened(self.get_or_create(service_name), CLOSED, count(failure_count, "failure_count"))
 
     @abstractmethod
     def set_manual_control(
@@ -186,13 +210,31 @@ class CircuitBreakerStateRepository(ABC):
         their slots when no other is left. Return whether a slot was acquired, the state before, and the state after.
         """
 
-    @abstractmethod
     def release_half_open_slot(self, service_name: str, *, token: str | None = None) -> bool:
         """End a trial that came to nothing; False if its slot is not held any more."""
+        state = self.get_by_service_name(service_name)
+        if state is None or not state.is_half_open or not state.half_open_request_count:
+            return False
+        left = state.half_open_request_count - 1
+        return self.update_state(service_name, HALF_OPEN, half_open_request_count=left)
 
     @abstractmethod
     def reset_half_open_count(self, service_name: str) -> None:
         """Forget all trials, without a change of state; nothing happens if there is no such breaker."""
 
+    def _opened(self, state: CircuitBreakerStateData, before: str, failures: int) -> CircuitBreakerOpenAttempt:
+        """Open a breaker that is as *before*, and that no operator has pinned."""
+        now = datetime.now(UTC)
+        if state.state != before or state.is_pin_active(now):
+            return CircuitBreakerOpenAttempt(state, did_open=False)
+        name = state.service_name
+        did_open = self.update_state(name, OPEN, failures, 0, now, now, reset_half_open_count=True)
+        return CircuitBreakerOpenAttempt(self.get_or_create(name), did_open=did_open)
 
-__all__ = ["CircuitBreakerStateRepository"]
+
+def by_age(state: CircuitBreakerStateData) -> tuple[bool, datetime, str]:
+    """Return by what open breakers are put in order: unknown ages first, then the longest open."""
+    return state.opened_at is not None, state.opened_at or datetime.max.replace(tzinfo=UTC), state.service_name
+
+
+__all__ = ["CircuitBreakerStateRepository", "by_age"]

@@ -16,6 +16,7 @@ from holdfast.model.breaker import CircuitBreakerCloseAttempt, CircuitBreakerOpe
 from holdfast.model.world import RealWorld
 from holdfast.stores.breakers import door
 from holdfast.stores.breakers.deciding import Deciding
+from holdfast.stores.breakers.documented import by_age
 from holdfast.stores.breakers.documents import Applied
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class AsyncInMemoryCircuitBreakerStateRepository(Deciding):
 
     async def get_open_states(self, limit: int | None = None) -> list[CircuitBreakerStateData]:
         most = None if limit is None else count(limit, "limit")
-        found = sorted((each for each in await self.get_all_states() if each.is_open), key=_age)
+        found = sorted((each for each in await self.get_all_states() if each.is_open), key=by_age)
         return found[:most]
 
     async def get_history(self, service_name: str, limit: int = 100) -> list[CircuitBreakerChange]:
@@ -111,11 +112,6 @@ def _answer(answer: Any) -> Any:
 def _apart(record: CircuitBreakerStateData) -> CircuitBreakerStateData:
     """Return the record with dicts of its own: whoever changes them changes nothing here."""
     return replace(record, metadata=deepcopy(record.metadata), reports=dict(record.reports))
-
-
-def _age(record: CircuitBreakerStateData) -> tuple[bool, datetime, str]:
-    opened = record.opened_at
-    return opened is not None, opened or datetime.min.replace(tzinfo=UTC), record.service_name
 
 
 __all__ = ["AsyncInMemoryCircuitBreakerStateRepository"]

@@ -66,7 +66,8 @@ class DBCheckpointStore(CheckpointStore):
         return LoadCheckpoints(self._queries)
 
     async def _save(self, key: str, data: bytes) -> None:
-        await self._commits.write(self._saves, (key, data, len(data), is_gzip(data), self._world.new_id()))
+        row = (key, data, len(data), is_gzip(data), self._world.new_id())
+        await self._commits.write_about(key, self._saves, row)
 
     async def _load(self, key: str) -> bytes | None:
         found = await self._commits.write(self._loads, (key,))
@@ -74,6 +75,7 @@ class DBCheckpointStore(CheckpointStore):
 
     async def _delete(self, key: str) -> bool:
         query = self._queries["checkpoint_delete"]
+        await self._commits.settled(key)  # a save that goes on though its task was cancelled would undo this
         try:
             return bool(await self._manager.execute(query, checkpoint_key=key))
         except UnknownCommit:  # there may be nothing left to delete; then it was there

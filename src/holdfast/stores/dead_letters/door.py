@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holdfast.core import numbers
 from holdfast.core.texts import as_text, is_kept
 from holdfast.errors import CannotSerialize, TooLong
 from holdfast.model.dead_letter import FailedOperationStatus
 from holdfast.serialize import PortableJSON
+from holdfast.stores.moments import checked_datetime, in_utc
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
 
 LONGEST_WORD = 255  # characters of what is searched for
 _format = PortableJSON()
@@ -78,16 +82,25 @@ def can_be(**words: str | None) -> bool:
     return all(value is None or is_kept(value) for value in words.values())
 
 
+def meant(value: str, what: str) -> str:
+    """Return a word that says what is meant; ``TypeError`` for None, which elsewhere stands for all there are."""
+    if not isinstance(value, str):
+        raise TypeError(f"The {what} of a dead letter is text, not {type(value).__name__}: say which is meant.")
+    return value
+
+
+def several(ids: Iterable[str]) -> list[str]:
+    """Return ids, each once; ``TypeError`` for a single one, whose characters are none."""
+    if isinstance(ids, str | bytes):
+        raise TypeError(f"ids are several, in a list, not {type(ids).__name__}: pass [id] for a single one.")
+    return list(dict.fromkeys(ids))
+
+
 def moment(value: datetime, what: str) -> datetime:
     """Return *value* in UTC; ``TypeError`` if it is no datetime, ``ValueError`` if it has no time zone."""
-    if not isinstance(value, datetime):
-        raise TypeError(f"The {what} is a datetime, not {type(value).__name__}.")
-    if value.utcoffset() is None:
+    if checked_datetime(value, f"The {what}").utcoffset() is None:
         raise ValueError(f"The {what} needs a time zone: {value.isoformat()} could be any hour of the day.")
-    try:
-        return value.astimezone(UTC)
-    except OverflowError:
-        raise ValueError(f"The {what} is beyond the years 1 to 9999 in UTC: {value.isoformat()}.") from None
+    return in_utc(value, f"The {what}")
 
 
 def moment_or_none(value: datetime | None, what: str) -> datetime | None:
@@ -135,10 +148,12 @@ __all__ = [
     "count",
     "json",
     "mapping",
+    "meant",
     "moment",
     "moment_or_none",
     "number",
     "retries",
+    "several",
     "status",
     "text",
     "word",

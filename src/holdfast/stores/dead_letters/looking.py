@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -28,16 +29,17 @@ class Looking(Room):
 
     async def get_pending_by_domain(self, domain: str, limit: int = 100) -> list[FailedOperationData]:
         """Return pending operations of *domain*, the oldest first."""
-        return await self.find_by_status("pending", domain=domain, limit=limit)
+        return await self.find_by_status("pending", domain=door.meant(domain, "domain"), limit=limit)
 
     async def get_pending_count_by_domain(self, domain: str) -> int:
         """Return how many operations of *domain* are pending."""
-        return await self.count(status="pending", domain=domain)
+        return await self.count(status="pending", domain=door.meant(domain, "domain"))
 
     async def find_by_status(
         self, status: str, domain: str | None = None, failure_type: str | None = None, limit: int = 100
     ) -> list[FailedOperationData]:
         """Return operations in *status*, the oldest first."""
+        door.meant(status, "status")
         return await self._found(Wanted(status=status, domain=domain, failure_type=failure_type, limit=limit))
 
     async def find(
@@ -106,6 +108,8 @@ class Looking(Room):
         For a domain that is not named the threshold is that of ``default``, or 24 hours.
         """
         now = door.moment(current_time, "current_time")
+        if not isinstance(sla_thresholds, Mapping):
+            raise TypeError(f"sla_thresholds is a dict of domains and ages, not {type(sla_thresholds).__name__}.")
         ages = {domain: _threshold(domain, age) for domain, age in sla_thresholds.items()}
         default = ages.get("default", _SLA)
         found: list[FailedOperationData] = []
@@ -141,7 +145,7 @@ class Looking(Room):
 
     async def count_by_domain(self, domain: str) -> int:
         """Return how many operations of *domain* there are, in any status."""
-        return await self.count(domain=domain)
+        return await self.count(domain=door.meant(domain, "domain"))
 
     async def get_statistics(self) -> dict[str, Any]:
         """Return counts: ``total``, ``by_status``, ``by_domain``, ``pending_by_domain``.

@@ -74,7 +74,7 @@ class Records(Room):
     async def bulk_update_status(self, ids: list[str], status: str) -> int:
         """Say of several operations where they stand, in one step; return how many there were of them."""
         event = self._said(status, "", "", None, "")
-        return len(await self._shelf.change_all(list(dict.fromkeys(ids)), happening(event)))
+        return len(await self._shelf.change_all(door.several(ids), happening(event)))
 
     async def delete(self, entry_id: str) -> bool:
         """Delete one operation, whatever its status; False if there is none."""

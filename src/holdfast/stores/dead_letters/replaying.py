@@ -82,7 +82,7 @@ class Replaying(Room):
         """
         held_for = self._lease_of(lease)
         limit = None if max_retries is None else door.cap(max_retries, "max_retries")
-        given = {id: self._world.new_id() for id in ids}  # noqa: A001 -- the documented word
+        given = {id: self._world.new_id() for id in door.several(ids)}  # noqa: A001 -- the documented word
 
         def decide(record: FailedOperationData, now: datetime) -> FailedOperationData | None:
             below = record.max_retries if limit is None else limit

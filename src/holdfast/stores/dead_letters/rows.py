@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from holdfast.model.dead_letter import DLQCompressedEntry, FailedOperationData
+from holdfast.serialize.marker import unreadable
 from holdfast.stores.dead_letters.shelf import Gone
 
 if TYPE_CHECKING:
@@ -68,17 +69,17 @@ def record(row: Row) -> FailedOperationData:
         status=row["status"],
         entity_type=row["entity_type"],
         entity_id=row["entity_id"],
-        entity_refs=_decode(row.get("entity_refs", "{}")),
+        entity_refs=_mapping(row.get("entity_refs", "{}")),
         user_id=row["user_id"],
-        snapshot_data=_decode(row.get("snapshot_data", "{}")),
+        snapshot_data=_mapping(row.get("snapshot_data", "{}")),
         error_code=row["error_code"],
         error_message=row["error_message"],
         retry_count=row["retry_count"],
         max_retries=row["max_retries"],
         last_retry_at=_moment(row["last_retry_at"]),
-        request_data=_decode(row.get("request_data", "{}")),
-        response_data=_decode(row.get("response_data", "{}")),
-        metadata=_decode(row["metadata"]),
+        request_data=_mapping(row.get("request_data", "{}")),
+        response_data=_mapping(row.get("response_data", "{}")),
+        metadata=_mapping(row["metadata"]),
         resolved_at=_moment(row["resolved_at"]),
         resolved_by_id=row["resolved_by_id"],
         resolution_type=row["resolution_type"],
@@ -90,13 +91,29 @@ def record(row: Row) -> FailedOperationData:
         expires_at=_moment(row["expires_at"]),
         error=row.get("error", ""),
         workflow_id=row["workflow_id"] or None,
-        payload=_decode(row.get("payload", "null")),
+        payload=_value(row.get("payload", "null")),
         retry_delay=None if delay is None else delay / 1000,
         next_retry_at=_moment(row["next_retry_at"]),
         replay_token=row["replay_token"],
         replay_beat_at=_moment(row["replay_beat_at"]),
         version=row["version"],
     )
+
+
+def _value(text: str) -> Any:
+    """Return the value in *text*, or the text itself if it is no JSON: somebody else has written it.
+
+    A letter that cannot be read would keep those beside it from being listed and replayed.
+    """
+    try:
+        return _decode(text)
+    except msgspec.DecodeError:
+        return text
+
+
+def _mapping(text: str) -> dict[str, Any]:
+    value = _value(text)
+    return value if isinstance(value, dict) else {unreadable("JSON"): text}
 
 
 def _moment(text: str | None) -> datetime | None:
@@ -127,7 +144,7 @@ def summary(row: Row) -> DLQCompressedEntry:
         first_seen=_when(row["first_seen"]),
         last_seen=_when(row["last_seen"]),
         sample_error_message=row["sample_error_message"],
-        sample_context=_decode(row["sample_context"]),
+        sample_context=_mapping(row["sample_context"]),
         status=row["status"],
         compressed_at=_when(row["compressed_at"]),
         stale_at=_moment(row["stale_at"]),

@@ -8,6 +8,7 @@ from holdfast.db.manager import ConnectionManager
 from holdfast.db.portal import Portal
 from holdfast.db.session import run_sync
 from holdfast.errors import MisuseError
+from holdfast.stores.blocking import refuse_options
 from holdfast.stores.dead_letters.blocking import BlockingFailedOperations
 from holdfast.stores.dead_letters.memory import AsyncInMemoryFailedOperationRepository
 from holdfast.stores.dead_letters.redis import AsyncRedisDLQRepository
@@ -109,6 +110,7 @@ class SQLFailedOperationRepository(_Standing):
         **options: Any,
     ) -> None:
         if isinstance(source, AsyncSQLFailedOperationRepository):
+            refuse_options(source, options)
             manager, store = None, source
         else:
             manager = ConnectionManager(source)
@@ -137,9 +139,10 @@ class RedisDLQRepository(_Standing):
 
     def __init__(self, source: str | AsyncRedisDLQRepository, portal: Portal | None = None, **options: Any) -> None:
         if isinstance(source, AsyncRedisDLQRepository):
+            refuse_options(source, options)
             super().__init__(source, None, portal)
         else:
-            link = RedisLink(source) if "+cluster://" in source else BlockingRedisLink(source)
+            link = RedisLink(source) if "+cluster://" in str(source) else BlockingRedisLink(source)
             super().__init__(AsyncRedisDLQRepository(link, **options), link, portal)
 
 

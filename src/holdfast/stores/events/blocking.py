@@ -45,7 +45,8 @@ class SyncEventStore(BlockingStore[DBEventStoreBackend]):
     def get_after(self, stream_key: str, after_sequence: int, *, limit: int | None = None) -> list[StoredEvent]:
         """Return the events of a stream with a greater number than *after_sequence*, at most *limit* if it is given.
 
-        The number of the last one is where the next page begins.
+        The number of the last one is where the next page begins. ``CannotDeserialize`` names the first row among them
+        that somebody else has written and that is no event: pages before and behind it can be read.
         """
         return self._call(self._store.get_after(stream_key, after_sequence, limit=limit))
 
@@ -54,7 +55,7 @@ class SyncEventStore(BlockingStore[DBEventStoreBackend]):
 
         Every event comes once and in order; what is deleted before it was read does not come. The iteration ends when
         nothing new has come for *timeout*, if it is given, and when the store is closed. A database that cannot be
-        reached is waited for.
+        reached is waited for. ``CannotDeserialize`` names a row that is no event, after those before it.
         """
         events = self._store.follow(stream_key, after, timeout=timeout)
         event = self._call(_next(events))

@@ -11,6 +11,7 @@ from holdfast.core.numbers import MOST_BITS, count, number
 from holdfast.db.manager import ConnectionManager
 from holdfast.db.migrations.migrator import SCHEMA, Migrator
 from holdfast.errors import (
+    CannotDeserialize,
     CannotSerialize,
     Conflict,
     DatabaseError,
@@ -32,7 +33,7 @@ from holdfast.stores.ways import check_manager
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from holdfast.db.pipeline.pipeline import Pipeline
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from holdfast.stores.events.followers import Follower
 
 StoredEvent: TypeAlias = "dict[str, Any]"
+_Stored: TypeAlias = "tuple[int, str, str]"  # number, JSON and time of an event
 
 FILE = Path(".holdfast") / "events.sqlite"
 POLL_INTERVAL = 0.1
@@ -114,7 +116,8 @@ class DBEventStoreBackend(Opened):
             where: Appended = await self._commits.write(kind, row)
         except Conflict as error:
             raise _overtaken(stream_key) from error
-        stored = self._events([(where.sequence + at, data, where.timestamp) for at, data in enumerate(written[1::2])])
+        texts = enumerate(written[1::2], where.sequence)
+        stored = self._events(stream_key, [(sequence, data, where.timestamp) for sequence, data in texts])
         self._followers.tell(stream_key, where.sequence + len(stored) - 1)
         return stored
 
@@ -125,15 +128,10 @@ class DBEventStoreBackend(Opened):
     async def get_after(self, stream_key: str, after_sequence: int, *, limit: int | None = None) -> list[StoredEvent]:
         """Return the events of a stream with a greater number than *after_sequence*, at most *limit* if it is given.
 
-        The number of the last one is where the next page begins.
+        The number of the last one is where the next page begins. ``CannotDeserialize`` names the first row among them
+        that somebody else has written and that is no event: pages before and behind it can be read.
         """
-        rows = await self._manager.fetch(
-            self._queries["events_after"],
-            stream_key=checked_key(stream_key, "stream key"),
-            after_sequence=number(after_sequence, "after_sequence"),
-            most=_checked_limit(limit),
-        )
-        return self._events([(row["sequence"], row["data"], row["timestamp"]) for row in rows])
+        return self._events(stream_key, await self._rows(stream_key, after_sequence, limit))
 
     async def follow(
         self,
@@ -146,14 +144,14 @@ class DBEventStoreBackend(Opened):
 
         Every event comes once and in order; what is deleted before it was read does not come. The iteration ends when
         nothing new has come for *timeout*, if it is given, and when the store is closed. A database that cannot be
-        reached is waited for.
+        reached is waited for. ``CannotDeserialize`` names a row that is no event, after those before it.
         """
         patience = None if timeout is None else checked_seconds(timeout, "timeout")
         with self._followers.follow(checked_key(stream_key, "stream key")) as follower:
             known: int | None = 0
             while known is not None and not follower.is_over:
                 page = await self._page(stream_key, after, follower)
-                for event in page:
+                for event in self._in_turn(stream_key, page):
                     after = event["sequence"]
                     yield event
                 if not page:
@@ -183,7 +181,7 @@ class DBEventStoreBackend(Opened):
 
         The streams count on from where they were. If a connection is lost on the way the number may be too small.
         """
-        before = utc_text(timestamp)
+        before = utc_text(timestamp, "timestamp")
         deleted = 0
         while True:
             some = await self._prune(before)
@@ -191,11 +189,20 @@ class DBEventStoreBackend(Opened):
             if some < _PRUNED_AT_ONCE:
                 return deleted
 
-    async def _page(self, stream_key: str, after: int, follower: Follower) -> list[StoredEvent]:
+    async def _rows(self, stream_key: str, after_sequence: int, limit: int | None) -> list[_Stored]:
+        rows = await self._manager.fetch(
+            self._queries["events_after"],
+            stream_key=checked_key(stream_key, "stream key"),
+            after_sequence=number(after_sequence, "after_sequence"),
+            most=_checked_limit(limit),
+        )
+        return [(row["sequence"], row["data"], row["timestamp"]) for row in rows]
+
+    async def _page(self, stream_key: str, after: int, follower: Follower) -> list[_Stored]:
         """Return the next events for one who follows, as soon as the database can be reached; none if it is closed."""
         while not follower.is_over:
             try:
-                return await self.get_after(stream_key, after, limit=_PAGE)
+                return await self._rows(stream_key, after, _PAGE)
             except DatabaseError as error:
                 if error.kind is FailureKind.FATAL:
                     raise
@@ -247,12 +254,24 @@ class DBEventStoreBackend(Opened):
         except CannotSerialize:
             return self._json.serialize([*[None] * at, event])  # once more, for the path from the list on
 
-    def _events(self, rows: Sequence[tuple[int, str, str]]) -> list[StoredEvent]:
-        """Return events as they are given to users; *rows* are number, JSON and time of each."""
-        events: list[StoredEvent] = self._json.deserialize(f"[{','.join([data for _, data, _ in rows])}]")
-        for event, (sequence, _, timestamp) in zip(events, rows, strict=True):
-            event["sequence"] = sequence
-            event["timestamp"] = timestamp
+    def _in_turn(self, stream_key: str, rows: Sequence[_Stored]) -> Iterable[StoredEvent]:
+        """Return what ``_events`` does; where that raises, the events before the row that is none come first."""
+        try:
+            return self._events(stream_key, rows)
+        except CannotDeserialize:
+            return (event for row in rows for event in self._events(stream_key, [row]))
+
+    def _events(self, stream_key: str, rows: Sequence[_Stored]) -> list[StoredEvent]:
+        """Return events as they are given to users."""
+        try:
+            events: list[StoredEvent] = self._json.deserialize(f"[{','.join([data for _, data, _ in rows])}]")
+            for event, (sequence, _, timestamp) in zip(events, rows, strict=True):
+                event["sequence"] = sequence
+                event["timestamp"] = timestamp
+        except (CannotDeserialize, TypeError, ValueError) as error:  # it is no JSON, no object, or several
+            if len(rows) == 1:
+                raise _no_event(stream_key, rows[0][0]) from error
+            return [event for row in rows for event in self._events(stream_key, [row])]
         return events
 
 
@@ -297,6 +316,14 @@ def _type(event: Mapping[str, Any], at: int) -> str:
 
 def _checked_limit(limit: int | None) -> int | None:
     return None if limit is None else count(limit, "limit", most=MOST_BITS)
+
+
+def _no_event(stream_key: str, sequence: int) -> CannotDeserialize:
+    """Say which row was written past this store, and is no event."""
+    return CannotDeserialize(
+        f"The row {sequence} of the stream {stream_key!r} in holdfast_events is no event: its data is not one JSON "
+        f"object. Mend or delete it, or read on behind it, with get_after or follow from {sequence}."
+    )
 
 
 def _overtaken(stream_key: str) -> Conflict:

@@ -7,8 +7,9 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from holdfast.core.numbers import MOST_BITS, count
-from holdfast.errors import ExecutionConflict, ExecutionNotFound
+from holdfast.errors import CannotDeserialize, ExecutionConflict, ExecutionNotFound
 from holdfast.serialize import PortableJSON
+from holdfast.serialize.marker import unreadable
 from holdfast.stores.keys import checked_key
 from holdfast.stores.opened import Opened
 
@@ -154,7 +155,11 @@ class ExecutionStore(Opened, ABC):
         return None if value is None else self._json.serialize(value)
 
     def _value(self, text: str | None) -> Any:
-        return None if text is None else self._json.deserialize(text)
+        """Return the value in *text*; one that somebody else wrote, and not as JSON, hides nothing beside it."""
+        try:
+            return None if text is None else self._json.deserialize(text)
+        except CannotDeserialize:
+            return unreadable("JSON")
 
     def _execution(self, row: Mapping[str, Any]) -> Execution:
         return {

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.model.world import RealWorld, World
-from holdfast.stores.flow.backend import MAX_BYTES, CheckpointBackend
+from holdfast.stores.flow.backend import MAX_BYTES, ShelfBackend
 from holdfast.stores.flow.file_shelf import FileShelf
 from holdfast.stores.flow.straight import Straight
 from holdfast.stores.flow.verbs import as_storage_error
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 FOLDER = ".holdfast_flow_checkpoints"
 
 
-class FileCheckpointBackend(CheckpointBackend):
+class FileCheckpointBackend(ShelfBackend):
     """Flow checkpoints in a folder, one JSON file each, safe for any number of processes on one machine."""
 
     def __init__(

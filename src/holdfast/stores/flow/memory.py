@@ -6,7 +6,7 @@ import threading
 from typing import TYPE_CHECKING, TypeVar
 
 from holdfast.model.world import RealWorld, World
-from holdfast.stores.flow.backend import MAX_BYTES, CheckpointBackend
+from holdfast.stores.flow.backend import MAX_BYTES, ShelfBackend
 from holdfast.stores.flow.model import CheckpointStatus
 from holdfast.stores.flow.shelf import Card, Put, Wanted
 from holdfast.stores.flow.straight import Straight
@@ -153,7 +153,7 @@ class _AtOnce(Straight[MemoryShelf]):
         return await super().acall(work)
 
 
-class InMemoryCheckpointBackend(CheckpointBackend):
+class InMemoryCheckpointBackend(ShelfBackend):
     """Flow checkpoints in memory, lost with the process."""
 
     def __init__(

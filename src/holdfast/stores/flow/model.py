@@ -7,12 +7,15 @@ from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cache
-from typing import Any
+from typing import Any, NoReturn, TypeVar
 
 import msgspec
 
 from holdfast.errors import CannotDeserialize
 from holdfast.serialize.lossless import dump, load
+from holdfast.stores import moments
+
+T = TypeVar("T")
 
 
 class CheckpointStatus(StrEnum):
@@ -24,6 +27,10 @@ class CheckpointStatus(StrEnum):
     COMPLETED = "completed"
     FAILED = "failed"
     CANCELED = "canceled"
+
+    @classmethod
+    def _missing_(cls, value: object) -> NoReturn:
+        raise ValueError(f"There is no status {value!r:.50}; there are {', '.join(cls)}.")
 
     @property
     def has_ended(self) -> bool:
@@ -61,9 +68,14 @@ def is_read(version: Any) -> bool:
     return str(version).partition(".")[0] == "1"
 
 
-def in_utc(moment: datetime) -> datetime:
-    """Return *moment* in UTC; one without a zone is taken for UTC."""
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+def in_utc(moment: datetime, what: str = "moment") -> datetime:
+    """Return *moment* in UTC; one without a zone is taken for UTC.
+
+    ``TypeError`` or ``ValueError``, which begins with *what* it is, for what is no moment.
+    """
+    if moments.checked_datetime(moment, what).utcoffset() is None:
+        return moment.replace(tzinfo=UTC)
+    return moments.in_utc(moment, what)
 
 
 @dataclass
@@ -132,7 +144,12 @@ class FlowCheckpoint:
     extra: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        """Take what ``model_dump`` gives, also if its times have become text on their way."""
         self.status = CheckpointStatus(self.status)
+        self.created_at = moments.from_text(self.created_at, "created_at")
+        self.updated_at = moments.from_text(self.updated_at, "updated_at")
+        self.node_states = _records(NodeCheckpointState, self.node_states)
+        self.pending_inputs = _records(PendingInputContext, self.pending_inputs)
 
     def mark_node_complete(self, node_id: str, state: NodeCheckpointState | None = None) -> None:
         """Note that a node has ended, with its *state*; one that failed is kept, but is not complete: it runs again."""
@@ -185,8 +202,8 @@ class FlowCheckpoint:
     @property
     def resume_at(self) -> datetime | None:
         """The earliest moment a node waits for; None if none does."""
-        moments = [in_utc(each.resume_at) for each in self.pending_inputs.values() if each.resume_at is not None]
-        return min(moments, default=None)
+        waits = [each.resume_at for each in self.pending_inputs.values() if each.resume_at is not None]
+        return min((in_utc(each, "resume_at") for each in waits), default=None)
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields by their names; the values are the same objects."""
@@ -228,16 +245,12 @@ class FlowCheckpoint:
     @classmethod
     def from_dict(cls, document: dict[str, Any]) -> FlowCheckpoint:
         """Return the snapshot that ``to_dict`` described; fields this release does not know are kept in *extra*."""
-        known = _known(cls, document)
-        states, inputs = known.pop("node_states", {}), known.pop("pending_inputs", {})
-        made = cls(**known)
-        made.node_states = {
-            name: NodeCheckpointState(**_known(NodeCheckpointState, one)) for name, one in states.items()
-        }
-        made.pending_inputs = {
-            name: PendingInputContext(**_known(PendingInputContext, one)) for name, one in inputs.items()
-        }
-        return made
+        return cls(**_known(cls, document))
+
+
+def _records(kind: type[T], given: dict[str, Any]) -> dict[str, T]:
+    """Return *given* with records in place of the fields that were written for them."""
+    return {name: kind(**_known(kind, one)) if type(one) is dict else one for name, one in given.items()}
 
 
 def _fields(record: Any) -> dict[str, Any]:

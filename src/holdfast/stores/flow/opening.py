@@ -11,7 +11,7 @@ from holdfast.errors import InvalidURL
 if TYPE_CHECKING:
     import os
 
-    from holdfast.stores.flow.backend import CheckpointBackend
+    from holdfast.stores.flow.documented import CheckpointBackend
 
 _FILE, _MEMORY = "file://", "memory://"
 _REDIS = ("redis://", "rediss://", "redis+cluster://", "rediss+cluster://")

@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 from holdfast.core.durations import checked_seconds
 from holdfast.errors import ConfigurationError
 from holdfast.model.world import RealWorld, World
-from holdfast.stores.flow.backend import MAX_BYTES, CheckpointBackend
+from holdfast.stores.flow.backend import MAX_BYTES, ShelfBackend
 from holdfast.stores.flow.redis_shelf import RedisShelf
 from holdfast.stores.flow.straight import Straight
 from holdfast.stores.flow.verbs import as_storage_error
@@ -28,10 +28,11 @@ PREFIX = "{holdfast:flow_checkpoint}:"
 WEEK = 86400 * 7
 
 
-class RedisCheckpointBackend(CheckpointBackend):
+class RedisCheckpointBackend(ShelfBackend):
     """Flow checkpoints in Redis. Those of a run that has ended go after *default_ttl* seconds; None keeps them.
 
-    Further arguments go to the client as options of its URL (``socket_timeout=5``, ``username="app"``, ``ssl=True``).
+    Where it is, is said by *host*, *port*, *db* and *password*, by ``unix_socket_path=``, or by *url* instead. Further
+    arguments go to the client as options of its URL (``socket_timeout=5``, ``username="app"``, ``ssl=True``).
     Redis is as durable as it is set up to be: with ``appendfsync always`` what was saved survives a crash.
     """
 
@@ -52,7 +53,13 @@ class RedisCheckpointBackend(CheckpointBackend):
         **kwargs: Any,
     ) -> None:
         surroundings = world or RealWorld()
-        address = url or _address(host, port, db, password, kwargs)
+        if url is None:
+            address = _address(host, port, db, password, kwargs)
+        elif (host, port, db, password) == ("localhost", 6379, 0, None):
+            address_of(url)
+            address = _with(url, kwargs)
+        else:
+            raise ConfigurationError("Say where Redis is once: by url=, or by host, port, db and password.")
         address_of(address)  # refuses what it cannot read
         _refuse_unless_it_fits(address, prefix)
         ttl = None if default_ttl is None else ceil(checked_seconds(default_ttl, "default_ttl", least=1))
@@ -82,14 +89,23 @@ class RedisCheckpointBackend(CheckpointBackend):
 def _address(host: str, port: int, db: int, password: str | None, options: dict[str, Any]) -> str:
     if "://" in host:
         raise ConfigurationError("The host of Redis is its name, not a URL: give a URL as url=, or to from_url().")
-    options.pop("decode_responses", None)  # of the driver's answers, which nobody sees here
     scheme = "rediss" if options.pop("ssl", False) else "redis"
-    for name, value in options.items():
+    secret = "" if password is None else f":{quote(password, safe='')}@"
+    socket = options.pop("unix_socket_path", None)
+    if socket is not None:
+        return _with(f"unix://{secret}{quote(socket)}", {"db": db, **options})
+    return _with(f"{scheme}://{secret}{host}:{port}/{db}", options)
+
+
+def _with(url: str, options: dict[str, Any]) -> str:
+    """Return *url* with *options* behind those it has."""
+    given = {name: value for name, value in options.items() if name != "decode_responses"}  # nobody sees those answers
+    for name, value in given.items():
         if not isinstance(value, str | int | float):
             raise ConfigurationError(f"The option {name} of Redis is text or a number; a URL cannot say anything else.")
-    secret = "" if password is None else f":{quote(password, safe='')}@"
-    query = f"?{urlencode(options)}" if options else ""
-    return f"{scheme}://{secret}{host}:{port}/{db}{query}"
+    if not given:
+        return url
+    return f"{url}{'&' if '?' in url else '?'}{urlencode(given)}"
 
 
 def _refuse_unless_it_fits(address: str, prefix: str) -> None:

@@ -12,7 +12,7 @@ from holdfast.db.url import DialectName
 from holdfast.errors import ConfigurationError, InvalidURL
 from holdfast.model.world import RealWorld, World
 from holdfast.stores.driven import DrivenSides
-from holdfast.stores.flow.backend import CheckpointBackend
+from holdfast.stores.flow.backend import ShelfBackend
 from holdfast.stores.flow.queries import TABLE, flow_queries
 from holdfast.stores.flow.sql_shelf import SQLShelf
 from holdfast.stores.flow.sqlite_here import SqliteHere
@@ -31,7 +31,7 @@ _POOL_SIZE = 5
 _FORMS = {DialectName.POSTGRES: "postgresql://", DialectName.MYSQL: "mysql://"}
 
 
-class _SQLCheckpointBackend(CheckpointBackend):
+class _SQLCheckpointBackend(ShelfBackend):
     _dialect: DialectName
 
     @classmethod
@@ -42,13 +42,13 @@ class _SQLCheckpointBackend(CheckpointBackend):
         itself: by one thread or task at a time. Nothing is committed or closed here. A call that fails leaves the
         session to be rolled back. What is rolled back has the revision again that it had before, so it may be saved in
         the next transaction. The table is made if it is not there, in the same transaction; on MariaDB it has to
-        be there, because making it would commit. Options are those of ``CheckpointBackend``.
+        be there, because making it would commit. Options are those of ``ShelfBackend``.
         """
         from holdfast.stores.flow.sessions import SessionWay  # noqa: PLC0415 -- SQLAlchemy is an extra
 
         way = SessionWay(session, cls._dialect, table_name, options.get("world"))
         made = cls.__new__(cls)
-        CheckpointBackend.__init__(made, way, rises=way.note, **options)
+        ShelfBackend.__init__(made, way, rises=way.note, **options)
         return made
 
 
@@ -98,7 +98,7 @@ def _sides(
 class SQLiteCheckpointBackend(_SQLCheckpointBackend):
     """Flow checkpoints in a SQLite file, shared by any number of processes; ``:memory:`` keeps them in this one.
 
-    Options are those of ``CheckpointBackend``: *max_bytes*, *max_checkpoints*, *ttl*.
+    Options are those of ``ShelfBackend``: *max_bytes*, *max_checkpoints*, *ttl*.
     """
 
     _dialect = DialectName.SQLITE
@@ -122,7 +122,7 @@ class PostgresCheckpointBackend(_SQLCheckpointBackend):
     """Flow checkpoints in PostgreSQL. *table_name* may have a schema before a dot.
 
     *pool* is a pool of somebody else's in place of a *connection_string*: anything with ``getconn()`` and ``putconn()``
-    whose connections are those of psycopg. It stays open. Options are those of ``CheckpointBackend``: *max_bytes*,
+    whose connections are those of psycopg. It stays open. Options are those of ``ShelfBackend``: *max_bytes*,
     *max_checkpoints*, *ttl*.
     """
 
@@ -157,7 +157,7 @@ class PostgresCheckpointBackend(_SQLCheckpointBackend):
 class MySQLCheckpointBackend(_SQLCheckpointBackend):
     """Flow checkpoints in MariaDB or MySQL.
 
-    Options are those of ``CheckpointBackend``: *max_bytes*, *max_checkpoints*, *ttl*.
+    Options are those of ``ShelfBackend``: *max_bytes*, *max_checkpoints*, *ttl*.
     """
 
     _dialect = DialectName.MYSQL

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from holdfast.errors import ConfigurationError, MisuseError, NotFoundError, StorageError
 from holdfast.model.world import RealWorld
-from holdfast.stores.flow.backend import LEASE
+from holdfast.stores.flow.documented import LEASE
 from holdfast.stores.flow.model import CheckpointBehavior, CheckpointStatus, FlowCheckpoint, NodeCheckpointState
 from holdfast.stores.flow.verbs import lease_seconds
 from holdfast.stores.flow.walk import ANSWERS, Walk, begin_next
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from holdfast.model.workflow import Duration
-    from holdfast.stores.flow.backend import CheckpointBackend, CheckpointClaim
+    from holdfast.stores.flow.documented import CheckpointBackend
+    from holdfast.stores.flow.verbs import CheckpointClaim
 
 Step: TypeAlias = "Callable[[Any], Any] | tuple[str, Callable[[Any], Any]]"
 
@@ -159,24 +160,23 @@ def _answered(checkpoint: FlowCheckpoint, answers: Mapping[str, Any]) -> FlowChe
 
     Raises ``ConfigurationError`` for an answer nobody asked for, and for a question without one.
     """
-    waiting = dict(checkpoint.pending_inputs)
+    waiting = {name: waits for name, waits in checkpoint.pending_inputs.items() if waits.resume_at is None}
     names = {waits.request_id: name for name, waits in waiting.items()} | {name: name for name in waiting}
     states = dict(checkpoint.node_states)
     for asked, value in answers.items():
         if (name := names.get(asked)) is None or waiting.pop(name, None) is None:
             raise ConfigurationError(
                 f"The step {asked!r} of the flow {checkpoint.flow_id!r} waits for no answer; "
-                f"those that do: {', '.join(map(repr, checkpoint.pending_inputs)) or 'none'}."
+                f"those that do: {', '.join(map(repr, waiting)) or 'none'}."
             )
         state = states.get(name) or NodeCheckpointState(name)
         given = [*state.internal_state.get(ANSWERS, []), value]
         states[name] = replace(state, internal_state={**state.internal_state, ANSWERS: given})
     for name, waits in waiting.items():
-        if waits.resume_at is None:
-            raise ConfigurationError(
-                f"The step {name!r} of the flow {checkpoint.flow_id!r} waits for an answer to {waits.prompt!r}: "
-                f"pass answers={{{name!r}: ...}}."
-            )
+        raise ConfigurationError(
+            f"The step {name!r} of the flow {checkpoint.flow_id!r} waits for an answer to {waits.prompt!r}: "
+            f"pass answers={{{name!r}: ...}}."
+        )
     status = CheckpointStatus.ACTIVE if checkpoint.has_pending_inputs() else checkpoint.status
     return replace(checkpoint, node_states=states, pending_inputs={}, status=status)
 

@@ -72,8 +72,8 @@ class Verbs:
 
     async def save(self, shelf: Shelf, checkpoint: FlowCheckpoint, *, must_exist: bool) -> str:
         """Store a checkpoint, which has to be there already if it *must_exist*."""
-        expected = checkpoint.revision
         card = self._card(checkpoint)
+        expected = checkpoint.revision
         with as_storage_error(f"The checkpoint {checkpoint.id} of the flow {checkpoint.flow_id} was not stored"):
             if must_exist and expected == 0:  # it was never stored, or somebody else has stored one of its id
                 raise _missing(checkpoint.id) if await shelf.get(checkpoint.id) is None else _stale(checkpoint)
@@ -87,9 +87,9 @@ class Verbs:
         self, shelf: Shelf, claim: CheckpointClaim, checkpoint: FlowCheckpoint, lease: Duration
     ) -> CheckpointClaim:
         """Store a new checkpoint that comes after the claimed one, and pass the claim on to it."""
+        card = self._card(checkpoint)
         if checkpoint.revision or checkpoint.id == claim.checkpoint.id:
             raise ConfigurationError(f"What follows a checkpoint is a new one; {checkpoint.id} is there: update() it.")
-        card = self._card(checkpoint)
         with as_storage_error(f"The checkpoint {checkpoint.id} of the flow {checkpoint.flow_id} was not stored"):
             outcome = await shelf.follow(card, claim.checkpoint.id, claim.token, lease_seconds(lease))
         if outcome is Put.LOST:
@@ -216,6 +216,8 @@ class Verbs:
             logger.warning("Old checkpoints of the flow %s stay for now: %s", flow_id, error)
 
     def _card(self, checkpoint: FlowCheckpoint) -> Card:
+        if not isinstance(checkpoint, FlowCheckpoint):
+            raise TypeError(f"What is stored is a FlowCheckpoint, not {type(checkpoint).__name__}: make one of it.")
         stored = replace(checkpoint, revision=checkpoint.revision + 1, updated_at=self.now())
         whole_run = stored.wf_run_id or stored.run_id
         checked_key(stored.id, "id of the checkpoint")
@@ -234,20 +236,25 @@ class Verbs:
                 f"The checkpoint {stored.id} has {len(data)} bytes, at most {self._limits.max_bytes} are allowed; "
                 "keep large files outside and store where they are."
             )
-        resume_at = stored.resume_at
-        return Card(
-            stored.id,
-            stored.flow_id,
-            stored.run_id,
-            whole_run,
-            stored.status.value,
-            stored.parent_checkpoint_id,
-            iso(stored.created_at),
-            iso(stored.updated_at),
-            None if resume_at is None else iso(resume_at),
-            stored.revision,
-            data,
-        )
+        return card_of(stored)._replace(data=data)
+
+
+def card_of(checkpoint: FlowCheckpoint) -> Card:
+    """Return what a checkpoint is found by, without its data."""
+    resume_at = checkpoint.resume_at
+    return Card(
+        checkpoint.id,
+        checkpoint.flow_id,
+        checkpoint.run_id,
+        checkpoint.wf_run_id or checkpoint.run_id,
+        CheckpointStatus(checkpoint.status).value,
+        checkpoint.parent_checkpoint_id,
+        iso(checkpoint.created_at, "created_at"),
+        iso(checkpoint.updated_at, "updated_at"),
+        None if resume_at is None else iso(resume_at, "resume_at"),
+        checkpoint.revision,
+        b"",
+    )
 
 
 def lease_seconds(lease: Duration) -> float:
@@ -262,9 +269,9 @@ def checked_number(number: int | None, what: str, *, least: int = 0) -> int | No
     return number
 
 
-def iso(moment: datetime) -> str:
-    """Return *moment* as text whose order is that of time."""
-    return in_utc(moment).isoformat(timespec="microseconds")
+def iso(moment: datetime, what: str = "moment") -> str:
+    """Return *moment* as text whose order is that of time; refused as ``in_utc`` refuses it."""
+    return in_utc(moment, what).isoformat(timespec="microseconds")
 
 
 @contextmanager
@@ -283,6 +290,7 @@ def _opened(card: Card) -> FlowCheckpoint:
         )
     try:
         checkpoint = FlowCheckpoint.from_bytes(card.data)
+        checkpoint.created_at = datetime.fromisoformat(card.created_at)  # by which it is found, whatever was set since
     except (CannotDeserialize, TypeError, ValueError, AttributeError) as error:
         raise DamagedCheckpoint(
             f"The checkpoint {card.id} of the flow {card.flow_id} cannot be read: {error}"
@@ -310,4 +318,4 @@ def _stale(checkpoint: FlowCheckpoint) -> StaleCheckpoint:
     )
 
 
-__all__ = ["WAITING", "CheckpointClaim", "Limits", "Verbs", "as_storage_error", "checked_number", "iso"]
+__all__ = ["WAITING", "CheckpointClaim", "Limits", "Verbs", "as_storage_error", "card_of", "checked_number", "iso"]

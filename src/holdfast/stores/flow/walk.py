@@ -28,7 +28,8 @@ from holdfast.stores.on_thread import on_thread
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from holdfast.stores.flow.backend import CheckpointBackend, CheckpointClaim
+    from holdfast.stores.flow.documented import CheckpointBackend
+    from holdfast.stores.flow.verbs import CheckpointClaim
 
 T = TypeVar("T")
 

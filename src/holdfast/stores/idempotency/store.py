@@ -7,10 +7,12 @@ of them atomic: they begin with an underscore and are described at the end.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from holdfast import faults
 from holdfast.core.durations import SHORTEST_LEASE, checked_seconds, milliseconds
+from holdfast.errors import CannotDeserialize, ConfigurationError
 from holdfast.model.world import RealWorld
 from holdfast.serialize import PortableJSON
 from holdfast.stores import tokens
@@ -21,7 +23,6 @@ from holdfast.stores.moments import utc_text
 from holdfast.stores.opened import Opened
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from datetime import datetime
 
     from holdfast.model.workflow import Duration
@@ -167,7 +168,7 @@ class IdempotencyStore(Opened, ABC):
         With *before*, an aware time or its ISO-8601 text, only what expired by then. A claim that has expired is left
         for a day, in which its owner may still end it.
         """
-        until = None if before is None else utc_text(before)
+        until = None if before is None else utc_text(before, "before")
         removed = 0
         while True:
             some = await self._sweep(until, AT_ONCE)
@@ -196,7 +197,7 @@ class IdempotencyStore(Opened, ABC):
     def _result(self, data: Any, status_code: int, headers: Mapping[str, Any] | None, ttl: Duration | None) -> Result:
         code = _checked_code(status_code)
         ttl_ms = self._ttl if ttl is None else milliseconds(ttl, "ttl_seconds", least=SHORTEST_LEASE)
-        return _json.serialize(data), code, _json.serialize(dict(headers or {})), ttl_ms
+        return _json.serialize(data), code, _json.serialize(_checked_headers(headers)), ttl_ms
 
     @abstractmethod
     async def _read(self, key: str) -> Kept | None:
@@ -245,6 +246,11 @@ def claims_of(
     on_conflict: OnConflict = "reject",
 ) -> Claims:
     """Return how work is done once for each key of *store*; the settings are those of ``Claims``."""
+    if not isinstance(store, IdempotencyStore):
+        raise ConfigurationError(
+            f"Keys are kept by an idempotency store, not by {type(store).__name__}. A StoreFactory has none without a "
+            "database: name one, or make an InMemoryIdempotencyStore() for this process alone."
+        )
     return Claims(
         store.verbs,
         world,
@@ -256,12 +262,20 @@ def claims_of(
 
 
 def _entry(kept: Kept) -> IdempotencyEntry:
+    try:
+        data = None if kept.status_code == IN_PROGRESS else _json.deserialize(kept.response_data)
+        headers = _json.deserialize(kept.headers or "{}")
+    except CannotDeserialize as error:
+        raise CannotDeserialize(
+            f"What is stored for the idempotency key {kept.key!r} is not what was written: {error} Delete it, or wait "
+            f"until it expires at {kept.expires_at}."
+        ) from error
     return {
         "idempotency_key": kept.key,
         "fingerprint": kept.fingerprint,
-        "response_data": None if kept.status_code == IN_PROGRESS else _json.deserialize(kept.response_data),
+        "response_data": data,
         "status_code": kept.status_code,
-        "headers": _json.deserialize(kept.headers or "{}"),
+        "headers": headers,
         "created_at": kept.created_at,
         "expires_at": kept.expires_at,
     }
@@ -271,6 +285,14 @@ def _lost_to(kept: Kept, fingerprint: str) -> ClaimState:
     if kept.fingerprint != fingerprint:
         return ClaimState.CONFLICT
     return ClaimState.IN_PROGRESS if kept.status_code == IN_PROGRESS else ClaimState.STORED
+
+
+def _checked_headers(headers: Mapping[str, Any] | None) -> dict[str, Any]:
+    if headers is None or isinstance(headers, Mapping):
+        return dict(headers or {})
+    raise TypeError(  # of pairs only the last of a name would be left
+        f"The headers of a result are a dict, not {type(headers).__name__}: of several values of a name give a list."
+    )
 
 
 def _checked_fingerprint(fingerprint: str) -> str:

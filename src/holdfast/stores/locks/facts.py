@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
+from holdfast.stores.guarded import GuardedUpdate, Looks
 from holdfast.stores.locks.lease import Held, Lease, lease_of
 
 if TYPE_CHECKING:
@@ -15,24 +15,13 @@ if TYPE_CHECKING:
     from holdfast.db.session import Row, Transaction
 
 
-class _Looks:
-    """What the kinds have in common: to look up who holds what."""
-
-    def __init__(self, queries: Queries) -> None:
-        self._look = queries["locks_look"]
-
-    async def _found(self, transaction: Transaction, rows: Sequence[Values]) -> dict[str, Row]:
-        keys = [(each,) for each in dict.fromkeys(row[0] for row in rows)]
-        return {row["lock_key"]: row for row in await transaction.fetch_batch(self._look, keys)}
-
-
-class AcquireLocks(_Looks):
+class AcquireLocks(Looks):
     """Rows are (key, owner, claim key, ttl in ms); the result is a ``Lease``, or ``Held`` if it is somebody else's."""
 
     name = "lock acquired"
 
     def __init__(self, queries: Queries) -> None:
-        super().__init__(queries)
+        super().__init__(*_look(queries))
         self._acquire = queries["locks_acquire"]
         self.one_statement = True  # that writes
 
@@ -51,6 +40,10 @@ class AcquireLocks(_Looks):
         return [each if isinstance(each, Lease) else None for each in verdicts]
 
 
+def _look(queries: Queries) -> tuple[Query, str]:
+    return queries["locks_look"], "lock_key"
+
+
 def _verdict(found: Row, row: Values) -> Lease | Held:
     if found["owner"] is not None and found["claim_key"] == row[2]:
         return _lease(found)
@@ -61,45 +54,21 @@ def _lease(row: Row) -> Lease:
     return lease_of(row["lock_key"], row["owner"], row["token"], row["expires_at_ms"])
 
 
-class _HolderWrites(_Looks, ABC):
-    """A guarded update that is judged by how many locks it touched; of fewer than wanted each is looked up."""
-
-    def __init__(self, name: str, queries: Queries, update: Query) -> None:
-        super().__init__(queries)
-        self.name = name
-        self._update = update
-        self.one_statement = len(update.statements) == 1
-
-    async def apply(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[bool]:
-        if await transaction.execute_batch(self._update, rows) == len(rows):
-            return [True] * len(rows)
-        found = await self._found(transaction, rows)
-        return [row[0] in found and self._is_mine(found[row[0]], row) for row in rows]
-
-    async def recall(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[Any]:
-        found = await self._found(transaction, rows)
-        return [True if row[0] in found and self._is_mine(found[row[0]], row) else None for row in rows]
-
-    @abstractmethod
-    def _is_mine(self, found: Row, row: Values) -> bool:
-        """Whether what is found shows that this very row was written."""
-
-
-class ReleaseLocks(_HolderWrites):
+class ReleaseLocks(GuardedUpdate):
     """Rows are (key, token, owner, key of this call); False if the lock is not this holder's any more."""
 
     def __init__(self, queries: Queries) -> None:
-        super().__init__("lock released", queries, queries["locks_release"])
+        super().__init__("lock released", queries["locks_release"], *_look(queries))
 
     def _is_mine(self, found: Row, row: Values) -> bool:
         return found["owner"] is None and bool(found["claim_key"] == row[3])
 
 
-class ExtendLocks(_HolderWrites):
+class ExtendLocks(GuardedUpdate):
     """Rows are (key, token, owner, ttl in ms); False if the lease is over or somebody else's."""
 
     def __init__(self, queries: Queries) -> None:
-        super().__init__("lease extended", queries, queries["locks_extend"])
+        super().__init__("lease extended", queries["locks_extend"], *_look(queries))
 
     async def recall(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[Any]:  # noqa: ARG002
         return [None] * len(rows)  # to extend again does no harm

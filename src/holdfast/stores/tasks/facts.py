@@ -5,12 +5,12 @@ Many tasks, threads and workers hand these over at once; each kind writes all of
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from holdfast.db.url import DialectName
 from holdfast.errors import Conflict, Retryable, TaskConflict
+from holdfast.stores.guarded import GuardedUpdate, Looks
 from holdfast.stores.tasks.task import TaskStatus
 
 if TYPE_CHECKING:
@@ -33,24 +33,17 @@ class Taken:
     dead: Sequence[Row] = ()
 
 
-class _Looks:
-    """What the kinds have in common: to look up what became of tasks."""
-
-    def __init__(self, queries: Queries) -> None:
-        self._look = queries["tasks_look"]
-
-    async def _found(self, transaction: Transaction, rows: Sequence[Values]) -> dict[str, Row]:
-        ids = [(each,) for each in dict.fromkeys(row[0] for row in rows)]
-        return {row["task_id"]: row for row in await transaction.fetch_batch(self._look, ids)}
+def _look(queries: Queries) -> tuple[Query, str]:
+    return queries["tasks_look"], "task_id"
 
 
-class PutTasks(_Looks):
+class PutTasks(Looks):
     """none -> pending. Rows as in the query ``tasks_put``; the result is the id."""
 
     name = "task put"
 
     def __init__(self, queries: Queries) -> None:
-        super().__init__(queries)
+        super().__init__(*_look(queries))
         self._put = queries["tasks_put"]
         self.one_statement = len(self._put.statements) == 1
 
@@ -194,45 +187,21 @@ def _order(row: Row) -> tuple[int, int]:
     return row["priority"], row["sequence"]
 
 
-class _EndTasks(_Looks, ABC):
-    """A guarded update that is judged by how many tasks it touched; of fewer than wanted each is looked up."""
-
-    def __init__(self, name: str, queries: Queries, update: Query) -> None:
-        super().__init__(queries)
-        self.name = name
-        self._update = update
-        self.one_statement = len(update.statements) == 1
-
-    async def apply(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[bool]:
-        if await transaction.execute_batch(self._update, rows) == len(rows):
-            return [True] * len(rows)
-        found = await self._found(transaction, rows)
-        return [row[0] in found and self._is_mine(found[row[0]], row) for row in rows]
-
-    async def recall(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[bool | None]:
-        found = await self._found(transaction, rows)
-        return [True if row[0] in found and self._is_mine(found[row[0]], row) else None for row in rows]
-
-    @abstractmethod
-    def _is_mine(self, found: Row, row: Values) -> bool:
-        """Whether what is found shows that this very row was written, by an earlier attempt perhaps."""
-
-
-class CompleteTasks(_EndTasks):
+class CompleteTasks(GuardedUpdate):
     """-> completed. Rows as in the query ``tasks_complete``; False for a task that is somebody else's, or not there."""
 
     def __init__(self, queries: Queries) -> None:
-        super().__init__("task completed", queries, queries["tasks_complete"])
+        super().__init__("task completed", queries["tasks_complete"], *_look(queries))
 
     def _is_mine(self, found: Row, row: Values) -> bool:
         return bool(found["status"] == TaskStatus.COMPLETED and found["token"] == row[2])
 
 
-class ExtendTasks(_EndTasks):
+class ExtendTasks(GuardedUpdate):
     """A longer lease. Rows as in the query ``tasks_extend``."""
 
     def __init__(self, queries: Queries) -> None:
-        super().__init__("lease extended", queries, queries["tasks_extend"])
+        super().__init__("lease extended", queries["tasks_extend"], *_look(queries))
 
     def _is_mine(self, found: Row, row: Values) -> bool:
         return bool(found["status"] == TaskStatus.PROCESSING and found["token"] == row[1])
@@ -241,7 +210,7 @@ class ExtendTasks(_EndTasks):
         return [None] * len(rows)  # to extend again does no harm
 
 
-class FailTasks(_Looks):
+class FailTasks(Looks):
     """processing -> pending or dead_lettered. Rows as in the query ``tasks_fail``.
 
     The result is the task's row, or False for one that is somebody else's, or not there.
@@ -250,7 +219,7 @@ class FailTasks(_Looks):
     name = "task failed"
 
     def __init__(self, queries: Queries, letters: Letters, *, base_ms: int, cap_ms: int) -> None:
-        super().__init__(queries)
+        super().__init__(*_look(queries))
         self._fail = queries["tasks_fail"]
         self._letters = letters
         self._constants = {"base_ms": base_ms, "cap_ms": cap_ms, "owed_ms": letters.owed_ms}

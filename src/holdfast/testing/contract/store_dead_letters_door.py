@@ -56,6 +56,26 @@ class DeadLetterDoor:
 
         play(store_venue, scene)
 
+    def test_what_says_which_are_meant_is_never_left_out(self, store_venue: StoreVenue) -> None:
+        async def scene(letters: Any, _: Ground) -> None:
+            record = await letters.create("shop", "t")
+            for call in ("get_pending_by_domain", "get_pending_count_by_domain", "count_by_domain"):
+                with pytest.raises(TypeError, match="domain of a dead letter is text, not NoneType"):
+                    await getattr(letters, call)(None)
+            with pytest.raises(TypeError, match="status of a dead letter is text, not NoneType"):
+                await letters.find_by_status(None)
+            with pytest.raises(TypeError, match="sla_thresholds is a dict"):
+                await letters.find_sla_breached(_SEEN, None)
+            for call, more in (("bulk_update_status", ("archived",)), ("purge_archived", ()), ("acquire_many", ())):
+                with pytest.raises(TypeError, match=r"ids are several, .* pass \[id\]"):
+                    await getattr(letters, call)(record.id, *more)
+            assert await letters.bulk_update_status((record.id, record.id), "archived") == 1
+            assert await letters.purge_archived([record.id, record.id]) == 1
+            with pytest.raises(ValueError, match="There is no status 'new' of a summary; there are active, stale"):
+                await letters.update_compressed_status("mine", "new")
+
+        play(store_venue, scene)
+
     def test_member_of_an_enum_is_the_text_that_it_is(self, store_venue: StoreVenue) -> None:
         async def scene(letters: Any, _: Ground) -> None:
             record = await letters.create(_Word.SHOP, _Word.TIMEOUT, _Word.TIMEOUT, _Word.TIMEOUT)

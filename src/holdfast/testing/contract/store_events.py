@@ -13,7 +13,7 @@ from holdfast import faults
 from holdfast.errors import CannotSerialize, MisuseError, SequenceConflict, TooLong, UnknownCommit
 from holdfast.stores import DBEventStoreBackend, SqliteEventStoreBackend, SyncEventStore
 from holdfast.testing.colours import Colour
-from holdfast.testing.contract.store_wrong_values import NO_KEYS, NO_NUMBERS
+from holdfast.testing.contract.store_wrong_values import NO_KEYS, NO_MOMENTS, NO_NUMBERS
 from holdfast.testing.contract.venue import until
 
 if TYPE_CHECKING:
@@ -191,7 +191,10 @@ class EventContract:
             assert await store.delete_before(later.isoformat()) == 1
             with pytest.raises(ValueError, match="time zone"):
                 await store.delete_before("2026-01-01T00:00:00")
-            with pytest.raises(ValueError, match="isoformat"):
+            for bad, refused in NO_MOMENTS:
+                with pytest.raises(refused, match="timestamp is"):
+                    await store.delete_before(bad)
+            with pytest.raises(ValueError, match="timestamp is"):
                 await store.delete_before("last week")
 
         store_venue.play(scene, empty=empty(store_venue))

@@ -222,7 +222,26 @@ class FlowContract:
             ]
             made = [FlowCheckpoint("flow", "run", created_at=moment, id=str(n)) for n, moment in enumerate(moments)]
             await saved(backend, *made)
-            assert [each.id for each in await backend.list_by_flow("flow")] == ["2", "4", "3", "0", "1"]
+            listed = await backend.list_by_flow("flow")
+            assert [each.id for each in listed] == ["2", "4", "3", "0", "1"]
+            assert [each.created_at for each in listed] == [NOON + timedelta(seconds=1), *[NOON] * 3, moments[1]]
+            assert {each.created_at.utcoffset() for each in listed} == {timedelta(0)}
+
+        store_venue.play(scene)
+
+    def test_moment_of_creation_is_the_one_that_lists_go_by_whatever_is_set_later(
+        self, store_venue: StoreVenue
+    ) -> None:
+        async def scene(ground: Ground) -> None:
+            backend = await open_backend(ground)
+            early, late = checkpoint(minute=0, id="early"), checkpoint(minute=1, id="late")
+            await saved(backend, early, late)
+            early.created_at = NOON + timedelta(minutes=2)
+            await backend.update(early)
+            listed = await backend.list_by_flow("flow")
+            assert [(each.id, each.created_at) for each in listed] == [("late", late.created_at), ("early", NOON)]
+            assert (await backend.load("early")).created_at == NOON
+            assert await backend.list_by_flow("flow", before=listed[-1].created_at) == []
 
         store_venue.play(scene)
 

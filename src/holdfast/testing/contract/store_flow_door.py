@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from holdfast.errors import ConfigurationError
+from holdfast.stores import FlowCheckpoint
 from holdfast.testing.contract.store_flow_stage import checkpoint, ended, open_backend, saved
-from holdfast.testing.contract.store_wrong_values import NO_KEYS, NO_NUMBERS
+from holdfast.testing.contract.store_wrong_values import NO_KEYS, NO_MOMENTS, NO_NUMBERS
 
 if TYPE_CHECKING:
     from holdfast.testing.contract.store_ground import Ground, StoreVenue
@@ -49,6 +50,38 @@ class FlowDoorContract:
                     with pytest.raises(ConfigurationError, match="keep_count"):
                         await call("flow", keep_count=bad)
             assert len(await backend.list_by_flow("flow")) == 2
+
+        store_venue.play(scene)
+
+    def test_what_is_no_moment_or_status_is_refused_by_its_name(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            backend = await open_backend(ground)
+            await backend.save(checkpoint())
+            for bad, refused in NO_MOMENTS:
+                for call in (backend.list_by_flow, backend.list_by_run):
+                    with pytest.raises(refused, match="before is"):
+                        await call("flow", before=bad)
+                wrong = checkpoint()
+                wrong.created_at = bad
+                with pytest.raises(refused, match="created_at is"):
+                    await backend.save(wrong)
+            with pytest.raises(ValueError, match=r"created_at is .* not 'yesterday'"):
+                FlowCheckpoint("flow", "run", created_at="yesterday")  # type: ignore[arg-type]
+            for unknown in ("ACTIVE", "", 0):
+                with pytest.raises(ValueError, match=r"There is no status .*; there are active, paused"):
+                    await backend.get_latest("flow", status=unknown)
+            assert len(await backend.list_by_flow("flow")) == 1
+
+        store_venue.play(scene)
+
+    def test_what_is_no_checkpoint_is_not_stored(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            backend = await open_backend(ground)
+            for bad in (None, checkpoint().to_dict()):
+                for call in (backend.save, backend.update):
+                    with pytest.raises(TypeError, match="is a FlowCheckpoint, not"):
+                        await call(bad)
+            assert await backend.get_latest("flow") is None
 
         store_venue.play(scene)
 

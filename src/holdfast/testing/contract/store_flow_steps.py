@@ -229,6 +229,8 @@ class FlowStepsContract:
             assert waiting.resume_at == moment
             ground.world.set_clock(moment.timestamp() + 1)
             assert [each.id for each in await player.backend.adue()] == [waiting.id]
+            with pytest.raises(ConfigurationError, match="waits for no answer"):
+                await player.resume(waiting.id, [later], answers={"later": "for a question that comes later"})
             now["moment"] = datetime.now(UTC)
             last = await player.resume(waiting.id, [later])
             assert last.status is CheckpointStatus.COMPLETED

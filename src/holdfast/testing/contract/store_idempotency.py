@@ -19,7 +19,7 @@ from holdfast.stores import (
     SyncIdempotencyStore,
 )
 from holdfast.testing.contract.store_ground import elsewhere
-from holdfast.testing.contract.store_wrong_values import NO_KEYS, Word
+from holdfast.testing.contract.store_wrong_values import NO_KEYS, NO_MOMENTS, Word
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -346,6 +346,9 @@ class IdempotencyContract:
             assert (await store.get("lives"))["response_data"] == 1
             with pytest.raises(ValueError, match="time zone"):
                 await store.cleanup(before="2026-01-01T00:00:00")
+            for bad, refused in NO_MOMENTS:
+                with pytest.raises(refused, match="before is"):
+                    await store.cleanup(before=bad)
 
         store_venue.play(scene, empty=tables_of(store_venue))
 
@@ -390,6 +393,9 @@ class IdempotencyContract:
             for code in NO_CODES:
                 with pytest.raises(ValueError, match="status code"):
                     await store.store_result("k", 1, code)
+            for headers in ("x", [("set-cookie", "a"), ("set-cookie", "b")]):
+                with pytest.raises(TypeError, match="headers of a result are a dict"):
+                    await store.store_result("k", 1, headers=headers)
             assert (await store.get("k"))["status_code"] == 0
             assert await store.release_claim("k") is True
 

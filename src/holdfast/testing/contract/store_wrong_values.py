@@ -1,7 +1,8 @@
-"""What is no key and no number, wherever a store asks for one, and refused alike at every door; and what is a key."""
+"""What is no key, moment or number, wherever a store asks for one, and refused alike at every door; what is a key."""
 
 from __future__ import annotations
 
+from datetime import date, datetime, timedelta, timezone
 from enum import Enum
 from typing import Any
 
@@ -18,6 +19,11 @@ NO_KEYS: tuple[tuple[Any, type[Exception]], ...] = (
     ("x" * 513, TooLong),
 )
 NO_TEXTS = (0, 7, True, 1.5, b"key", ["key"])
+NO_MOMENTS: tuple[tuple[Any, type[Exception]], ...] = (
+    (0, TypeError),
+    (date(2026, 1, 1), TypeError),
+    (datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=5))), ValueError),
+)
 NO_NUMBERS: tuple[Any, ...] = (1.5, True, "3", "", 10**30)
 
 
@@ -27,4 +33,4 @@ class Word(str, Enum):  # noqa: UP042 -- a text that is written otherwise than i
     PAY = "pay"
 
 
-__all__ = ["NO_KEYS", "NO_NUMBERS", "NO_TEXTS", "Word"]
+__all__ = ["NO_KEYS", "NO_MOMENTS", "NO_NUMBERS", "NO_TEXTS", "Word"]

@@ -33,16 +33,9 @@ FROM {rows} AS r JOIN {tasks} AS t ON t.task_id = r.id;
 -- only: sqlite, postgres
 -- pending -> processing, for as many tasks as there are rows: by priority, then in the order in which they came. In the
 -- same statement what is due in this queue gets its turn: a delayed task, and one whose lease is over, is taken or made
--- ready; after its last attempt it is dead_lettered. The answer has those that were taken and those that died.
-UPDATE {tasks} AS t
-SET status = CASE WHEN c.slot IS NOT NULL THEN 'processing' WHEN c.spent = 1 THEN 'dead_lettered' ELSE 'pending' END,
-    attempts = t.attempts + CASE WHEN c.slot IS NOT NULL THEN 1 ELSE 0 END,
-    token = COALESCE(c.slot, t.token), worker_id = COALESCE(c.worker, ''),
-    error = CASE WHEN t.status = 'processing' THEN :lost ELSE t.error END,
-    due_at_ms = CASE WHEN c.slot IS NOT NULL THEN {now_ms} + CAST(t.visibility_timeout AS bigint) * 1000
-                     WHEN c.spent = 1 THEN {now_ms} + CAST(:owed_ms AS bigint) END,
-    updated_at = {now_ms} / 1000.0
-FROM (
+-- ready; after its last attempt it is dead_lettered. The answer has those that were taken and those that died. What is
+-- found is kept: PostgreSQL might ask again for each row, and what passes over its own locks finds others every time.
+WITH c AS MATERIALIZED (
     SELECT f.task_id AS id, f.spent, s.token AS slot, s.worker_id AS worker
     FROM (
         SELECT found.*, row_number() OVER (PARTITION BY found.spent ORDER BY found.priority, found.sequence) AS place
@@ -63,7 +56,16 @@ FROM (
         SELECT r.token, r.worker_id, row_number() OVER (ORDER BY r.n) AS place FROM {rows} AS r
     ) AS s ON s.place = f.place AND f.spent = 0
     WHERE s.token IS NOT NULL OR f.ready = 0
-) AS c
+)
+UPDATE {tasks} AS t
+SET status = CASE WHEN c.slot IS NOT NULL THEN 'processing' WHEN c.spent = 1 THEN 'dead_lettered' ELSE 'pending' END,
+    attempts = t.attempts + CASE WHEN c.slot IS NOT NULL THEN 1 ELSE 0 END,
+    token = COALESCE(c.slot, t.token), worker_id = COALESCE(c.worker, ''),
+    error = CASE WHEN t.status = 'processing' THEN :lost ELSE t.error END,
+    due_at_ms = CASE WHEN c.slot IS NOT NULL THEN {now_ms} + CAST(t.visibility_timeout AS bigint) * 1000
+                     WHEN c.spent = 1 THEN {now_ms} + CAST(:owed_ms AS bigint) END,
+    updated_at = {now_ms} / 1000.0
+FROM c
 WHERE t.task_id = c.id
 RETURNING
     task_id, queue_name, CASE WHEN status = 'pending' THEN '' ELSE payload END AS payload, status, created_at, updated_at,
