@@ -59,8 +59,8 @@ def _imported(module: str) -> object:
         # A module may raise anything, and only where it did helps its author.
         if isinstance(error, ModuleNotFoundError) and _is_within(error.name, module):
             raise Failure(
-                f"There is no module {module} in {Path.cwd()} or where Python looks for modules: start the worker in "
-                "the folder it is in, or install it."
+                f"There is no module {module} in {Path.cwd()} or where Python looks for modules: go to the "
+                "folder it is in, or install it."
             ) from error
         traceback.print_exception(error)
         raise Failure(f"The module {module} cannot be imported: {type(error).__name__}: {error}") from error

@@ -24,7 +24,9 @@ def ask(question: str, *, yes: bool) -> None:
         raise Failure(f"{question} Nobody can be asked here: say --yes if so.")
     try:
         agreed = click.confirm(question, err=True)
-    except click.Abort:
+    except click.Abort as abort:
+        if isinstance(abort.__context__, KeyboardInterrupt):  # which is no answer
+            raise KeyboardInterrupt from None
         agreed = False
     if not agreed:
         raise Failure("Nothing was changed.")

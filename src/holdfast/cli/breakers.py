@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,7 +17,7 @@ from holdfast.stores.breakers.blocking import RedisCircuitBreakerStateRepository
 from holdfast.stores.breakers.sql_store import AsyncSQLCircuitBreakerStateRepository
 
 if TYPE_CHECKING:
-    from datetime import datetime, timedelta
+    from datetime import timedelta
 
     from holdfast.model.breaker import CircuitBreakerChange, CircuitBreakerStateData
     from holdfast.stores.breakers.documented import CircuitBreakerStateRepository
@@ -92,6 +93,7 @@ def open_(
 ) -> None:
     """Have every process refuse calls, for 90 minutes if nothing else is said."""
     minutes = 90 if ttl is None else ttl.total_seconds() / 60
+    _remark_new(breakers, out, name)
     breakers.atomic_force_open(name, reason, by_id, minutes, controlled_by=_operator())
     _show(breakers, out, name)
 
@@ -113,6 +115,7 @@ def close(
 ) -> None:
     """Have every process let calls through, whatever fails, until the breaker is reset or the time is over."""
     minutes = None if ttl is None else ttl.total_seconds() / 60
+    _remark_new(breakers, out, name)
     breakers.atomic_force_close(name, reason, by_id, ttl_minutes=minutes, controlled_by=_operator())
     _show(breakers, out, name)
 
@@ -149,7 +152,20 @@ def _show(breakers: CircuitBreakerStateRepository, out: Output, name: str) -> No
         raise _unknown(name)
     document = _document(record)
     out.document(document)
-    out.facts((key, value) for key, value in document.items() if value not in ("", (), {}))
+    out.facts(
+        (key, _moment(value) if isinstance(value, datetime) else value)
+        for key, value in document.items()
+        if value not in ("", (), {})
+    )
+
+
+def _remark_new(breakers: CircuitBreakerStateRepository, out: Output, name: str) -> None:
+    """Say that nothing has happened to a breaker yet: it is one that was never needed, or its name is mistyped."""
+    if breakers.get_by_service_name(name) is None:
+        out.remark(
+            f"Nothing has ever happened to a breaker {name}, and it is made now: if the name is mistyped, take this "
+            f"back with `holdfast breakers reset {name}`."
+        )
 
 
 def _unknown(name: str) -> Failure:

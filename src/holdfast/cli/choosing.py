@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli.words import attribute, time
+from holdfast.cli.words import attribute, distinct, text, time
 from holdfast.core.transitions import allowed
 from holdfast.model.workflow import WorkflowStatus
 
@@ -41,7 +41,10 @@ def filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     def command(*args: Any, **options: Any) -> None:
         given = {name: options.pop(name) for name in _FILTERS}
-        given["attributes"] = dict(given["attributes"])
+        given["attributes"] = distinct(given["attributes"])
+        for name, value in given["attributes"].items():
+            if isinstance(value, list | dict):
+                raise click.UsageError(f"--attribute {name}: runs are found by texts, numbers, true, false and null.")
         function(*args, filters={name: value for name, value in given.items() if value}, **options)
 
     decorated: Callable[..., Any] = command
@@ -51,14 +54,14 @@ def filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
             decorated
         )
     for option, name, told in reversed(_TEXTS):
-        decorated = click.option(option, name, multiple=True, help=told)(decorated)
+        decorated = click.option(option, name, type=text, multiple=True, help=told)(decorated)
     statuses = click.Choice(list(WorkflowStatus), case_sensitive=False)
     for choose in (
-        click.option("--search", help="A text in the stored arguments, result or error."),
+        click.option("--search", type=text, help="A text in the stored arguments, result or error."),
         click.option(
             "--attribute", "attributes", type=attribute, multiple=True, help="An attribute it has, as name=value."
         ),
-        click.option("--prefix", "workflow_id_prefix", help="What the id begins with."),
+        click.option("--prefix", "workflow_id_prefix", type=text, help="What the id begins with."),
         click.option("--status", "status", type=statuses, multiple=True, help="May be given several times."),
     ):
         decorated = choose(decorated)

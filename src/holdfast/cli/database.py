@@ -21,6 +21,8 @@ _VARIABLES = ("HOLDFAST_DATABASE_URL", "DATABASE_URL")
 
 def named_database(url: str | None) -> DatabaseURL:
     """Return the database that was named on the command line, or else by the environment."""
+    if url is not None and not url.strip():  # by a variable that is not set: another database is not what was meant
+        raise Failure("The URL of the database is empty: say one, or leave it away for that of the environment.")
     return DatabaseURL.parse(url or _from_environment())
 
 

@@ -16,6 +16,7 @@ from holdfast.cli.examples import examples
 from holdfast.cli.failure import Failure, failures
 from holdfast.cli.output import Output
 from holdfast.cli.repositories import on_repository
+from holdfast.cli.words import text
 from holdfast.model.dead_letter import FailedOperationStatus
 from holdfast.stores.dead_letters.sql import AsyncSQLFailedOperationRepository
 from holdfast.stores.dead_letters.standing import RedisDLQRepository, SQLFailedOperationRepository
@@ -40,8 +41,8 @@ _named = click.argument(
     callback=lambda _, __, ids: tuple(dict.fromkeys(ids)),  # each is one letter
 )
 _yes = click.option("--yes", is_flag=True, help="Do not ask.")
-_domain = click.option("--domain", help="Letters of this domain.")
-_type = click.option("--type", "failure_type", help="Letters of this failure type.")
+_domain = click.option("--domain", type=text, help="Letters of this domain.")
+_type = click.option("--type", "failure_type", type=text, help="Letters of this failure type.")
 
 
 _on_letters = on_repository(

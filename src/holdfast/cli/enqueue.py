@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holdfast.cli.examples import examples
-from holdfast.cli.output import complain
+from holdfast.cli.putting import put_in_words, remark_unregistered
 from holdfast.cli.runs import on_runs
-from holdfast.cli.words import array, attribute, duration, mapping, time
+from holdfast.cli.words import array, attribute, distinct, duration, mapping, text, time
 from holdfast.cli.workflow_start import finish
 
 if TYPE_CHECKING:
@@ -31,20 +31,22 @@ _ON_DUPLICATE = click.Choice(["reject", "return_existing"])
     ),
 )
 @click.argument("name", metavar="NAME")
-@click.option("--queue", "queue_name", required=True, help="The queue to put it in.")
+@click.option("--queue", "queue_name", type=text, required=True, help="The queue to put it in.")
 @click.option("--args", "arguments", type=array, default="[]", help='Arguments, as a JSON array: ["order-17", 3].')
 @click.option(
     "--kwargs", "keywords", type=mapping, default="{}", help='Named arguments, as a JSON object: {"order": 17}.'
 )
-@click.option("--id", "workflow_id", help="The id of the run; the same id and arguments start nothing twice.")
+@click.option(
+    "--id", "workflow_id", type=text, help="The id of the run; the same id and arguments start nothing twice."
+)
 @click.option("--delay", type=duration, help="Not before this time has passed, as 15m or 7d.")
 @click.option("--delay-until", type=time, help="Not before then; ISO-8601, without a zone it is UTC.")
 @click.option("--priority", type=int, default=0, show_default=True, help="Smaller comes first.")
-@click.option("--deduplication-id", help="One run of this word at a time, until it has ended.")
+@click.option("--deduplication-id", type=text, help="One run of this word at a time, until it has ended.")
 @click.option(
     "--on-duplicate", type=_ON_DUPLICATE, default="reject", show_default=True, help="If there is one already."
 )
-@click.option("--partition", "queue_partition_key", help="Its partition of the queue.")
+@click.option("--partition", "queue_partition_key", type=text, help="Its partition of the queue.")
 @click.option("--timeout", type=duration, help="How long the run may take, from its beginning; as 15m or 12h.")
 @click.option(
     "--attribute",
@@ -53,9 +55,9 @@ _ON_DUPLICATE = click.Choice(["reject", "return_existing"])
     multiple=True,
     help="An attribute, as name=value; may be given several times.",
 )
-@click.option("--app-version", "application_version", help="Only an executor of this version may run it.")
-@click.option("--class-name", help="For a method: its class.")
-@click.option("--config-name", help="For a method: the config_name of its object.")
+@click.option("--app-version", "application_version", type=text, help="Only an executor of this version may run it.")
+@click.option("--class-name", type=text, help="For a method: its class.")
+@click.option("--config-name", type=text, help="For a method: the config_name of its object.")
 @click.option("--wait", is_flag=True, help="Wait for the result and print it; exit with 1 if the run fails.")
 @click.option("--wait-for", type=duration, help="Wait no longer than this, as 30s or 15m.")
 @on_runs
@@ -75,10 +77,10 @@ def command(
     """Put a run of the workflow NAME in a queue. No check is made that anybody has it: until then the run waits."""
     if said["delay"] is not None and said["delay_until"] is not None:
         raise click.UsageError("--delay and --delay-until exclude each other: give one of them.")
-    options: QueueOptions = {**said, "attributes": dict(attributes) or None}  # type: ignore[typeddict-item]
-    handle = client.enqueue(name, arguments, keywords, queue_name=queue_name, **options)
-    if client.retrieve_queue(queue_name) is None:
-        complain(f"The queue {queue_name} is not registered: the run waits until it is.")
+    options: QueueOptions = {**said, "attributes": distinct(attributes) or None}  # type: ignore[typeddict-item]
+    with put_in_words(client, said["workflow_id"], queue_name, said["deduplication_id"]):
+        handle = client.enqueue(name, arguments, keywords, queue_name=queue_name, **options)
+    remark_unregistered(client, out, queue_name)
     if wait or wait_for is not None:
         finish(out, handle, wait_for)
         return

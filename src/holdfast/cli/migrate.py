@@ -45,7 +45,7 @@ def command(url: str | None, named_url: str | None, schema: str, *, check: bool,
     if url is not None and named_url is not None:
         raise click.UsageError("URL and --url name the database twice: give one of them.")
     with failures():
-        place = named_database(url or named_url)
+        place = named_database(named_url if url is None else url)
         if show:
             click.echo(asyncio.run(_script(place, schema)), nl=False)
         elif check:

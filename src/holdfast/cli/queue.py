@@ -11,7 +11,7 @@ from holdfast.cli.asking import ask, progress
 from holdfast.cli.examples import examples
 from holdfast.cli.failure import Failure
 from holdfast.cli.output import moment, plain
-from holdfast.cli.queue_settings import setting_options, written_rate
+from holdfast.cli.queue_settings import refuse_partition_limits, setting_options, written_rate
 from holdfast.cli.runs import on_runs
 from holdfast.cli.words import duration
 from holdfast.errors import QueueConflict, QueueNotFound
@@ -79,12 +79,12 @@ def set_(client: Client, out: Output, *, name: str, settings: QueueSettings, cre
     """Change settings of a queue. Every process goes by them from its next look for work on."""
     if not settings and not create:
         raise click.UsageError("Nothing is to be set: give at least one setting, or --create.")
-    if create and client.retrieve_queue(name) is None:
+    there = client.retrieve_queue(name) if create else _there(client, name, "and --create makes one")
+    refuse_partition_limits(name, {} if there is None else plain(there), settings)
+    if there is None:
         queue = client.register_queue(name, **settings)
     else:
-        queue = _there(client, name, "and --create makes one")
-        if settings:
-            queue = client.update_queue(name, **settings)
+        queue = client.update_queue(name, **settings) if settings else there
     _show(client, out, queue)
 
 

@@ -10,9 +10,10 @@ import click
 from holdfast.cli.words import duration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 
+_SHORTEST = 0.001  # seconds, that a queue can be set to
 _LONGEST = 9  # digits; more do not fit the column
 
 
@@ -21,15 +22,20 @@ def rate(word: str) -> tuple[int, float]:
     number, slash, period = word.partition("/")
     if not slash or not number.isdecimal() or len(number) > _LONGEST:
         raise click.BadParameter(f"{word!r} is no rate: write how many in which time, as in 100/1m.")
-    return int(number), duration(period).total_seconds()
+    if not int(number):
+        raise click.BadParameter(f"{word!r} lets nothing begin: to stop a queue, pause it.")
+    return int(number), seconds(period)
 
 
 def seconds(word: str) -> float:
-    """Read a duration as seconds."""
-    return duration(word).total_seconds()
+    """Read a duration as seconds; a millisecond at least."""
+    length = duration(word).total_seconds()
+    if length < _SHORTEST:
+        raise click.BadParameter(f"{word!r} is too short: it is a millisecond, 0.001s, at least.")
+    return length
 
 
-_NUMBER = click.IntRange(1)
+_NUMBER = click.IntRange(1, 2**31 - 1)
 
 # The option, its type, the settings it stands for, what it says, and what its opposite says.
 _LIMITS: tuple[tuple[str, Any, tuple[str, ...], str, str], ...] = (
@@ -45,6 +51,7 @@ _LIMITS: tuple[tuple[str, Any, tuple[str, ...], str, str], ...] = (
         "No rate.",
     ),
 )
+_OF_PARTITIONS = ("partition-concurrency", "partition-rate-limit")
 _SWITCHES = (
     ("priority", "priority_enabled", "Runs with a smaller priority come first.", "The oldest come first."),
     ("partitions", "partition_queue", "Runs have a partition, and the partitions take turns.", "No partitions."),
@@ -76,6 +83,17 @@ def setting_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return decorated
 
 
+def refuse_partition_limits(name: str, before: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
+    """Refuse limits of partitions on a queue that has, or would have, no partitions; they would limit nothing."""
+    after = {**before, **settings}
+    left = [f"--{option}" for option, _, columns, *_ in _LIMITS if option in _OF_PARTITIONS and after.get(columns[0])]
+    if left and not after.get("partition_queue"):
+        raise click.UsageError(
+            f"{' and '.join(left)} would limit nothing, since the queue {name} would have no partitions: say "
+            f"--partitions, or {' '.join(each.replace('--', '--no-') for each in left)}."
+        )
+
+
 def written_rate(most: int | None, period: float | None) -> str | None:
     """Return a rate as people read it."""
     return None if most is None or period is None else f"{most}/{period:g}s"
@@ -103,4 +121,4 @@ def _both(option: str, options: dict[str, Any]) -> tuple[Any, bool]:
     return value, none
 
 
-__all__ = ["rate", "seconds", "setting_options", "written_rate"]
+__all__ = ["rate", "refuse_partition_limits", "seconds", "setting_options", "written_rate"]

@@ -66,9 +66,10 @@ def on_repository(
 def _opened(
     url: str | None, schema: str, in_database: Callable[[ConnectionManager, str], S], blocking: Callable[[S, Portal], R]
 ) -> Iterator[R]:
+    place = named_database(url)
     portal = Portal("holdfast-cli")
     portal.start()
-    manager = ConnectionManager(named_database(url).secret_text(), pool_size=2, application_name="holdfast-cli")
+    manager = ConnectionManager(place.secret_text(), pool_size=2, application_name="holdfast-cli")
     try:
         refuse_foreign_file(manager.url)
         portal.call(manager.initialize())

@@ -2,35 +2,40 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
-import msgspec
 
 from holdfast.cli.asking import ask
 from holdfast.cli.examples import examples
 from holdfast.cli.failure import Failure
 from holdfast.cli.output import moment, plain
 from holdfast.cli.runs import on_runs
-from holdfast.cli.words import duration, time
+from holdfast.cli.words import duration, text, time, value
 from holdfast.cli.workflow_start import finish
 from holdfast.core.cron import cron
-from holdfast.errors import ScheduleConflict, ScheduleNotFound
+from holdfast.errors import QueueNotFound, ScheduleConflict, ScheduleNotFound
 from holdfast.model.schedule import Overlap, Schedule, ScheduleStatus
 
 if TYPE_CHECKING:
-    from datetime import timedelta
-
     from holdfast.cli.output import Output
     from holdfast.client import Client
 
 _COLUMNS = ("schedule", "state", "cron", "zone", "workflow", "queue", "last fired", "next due")
 _TIMES = frozenset({"created_at", "updated_at"})
+_DAY = timedelta(days=1)
 _END = datetime(9000, 1, 1, tzinfo=UTC)
 
 _named = click.argument("name", metavar="NAME")
+
+
+def _within_a_day(word: str) -> timedelta:
+    length = duration(word)
+    if length > _DAY:
+        raise click.BadParameter(f"{word!r} is longer than a day.")
+    return length
 
 
 @click.group(name="schedule")
@@ -42,8 +47,8 @@ def command() -> None:
 @click.option(
     "--status", type=click.Choice(list(ScheduleStatus), case_sensitive=False), help="Only those of this status."
 )
-@click.option("--workflow", "workflow_name", help="Only those of this workflow.")
-@click.option("--prefix", "schedule_name_prefix", help="Only those whose names begin so.")
+@click.option("--workflow", "workflow_name", type=text, help="Only those of this workflow.")
+@click.option("--prefix", "schedule_name_prefix", type=text, help="Only those whose names begin so.")
 @on_runs
 def list_(client: Client, out: Output, **chosen: Any) -> None:
     """List the schedules, with the last slot that fired and the next."""
@@ -70,11 +75,11 @@ def get(client: Client, out: Output, *, name: str) -> None:
 @_named
 @click.argument("workflow", metavar="WORKFLOW")
 @click.argument("schedule", metavar="CRON")
-@click.option("--context", default="null", help='What every run is given, as JSON: {"order": 17}.')
-@click.option("--timezone", "cron_timezone", help="An IANA name such as Europe/Berlin; by default UTC.")
-@click.option("--queue", "queue_name", help="The queue its runs go to.")
+@click.option("--context", type=value, default="null", help='What every run is given, as JSON: {"order": 17}.')
+@click.option("--timezone", "cron_timezone", type=text, help="An IANA name such as Europe/Berlin; by default UTC.")
+@click.option("--queue", "queue_name", type=text, help="The queue its runs go to.")
 @click.option("--backfill", "automatic_backfill", is_flag=True, help="Fire slots that were missed, too.")
-@click.option("--jitter", type=duration, help="Put each slot off by up to this time, as 30s.")
+@click.option("--jitter", type=_within_a_day, metavar="DURATION", help="Put each slot off by up to this time, as 30s.")
 @click.option(
     "--overlap",
     type=click.Choice(get_args(Overlap)),
@@ -92,7 +97,7 @@ def create(
     name: str,
     workflow: str,
     schedule: str,
-    context: str,
+    context: Any,
     keep: bool,
     reject: bool,
     jitter: timedelta | None,
@@ -106,13 +111,19 @@ def create(
             name,
             workflow,
             schedule,
-            context=_json(context),
+            context=context,
             jitter=jitter or 0,
             on_conflict="keep" if keep else "reject" if reject else "update",
             **said,
         )
     except ScheduleConflict as error:
         raise Failure(f"There is a schedule {name!r} already: choose another name, or leave out --reject.") from error
+    except QueueNotFound as error:
+        queue = said["queue_name"]
+        raise Failure(
+            f"There is no queue {queue!r} for the runs of {name}: `holdfast queue set {queue} --create` makes one. "
+            "Without --queue they need none."
+        ) from error
     _show(out, made)
 
 
@@ -247,13 +258,6 @@ def _line(schedule: Schedule) -> tuple[Any, ...]:
 
 def _written(slot: datetime | None) -> str | None:
     return None if slot is None else slot.isoformat(timespec="seconds").replace("+00:00", "Z")
-
-
-def _json(text: str) -> Any:
-    try:
-        return msgspec.json.decode(text)
-    except msgspec.DecodeError as error:
-        raise click.BadParameter(f'The context is not JSON ({error}): write it as {{"order": 17}}.') from None
 
 
 __all__ = ["command"]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
 from holdfast.core.durations import LONGEST
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _DURATION = re.compile(r"([0-9]{1,8}(?:\.[0-9]{1,6})?)([smhd])")
@@ -37,6 +40,13 @@ def time(word: str) -> datetime:
     return when if when.tzinfo else when.replace(tzinfo=UTC)
 
 
+def text(word: str) -> str:
+    """Read a text that chooses something. An empty one comes of a variable that is not set, and chooses nothing."""
+    if not word:
+        raise click.BadParameter("It is empty: say what is meant, or leave the option away.")
+    return word
+
+
 def array(word: str) -> list[Any]:
     """Read a JSON array."""
     read = _json(word, example='["order-17", 3]')
@@ -53,6 +63,11 @@ def mapping(word: str) -> dict[str, Any]:
     return read
 
 
+def value(word: str) -> Any:
+    """Read any JSON."""
+    return _json(word, example='{"order": 17}')
+
+
 def attribute(word: str) -> tuple[str, Any]:
     """Read ``name=value``; the value is JSON if it can be read as that, else a text."""
     name, equals, text = word.partition("=")
@@ -64,6 +79,16 @@ def attribute(word: str) -> tuple[str, Any]:
         return name, text
 
 
+def distinct(attributes: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Return attributes by name; one that was given twice is refused, since a run has one value of a name."""
+    found: dict[str, Any] = {}
+    for name, value in attributes:
+        if name in found:
+            raise click.UsageError(f"--attribute {name}=... is given twice, and a run has one value of it: give one.")
+        found[name] = value
+    return found
+
+
 def _json(word: str, *, example: str) -> Any:
     try:
         return msgspec.json.decode(word)
@@ -71,4 +96,4 @@ def _json(word: str, *, example: str) -> Any:
         raise click.BadParameter(f"This is not JSON ({error}): write it as {example}.") from None
 
 
-__all__ = ["array", "attribute", "duration", "mapping", "time"]
+__all__ = ["array", "attribute", "distinct", "duration", "mapping", "text", "time", "value"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,13 +10,14 @@ import click
 from holdfast.cli.asking import ask, progress
 from holdfast.cli.choosing import chosen, run_options
 from holdfast.cli.examples import examples
-from holdfast.cli.output import complain
+from holdfast.cli.putting import remark_unregistered
 from holdfast.cli.runs import on_runs
+from holdfast.cli.words import text
 from holdfast.core.transitions import Event
 from holdfast.errors import TransitionRefused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from holdfast.cli.output import Output
     from holdfast.client import Client
@@ -26,8 +28,8 @@ _AT_ONCE = 100
 _SOME_REFUSED = 1
 
 _yes = click.option("--yes", is_flag=True, help="Do not ask.")
-_to_queue = click.option("--to-queue", "to_queue", help="The queue to go on in.")
-_to_partition = click.option("--to-partition", "to_partition", help="The partition of that queue.")
+_to_queue = click.option("--to-queue", "to_queue", type=text, help="The queue to go on in.")
+_to_partition = click.option("--to-partition", "to_partition", type=text, help="The partition of that queue.")
 _step = click.option(
     "--from-step", "start_step", type=click.IntRange(1), default=1, show_default=True, help="The first step to run."
 )
@@ -37,7 +39,7 @@ def _place(function: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         _to_partition,
         _to_queue,
-        click.option("--to-version", "to_version", help="The application version to go on in."),
+        click.option("--to-version", "to_version", type=text, help="The application version to go on in."),
         _step,
     ):
         function = option(function)
@@ -92,6 +94,7 @@ def resume(
     runs = chosen(client, ids, filters, Event.RESUME, everything=everything)
     if everything:
         ask(f"Resume {_number(runs)}?", yes=yes)
+    remark_unregistered(client, out, to_queue)
     where: dict[str, str | None] = {"queue_name": to_queue, "queue_partition_key": to_partition}
     _change(out, "Resumed", runs, lambda some: client.resume_workflows(some, **where))
 
@@ -120,7 +123,7 @@ def rewind(
 ) -> None:
     """Run ended runs again, under their ids. What they recorded from that step on is forgotten."""
     runs = chosen(client, ids, filters, Event.REWIND, everything=everything)
-    place = _where(to_version, to_queue, to_partition)
+    place = _where(client, out, to_version, to_queue, to_partition)
     ask(f"Forget what {_number(runs)} recorded from step {start_step} on, and run again?", yes=yes)
     _change(out, "Rewound", runs, lambda some: client.rewind_workflows(some, start_step, **place))
 
@@ -152,7 +155,7 @@ def delete(
 )
 @run_options
 @_place
-@click.option("--new-id", help="The id of the new run; for a single one.")
+@click.option("--new-id", type=text, help="The id of the new run; for a single one.")
 @_yes
 @on_runs
 def fork(
@@ -175,9 +178,14 @@ def fork(
         raise click.UsageError("--new-id is the id of one run: name a single run to fork.")
     if everything:
         ask(f"Fork {_number(runs)}?", yes=yes)
-    place = _where(to_version, to_queue, to_partition)
+    place = _where(client, out, to_version, to_queue, to_partition)
     made: list[tuple[str, str]] = []
-    with progress("Forking", len(runs)) as done:
+
+    def tell() -> None:
+        out.document({"forked": [{"workflow_id": old, "new_workflow_id": new} for old, new in made]})
+        out.table(("id", "new id"), made)
+
+    with _told_whatever_comes(out, made, tell), progress("Forking", len(runs)) as done:
         for some in _parts(runs):
             if new_id is None:
                 handles = client.fork_workflows(some, start_step, **place)
@@ -185,27 +193,40 @@ def fork(
                 handles = [client.fork_workflow(some[0], start_step, new_workflow_id=new_id, **place)]
             made += zip(some, (each.workflow_id for each in handles), strict=True)
             done(len(made))
-    out.document({"forked": [{"workflow_id": old, "new_workflow_id": new} for old, new in made]})
-    out.table(("id", "new id"), made)
 
 
 def _change(out: Output, verb: str, runs: Sequence[str], change: Callable[[list[str]], Changes]) -> None:
     """Change *runs* a hundred at a time; print which were changed and why the others were not."""
     changed: list[str] = []
     refused: dict[str, Exception] = {}
-    with progress(verb, len(runs)) as done:
+
+    def tell() -> None:
+        out.document({"changed": changed, "refused": [_refusal(each, error) for each, error in refused.items()]})
+        out.say(f"{verb} {_number(changed)}.")
+        for error in refused.values():
+            out.remark(str(error))
+
+    with _told_whatever_comes(out, changed, tell), progress(verb, len(runs)) as done:
         for some in _parts(runs):
             changes = change(some)
             changed += changes.changed
             refused |= changes.refused
             done(len(changed) + len(refused))
-    out.document({"changed": changed, "refused": [_refusal(each, error) for each, error in refused.items()]})
-    out.say(f"{verb} {_number(changed)}.")
-    if not out.as_json:
-        for error in refused.values():
-            complain(str(error))
     if refused:
         raise click.exceptions.Exit(_SOME_REFUSED)
+
+
+@contextmanager
+def _told_whatever_comes(out: Output, changed: Sequence[Any], tell: Callable[[], None]) -> Iterator[None]:
+    """Have *tell* print what was *changed*, also if somebody interrupts the work, or it fails, in the middle."""
+    try:
+        yield
+    except BaseException as reason:
+        if changed or isinstance(reason, KeyboardInterrupt):
+            tell()
+            out.remark("Then it was broken off: what was under way at that moment may have been changed, too.")
+        raise
+    tell()
 
 
 def _refusal(workflow_id: str, error: Exception) -> dict[str, Any]:
@@ -218,7 +239,8 @@ def _refusal(workflow_id: str, error: Exception) -> dict[str, Any]:
     }
 
 
-def _where(version: str | None, queue: str | None, partition: str | None) -> Place:
+def _where(client: Client, out: Output, version: str | None, queue: str | None, partition: str | None) -> Place:
+    remark_unregistered(client, out, queue)
     return {"application_version": version, "queue_name": queue, "queue_partition_key": partition}
 
 

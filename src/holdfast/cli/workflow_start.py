@@ -9,8 +9,9 @@ import click
 from holdfast.cli.examples import examples
 from holdfast.cli.failure import Failure
 from holdfast.cli.output import complain, shown
+from holdfast.cli.putting import put_in_words, remark_unregistered
 from holdfast.cli.runs import on_runs
-from holdfast.cli.words import array, attribute, duration, mapping
+from holdfast.cli.words import array, attribute, distinct, duration, mapping, text
 from holdfast.model.workflow import WorkflowStatus
 
 if TYPE_CHECKING:
@@ -35,7 +36,9 @@ _FAILED = 1
 @click.option(
     "--kwargs", "keywords", type=mapping, default="{}", help='Named arguments, as a JSON object: {"order": 17}.'
 )
-@click.option("--id", "workflow_id", help="The id of the run; the same id and arguments start nothing twice.")
+@click.option(
+    "--id", "workflow_id", type=text, help="The id of the run; the same id and arguments start nothing twice."
+)
 @click.option("--timeout", type=duration, help="How long the run may take, from its beginning; as 15m or 12h.")
 @click.option(
     "--attribute",
@@ -44,13 +47,15 @@ _FAILED = 1
     multiple=True,
     help="An attribute, as name=value; may be given several times.",
 )
-@click.option("--app-version", "application_version", help="Only an executor of this version may run it.")
-@click.option("--class-name", help="For a method: its class.")
-@click.option("--config-name", help="For a method: the config_name of its object.")
-@click.option("--queue", "queue_name", help="The queue to put it in; by default any executor may run it at once.")
-@click.option("--deduplication-id", help="In the queue: refuse a second run of this word.")
+@click.option("--app-version", "application_version", type=text, help="Only an executor of this version may run it.")
+@click.option("--class-name", type=text, help="For a method: its class.")
+@click.option("--config-name", type=text, help="For a method: the config_name of its object.")
+@click.option(
+    "--queue", "queue_name", type=text, help="The queue to put it in; by default any executor may run it at once."
+)
+@click.option("--deduplication-id", type=text, help="In the queue: refuse a second run of this word.")
 @click.option("--priority", type=int, default=0, show_default=True, help="In the queue: smaller comes first.")
-@click.option("--partition", "queue_partition_key", help="In the queue: its partition.")
+@click.option("--partition", "queue_partition_key", type=text, help="In the queue: its partition.")
 @click.option("--delay", type=duration, help="In the queue: not before this time has passed, as 15m.")
 @click.option("--wait", is_flag=True, help="Wait for the result and print it; exit with 1 if the run fails.")
 @click.option("--wait-for", type=duration, help="Wait no longer than this, as 30s or 15m.")
@@ -70,13 +75,15 @@ def start(
 ) -> None:
     """Start a workflow by its NAME. No check is made that anybody has it: until then the run waits."""
     in_queue = {each: said.pop(each) for each in ("deduplication_id", "priority", "queue_partition_key", "delay")}
-    options: QueueOptions = {**said, "attributes": dict(attributes) or None}  # type: ignore[typeddict-item]
-    if queue_name is not None:
-        handle = client.enqueue(name, arguments, keywords, queue_name=queue_name, **{**options, **in_queue})
-    elif any(in_queue.values()):
+    options: QueueOptions = {**said, "attributes": distinct(attributes) or None}  # type: ignore[typeddict-item]
+    if queue_name is None and any(in_queue.values()):
         raise click.UsageError("--deduplication-id, --priority, --partition and --delay belong to a --queue.")
-    else:
-        handle = client.start_workflow(name, arguments, keywords, **said, attributes=dict(attributes) or None)
+    with put_in_words(client, said["workflow_id"], queue_name, in_queue["deduplication_id"]):
+        if queue_name is None:
+            handle = client.start_workflow(name, arguments, keywords, **said, attributes=distinct(attributes) or None)
+        else:
+            handle = client.enqueue(name, arguments, keywords, queue_name=queue_name, **{**options, **in_queue})
+    remark_unregistered(client, out, queue_name)
     if wait or wait_for is not None:
         finish(out, handle, wait_for)
         return

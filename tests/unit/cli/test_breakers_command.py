@@ -66,3 +66,21 @@ def test_breaker_that_is_not_there_is_named(shop: Any, verb: str) -> None:
     done = shop.run("breakers", verb, "nowhere")
     assert (done.exit_code, done.stdout) == (2, "")
     assert "nowhere" in done.stderr
+
+
+def test_times_of_a_breaker_are_shown_as_in_lists(shop: Any, breakers: SQLCircuitBreakerStateRepository) -> None:
+    breakers.trip_to_open("stripe", 5)
+    fields = dict(line.split("\t", 1) for line in shop.run("breakers", "show", "stripe").stdout.splitlines())
+    [listed] = [line.split("\t") for line in shop.run("breakers", "list").stdout.splitlines()[1:]]
+    assert (fields["opened_at"], fields["opened_at"][-1]) == (listed[2], "Z")
+
+
+@pytest.mark.parametrize("verb", ["open", "close"])
+def test_breaker_that_nobody_knows_yet_is_made_with_a_remark(
+    shop: Any, breakers: SQLCircuitBreakerStateRepository, verb: str
+) -> None:
+    made = shop.run("breakers", verb, "stirpe")
+    assert (made.exit_code, "Nothing has ever happened to a breaker stirpe" in made.stderr) == (0, True)
+    assert breakers.get_by_service_name("stirpe") is not None
+    assert shop.run("breakers", verb, "stirpe").stderr == ""
+    assert shop.json("breakers", verb, "another")["service_name"] == "another"  # for programs, and nothing else

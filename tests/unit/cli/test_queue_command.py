@@ -104,7 +104,7 @@ class TestSetting:
             (["--rate-limit", "100"], "is no rate"),
             (["--rate-limit", "many/1m"], "is no rate"),
             (["--rate-limit", "100/1y"], "is no duration"),
-            (["--partition-concurrency", "1"], "has no partitions"),
+            (["--partition-concurrency", "1"], "would have no partitions"),
         ],
     )
     def test_setting_that_does_not_fit_is_refused(self, mails: Any, words: list[str], told: str) -> None:
@@ -232,3 +232,66 @@ class TestEnqueueing:
         with app:
             found = mails.json("enqueue", "double", "--queue", "mails", "--args", "[21]", "--wait-for", "60s")
         assert found["output"] == 42
+
+
+class TestWordsOfTheCommandLine:
+    """What is refused is told in options that can be typed, and not in those of a program."""
+
+    @pytest.mark.parametrize(
+        ("words", "told"),
+        [
+            (["queue", "set", "mails", "--partition-concurrency", "1"], "say --partitions, or --no-partition-concurr"),
+            (["queue", "set", "new", "--create", "--partition-rate-limit", "1/1s"], "--no-partition-rate-limit"),
+            (["queue", "set", "parts", "--no-partitions"], "say --partitions, or --no-partition-concurrency"),
+            (["queue", "set", "mails", "--rate-limit", "0/1s"], "'--rate-limit': '0/1s' lets nothing begin"),
+            (["queue", "set", "mails", "--rate-limit", "1/0s"], "'--rate-limit': '0s' is too short"),
+            (["queue", "set", "mails", "--polling-interval", "0s"], "'--polling-interval': '0s' is too short"),
+            (["queue", "set", "mails", "--concurrency", "9999999999"], "'--concurrency'"),
+            (["enqueue", "send", "--queue", "mails", "--id", "a", "--args", "[2]"], "choose another --id"),
+            (["workflow", "start", "send", "--id", "a", "--args", "[2]"], "choose another --id"),
+            (["enqueue", "send", "--queue", "mails", "--deduplication-id", "d"], "ended: a (ENQUEUED). Wait"),
+            (
+                ["workflow", "start", "send", "--queue", "mails", "--deduplication-id", "d"],
+                "another --deduplication-id",
+            ),
+            (["enqueue", "send", "--queue", ""], "'--queue': It is empty"),
+            (["schedule", "create", "s", "w", "@daily", "--queue", "no"], "`holdfast queue set no --create` makes one"),
+            (["schedule", "create", "s", "w", "@daily", "--jitter", "2d"], "'--jitter': '2d' is longer than a day"),
+            (["schedule", "create", "s", "w", "@daily", "--timezone", ""], "'--timezone': It is empty"),
+            (["schedule", "create", "s", "w", "@daily", "--context", "{"], "'--context': This is not JSON"),
+            (["workflow", "list", "--attribute", "a=[1]"], "--attribute a: runs are found by texts, numbers"),
+            (["dead-letters", "replay", "nowhere:app", "--yes"], "go to the folder it is in, or install it"),
+        ],
+    )
+    def test_refusal_names_what_can_be_typed(self, mails: Any, words: list[str], told: str) -> None:
+        mails.client.register_queue("parts", partition_queue=True, partition_concurrency=1)
+        mails.client.enqueue("send", [1], workflow_id="a", queue_name="mails", deduplication_id="d")
+        before = mails.client.list_queues()
+        done = mails.run(*words)
+        assert (done.exit_code, done.stdout) == (2, "")
+        assert told in " ".join(done.stderr.split()), done.stderr
+        for name in ("queue_name", "workflow_id", "on_conflict", "on_duplicate", "register_queue", "timedelta", "_sec"):
+            assert name not in done.stderr
+        assert mails.client.list_queues() == before
+
+    def test_import_of_a_run_that_is_here_names_its_options(self, mails: Any) -> None:
+        mails.start("b")
+        document = mails.run("workflow", "export", "b").stdout
+        done = mails.run("workflow", "import", input=document)
+        assert (done.exit_code, "another --id" in done.stderr) == (2, True)
+        assert "--on-conflict return_existing" in done.stderr
+
+    def test_queue_that_nobody_registered_is_remarked_wherever_runs_are_put_there(self, mails: Any) -> None:
+        mails.start("b", "c")
+        mails.client.cancel_workflows(["b", "c"])
+        for words in (
+            ["enqueue", "send", "--queue", "mials"],
+            ["workflow", "start", "send", "--queue", "mials"],
+            ["workflow", "fork", "b", "--to-queue", "mials"],
+            ["workflow", "resume", "b", "--to-queue", "mials"],
+            ["workflow", "rewind", "c", "--to-queue", "mials", "--yes"],
+        ):
+            done = mails.run(*words)
+            assert (done.exit_code, "The queue mials is not registered" in done.stderr) == (0, True), words
+            right = [each.replace("mials", "mails") for each in words]
+            assert "not registered" not in mails.run(*right).stderr

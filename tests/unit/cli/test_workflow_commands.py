@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 
 from holdfast import Holdfast
 from holdfast.cli import asking
+from holdfast.client import Client
 from holdfast.errors import DatabaseError
 from holdfast.testing.workers import until
 
@@ -365,3 +367,105 @@ class TestInterrupting:
         done = shop.run("workflow", "cancel", "a", "b", input="")
         assert (done.exit_code, "Nothing was changed" in done.stderr) == (2, True)
         assert shop.statuses() == {"a": "ENQUEUED", "b": "ENQUEUED"}
+
+    @pytest.mark.usefixtures("terminal")
+    def test_interrupt_is_no_answer_to_a_question(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def interrupted(_: str) -> str:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr("click.termui.visible_prompt_func", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            asking.ask("Delete everything?", yes=False)
+
+    def test_work_on_many_that_is_interrupted_tells_what_was_done(
+        self, shop: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        shop.client.enqueue_many(
+            [shop.client.call("w", workflow_id=f"r{number:03}") for number in range(150)], queue_name="q"
+        )
+        real, calls = Client.cancel_workflows, []
+
+        def interrupted(client: Client, ids: list[str], **options: Any) -> Any:
+            calls.append(ids)
+            if len(calls) > 1:
+                raise KeyboardInterrupt
+            return real(client, ids, **options)
+
+        monkeypatch.setattr(Client, "cancel_workflows", interrupted)
+        done = shop.run("workflow", "cancel", "--all", "--yes", "--json")
+        assert (done.exit_code, json.loads(done.stdout)["changed"]) == (130, calls[0])
+        calls[:] = [[]]
+        told = shop.run("workflow", "cancel", "--all", "--yes")
+        assert (told.exit_code, told.stdout) == (130, "Cancelled 0 runs.\n")
+        assert "may have been changed, too" in told.stderr
+
+    def test_forks_that_were_made_before_one_was_refused_are_named(self, shop: Any) -> None:
+        ids = [f"r{number:03}" for number in range(100)]
+        shop.client.enqueue_many([shop.client.call("w", workflow_id=each) for each in ids], queue_name="q")
+        done = shop.run("workflow", "fork", "-", input="\n".join([*ids, "nobody"]))
+        lines = [line.split("\t") for line in done.stdout.splitlines()[1:]]
+        assert (done.exit_code, [old for old, _ in lines]) == (2, ids)
+        assert {new for _, new in lines} == set(shop.statuses()) - set(ids)
+        assert "'nobody'" in done.stderr
+
+
+class TestExporting:
+    def test_pipe_that_a_run_is_exported_to_stays_one(self, shop: Any, tmp_path: Path) -> None:
+        shop.start("a")
+        pipe = tmp_path / "pipe"
+        os.mkfifo(pipe)
+        reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)  # a pipe holds more than the document has
+        try:
+            assert shop.run("workflow", "export", "a", "--output", str(pipe)).exit_code == 0
+            assert json.loads(os.read(reader, 65536))["workflow"]["workflow_uuid"] == "a"
+        finally:
+            os.close(reader)
+        assert pipe.is_fifo()
+
+    def test_file_behind_a_link_is_replaced_whole_and_keeps_its_mode(self, shop: Any, tmp_path: Path) -> None:
+        shop.start("a")
+        (tmp_path / "far").mkdir()
+        real, link = tmp_path / "far" / "a.json", tmp_path / "link.json"
+        real.write_text("before")
+        real.chmod(0o640)
+        link.symlink_to(real)
+        assert shop.run("workflow", "export", "a", "--output", str(link)).exit_code == 0
+        assert (link.is_symlink(), real.stat().st_mode & 0o777) == (True, 0o640)
+        assert json.loads(real.read_text())["workflow"]["workflow_uuid"] == "a"
+        assert [each.name for each in (tmp_path / "far").iterdir()] == ["a.json"]
+
+    def test_folder_is_refused_by_its_name(self, shop: Any, tmp_path: Path) -> None:
+        shop.start("a")
+        refused = shop.run("workflow", "export", "a", "--output", str(tmp_path))
+        assert (refused.exit_code, str(tmp_path) in refused.stderr) == (2, True)
+
+    def test_import_that_found_its_run_says_that_it_is_here(self, shop: Any, tmp_path: Path) -> None:
+        shop.start("a")
+        file = tmp_path / "a.json"
+        shop.run("workflow", "export", "a", "--output", str(file))
+        done = shop.run("workflow", "import", str(file), "--on-conflict", "return_existing")
+        assert (done.exit_code, done.stdout) == (0, "a is here.\n")
+
+
+class TestVariablesThatAreNotSet:
+    """An empty text on the command line is a variable that was not set: it is refused, and never taken for "all"."""
+
+    @pytest.mark.parametrize("option", ["--prefix", "--search", "--name", "--queue", "--user"])
+    def test_empty_filter_changes_no_run(self, shop: Any, option: str) -> None:
+        shop.start("a", "b")
+        refused = shop.run("workflow", "cancel", "--all", option, "", "--yes")
+        assert (refused.exit_code, option in refused.stderr, "is empty" in refused.stderr) == (2, True, True)
+        assert shop.statuses() == {"a": "ENQUEUED", "b": "ENQUEUED"}
+
+    @pytest.mark.parametrize("words", [["workflow", "list"], ["breakers", "list"], ["doctor"], ["migrate"]])
+    def test_empty_url_is_not_the_database_of_the_environment(self, shop: Any, words: list[str]) -> None:
+        refused = shop.run(*words, "--url", "")
+        assert (refused.exit_code, "URL of the database is empty" in refused.stderr) == (2, True)
+
+    def test_attribute_that_is_given_twice_is_refused(self, shop: Any) -> None:
+        shop.start("a", attributes={"tier": "gold"})
+        twice = ["--attribute", "tier=silver", "--attribute", "tier=gold"]
+        for words in (["cancel", "--all", "--yes"], ["start", "checkout"]):
+            refused = shop.run("workflow", *words, *twice)
+            assert (refused.exit_code, "tier=... is given twice" in refused.stderr) == (2, True)
+        assert shop.statuses() == {"a": "ENQUEUED"}
