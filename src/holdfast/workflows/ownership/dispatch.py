@@ -252,7 +252,10 @@ class Dispatch:
         for ride, rows in ridden:
             look.begun += await self._begin(in_order(rows, ride.queue), ride.caps, idle=False)
         hinted, self._hinted = self._hinted, set()
-        if self._stopping or (ridden and not hinted) or not self._may_claim():
+        if self._stopping or (ridden and not hinted):
+            return look
+        if not self._may_claim():
+            await self._keep_time(look)
             return look
         for name in self._in_turn(await self._where(hinted, look)):
             if not self._may_claim() or self._stopping:
@@ -266,6 +269,11 @@ class Dispatch:
             return False
         return not self._trial.is_on() and self._permit.is_valid() and bool(self._registry.workflows)
 
+    async def _keep_time(self, look: Look) -> None:
+        """See to the runs that wait where nothing can be begun now: their deadlines pass, and they become due."""
+        if self._world.monotonic() >= self._survey_at and self._permit.is_valid() and self._registry.workflows:
+            await self._asked(look)
+
     async def _where(self, hinted: set[str | None], look: Look) -> Iterable[str]:
         """Return the queues to claim from: those it was woken for, or those in which something waits."""
         now = self._world.monotonic()
@@ -278,6 +286,11 @@ class Dispatch:
             self._survey_at = now
             return known
         self._put_off = False
+        return (await self._asked(look)).waiting
+
+    async def _asked(self, look: Look) -> Survey:
+        """Ask about all queues, after what the time has brought was done."""
+        now = self._world.monotonic()
         survey = await self._survey()
         if survey.overdue:
             await self._deadlines.sweep()
@@ -289,7 +302,7 @@ class Dispatch:
             survey = await self._survey()
         look.again = survey.due_in if survey.due_in is None else max(_SHORTEST_WAIT, survey.due_in)
         self._survey_at = now + min(_SURVEY_EVERY, self._longest_wait(), look.again or _SURVEY_EVERY)
-        return survey.waiting
+        return survey
 
     def _known(self, hinted: set[str | None]) -> list[str]:
         """Return the queues in which something waits, as far as that can be known without asking.

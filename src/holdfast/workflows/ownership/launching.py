@@ -11,7 +11,7 @@ from holdfast.errors import SerializationError
 from holdfast.model.workflow import History, Recorded
 from holdfast.workflows.ownership.release import Releases
 from holdfast.workflows.ownership.trial import is_suspect
-from holdfast.workflows.running.run import Run
+from holdfast.workflows.running.run import Behalf, Run
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -154,6 +154,7 @@ class Launching:
             deadline_ms=row["workflow_deadline_epoch_ms"],
             queue_name=row["queue_name"],
             creation_key=row["creation_key"] or "",
+            behalf=Behalf(row["authenticated_user"], row["assumed_role"], row["authenticated_roles"]),
         )
         self._own(run)
         try:

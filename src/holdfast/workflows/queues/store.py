@@ -128,15 +128,14 @@ class QueueStore:
         """Delete a queue and its ledger of starts; ``QueueNotFound`` if there is none.
 
         ``QueueConflict`` while runs that have not ended are in it: nobody would claim them. With *force* it is deleted
-        all the same; such runs wait until a queue of this name is registered again.
+        all the same; such runs wait until a queue of this name is registered again. One that this process keeps in
+        memory goes with it.
         """
-        if self.in_memory.pop(name, None) is not None:
-            return
-        unsure = False
+        must_be_stored = name not in self.in_memory
 
         async def work(transaction: Transaction) -> None:
-            if unsure and not await transaction.fetch(self.queries["queue_get"], name=name):
-                return  # the commit whose reply was lost has deleted it
+            if not must_be_stored and not await transaction.fetch(self.queries["queue_get"], name=name):
+                return  # it is in memory alone, or the commit whose reply was lost has deleted it
             await self._held(transaction, name)
             if not force:
                 await self._refuse_in_use(transaction, name)
@@ -144,10 +143,11 @@ class QueueStore:
             await transaction.execute(self.queries["queue_delete"], name=name)
 
         def again() -> None:
-            nonlocal unsure
-            unsure = True
+            nonlocal must_be_stored
+            must_be_stored = False
 
         await self._carry_out(work, again)
+        self.in_memory.pop(name, None)
 
     async def _made(self, transaction: Transaction, name: str, values: Mapping[str, Any]) -> Queue:
         """Make a queue unless it is there, and hold its row; one that is deleted between the two is made again."""

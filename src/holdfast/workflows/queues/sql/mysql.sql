@@ -88,7 +88,8 @@ SELECT
     w.workflow_uuid, w.status, w.name, w.class_name, w.config_name, w.serialization, w.owner_xid,
     octet_length(w.inputs) AS inputs_bytes, CASE WHEN octet_length(w.inputs) <= 65536 THEN w.inputs END AS inputs,
     w.recovery_attempts, w.generation, w.retries, w.workflow_deadline_epoch_ms, w.parent_workflow_id, w.executions,
-    w.executor_id, w.queue_name, w.queue_partition_key, w.priority, w.created_at, w.wait_kind, w.creation_key
+    w.executor_id, w.queue_name, w.queue_partition_key, w.priority, w.created_at, w.wait_kind, w.creation_key,
+    w.authenticated_user, w.assumed_role, w.authenticated_roles
 FROM @workflow_status AS w FORCE INDEX (idx_workflow_status_owner)
 WHERE w.incarnation = :incarnation AND w.status = 'PENDING'
   AND w.owner_xid LIKE CONCAT(:claim, '.%')

@@ -64,7 +64,9 @@ SET status = 'PENDING', owner_xid = :claim || '.' || w.workflow_uuid, incarnatio
              THEN w.workflow_deadline_epoch_ms ELSE {now_ms} + w.workflow_timeout_ms END
         ELSE w.workflow_deadline_epoch_ms END,
     executions = w.executions + 1, updated_at = {now_ms}
-FROM (
+-- An array is made once. A subquery that is joined may be asked again for each row, in a nested loop, and as it passes
+-- over what it has locked and changed itself it would find others every time: the limit would be none.
+WHERE w.workflow_uuid = ANY (ARRAY(
     SELECT q.workflow_uuid FROM @workflow_status AS q
 
 -- fragment: unlimited
@@ -87,10 +89,10 @@ THEN 1 END IS NOT NULL
 -- fragment: claimed
     LIMIT :most
     FOR UPDATE SKIP LOCKED
-) AS c
-WHERE w.workflow_uuid = c.workflow_uuid
+))
 RETURNING
     w.workflow_uuid, w.status, w.name, w.class_name, w.config_name, w.serialization, w.owner_xid,
     octet_length(w.inputs) AS inputs_bytes, CASE WHEN octet_length(w.inputs) <= 65536 THEN w.inputs END AS inputs,
     w.recovery_attempts, w.generation, w.retries, w.workflow_deadline_epoch_ms, w.parent_workflow_id, w.executions,
-    w.executor_id, w.queue_name, w.queue_partition_key, w.priority, w.created_at, w.wait_kind, w.creation_key
+    w.executor_id, w.queue_name, w.queue_partition_key, w.priority, w.created_at, w.wait_kind, w.creation_key,
+    w.authenticated_user, w.assumed_role, w.authenticated_roles
