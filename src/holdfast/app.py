@@ -15,7 +15,7 @@ from holdfast.workflows.application.application import Application
 from holdfast.workflows.application.configuration import refuse_one_loop
 from holdfast.workflows.application.life import AppLife, AsyncAppLife
 from holdfast.workflows.application.stores import AppStores, AsyncAppStores
-from holdfast.workflows.declaring.functions import AsyncWorkflow, Workflow, unbound
+from holdfast.workflows.declaring.functions import AsyncWorkflow, Workflow, given_by_name, unbound
 from holdfast.workflows.management.management import AsyncManagement, Management
 from holdfast.workflows.management.managing import Managing
 from holdfast.workflows.messaging.methods import AsyncMessagingMethods, MessagingMethods
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
+U = TypeVar("U")
+V = TypeVar("V")
 
 
 class Holdfast(Application, AppLife, Management[Handle[Any]], MessagingMethods, AppStores):
@@ -103,7 +105,8 @@ class Holdfast(Application, AppLife, Management[Handle[Any]], MessagingMethods, 
 
     def execute(self, workflow: Workflow[..., R, Any], parameters: Mapping[str, Any] | None = None) -> tuple[R, str]:
         """Run a workflow with named *parameters*; return its result and the id of the run."""
-        handle = workflow.start(**(parameters or {}))
+        given = given_by_name(workflow, Workflow, parameters)
+        handle = workflow.start(**given)
         return handle.result(), handle.workflow_id
 
     def enqueue(
@@ -160,7 +163,17 @@ class Holdfast(Application, AppLife, Management[Handle[Any]], MessagingMethods, 
         """Return a fresh UUID; in a workflow the same on every replay."""
         return self._running.durable.uuid_blocking(thread_place(self._engine))
 
-    def gather(self, *parts: Callable[[], R]) -> list[R]:
+    @overload
+    def gather(self, one: Callable[[], R], two: Callable[[], T], /) -> list[R | T]: ...
+    @overload
+    def gather(self, one: Callable[[], R], two: Callable[[], T], three: Callable[[], U], /) -> list[R | T | U]: ...
+    @overload
+    def gather(
+        self, one: Callable[[], R], two: Callable[[], T], three: Callable[[], U], four: Callable[[], V], /
+    ) -> list[R | T | U | V]: ...
+    @overload
+    def gather(self, *parts: Callable[[], R]) -> list[R]: ...
+    def gather(self, *parts: Callable[[], Any]) -> list[Any]:
         """Run callables side by side, each a branch of the workflow; return their results in order."""
         return branches.gather_blocking(thread_place(self._engine), parts, self._engine.threads)
 
@@ -264,7 +277,8 @@ class AsyncHoldfast(
         self, workflow: AsyncWorkflow[..., R, Any], parameters: Mapping[str, Any] | None = None
     ) -> tuple[R, str]:
         """Run a workflow with named *parameters*; return its result and the id of the run."""
-        handle = await workflow.start(**(parameters or {}))
+        given = given_by_name(workflow, AsyncWorkflow, parameters)
+        handle = await workflow.start(**given)
         return await handle.result(), handle.workflow_id
 
     async def enqueue(
@@ -321,7 +335,17 @@ class AsyncHoldfast(
         """Return a fresh UUID; in a workflow the same on every replay."""
         return await self._running.durable.uuid(task_place(self._engine))
 
-    async def gather(self, *parts: Awaitable[R]) -> list[R]:
+    @overload
+    async def gather(self, one: Awaitable[R], two: Awaitable[T], /) -> list[R | T]: ...
+    @overload
+    async def gather(self, one: Awaitable[R], two: Awaitable[T], three: Awaitable[U], /) -> list[R | T | U]: ...
+    @overload
+    async def gather(
+        self, one: Awaitable[R], two: Awaitable[T], three: Awaitable[U], four: Awaitable[V], /
+    ) -> list[R | T | U | V]: ...
+    @overload
+    async def gather(self, *parts: Awaitable[R]) -> list[R]: ...
+    async def gather(self, *parts: Awaitable[Any]) -> list[Any]:
         """Run awaitables side by side, each a branch of the workflow; return their results in order."""
         return await branches.gather(task_place(self._engine), parts)
 

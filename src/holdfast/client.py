@@ -18,6 +18,7 @@ from holdfast.workflows.enqueueing.rows import given
 from holdfast.workflows.management.management import AsyncManagement, Management
 from holdfast.workflows.messaging.client_methods import AsyncClientMessaging, ClientMessaging
 from holdfast.workflows.remote.enqueues import NamedCall
+from holdfast.workflows.remote.handles import AsyncClientHandle, ClientHandle
 from holdfast.workflows.remote.remote import DebounceOptions, QueueOptions, Remote, RemoteSettings, RunOptions
 from holdfast.workflows.running.ids import sought_id
 from holdfast.workflows.streams.reading import (
@@ -31,14 +32,13 @@ from holdfast.workflows.streams.reading import (
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
     from types import TracebackType
     from typing import Self
 
-    from holdfast.model.workflow import Duration, WorkflowState
+    from holdfast.model.workflow import Duration
     from holdfast.serialize import Serialization
     from holdfast.workflows.management.desk import Desk
-    from holdfast.workflows.running.run import Outcome
     from holdfast.workflows.streams.reading import Reading
 
 T = TypeVar("T")
@@ -100,58 +100,6 @@ def remote_settings(
 def _remote(url: str | os.PathLike[str] | None, settings: ClientSettings) -> Remote:
     refuse_unknown("A client", settings, ClientSettings.__annotations__, "setting")
     return Remote(remote_settings(url, **settings))
-
-
-class ClientHandle:
-    """A run, from outside."""
-
-    def __init__(self, remote: Remote, portal: Portal, workflow_id: str) -> None:
-        self._remote = remote
-        self._portal = portal
-        self._workflow_id = workflow_id
-
-    @property
-    def workflow_id(self) -> str:
-        """The id of the run, which is its idempotency key."""
-        return self._workflow_id
-
-    def result(self, timeout: Duration | None = None) -> Any:
-        """Wait for the run's value, or raise what it ended with; ``TimeoutError`` leaves it running."""
-        return _value(self._portal.call(self._remote.outcome(self._workflow_id, timeout)))
-
-    def status(self) -> WorkflowState:
-        """Return where the run stands now, without its input and output."""
-        return self._portal.call(self._remote.state(self._workflow_id))
-
-    def __repr__(self) -> str:
-        return f"<ClientHandle of run {self._workflow_id}>"
-
-
-class AsyncClientHandle:
-    """A run, from outside; awaiting the handle is awaiting ``result()``."""
-
-    def __init__(self, remote: Remote, workflow_id: str) -> None:
-        self._remote = remote
-        self._workflow_id = workflow_id
-
-    @property
-    def workflow_id(self) -> str:
-        """The id of the run, which is its idempotency key."""
-        return self._workflow_id
-
-    async def result(self, timeout: Duration | None = None) -> Any:  # noqa: ASYNC109 -- the same name in both colours
-        """Wait for the run's value, or raise what it ended with; ``TimeoutError`` leaves it running."""
-        return _value(await self._remote.outcome(self._workflow_id, timeout))
-
-    async def status(self) -> WorkflowState:
-        """Return where the run stands now, without its input and output."""
-        return await self._remote.state(self._workflow_id)
-
-    def __await__(self) -> Generator[Any, Any, Any]:
-        return self.result().__await__()
-
-    def __repr__(self) -> str:
-        return f"<AsyncClientHandle of run {self._workflow_id}>"
 
 
 class Client(Management[ClientHandle], ClientMessaging):
@@ -403,12 +351,6 @@ class AsyncClient(AsyncManagement[AsyncClientHandle], AsyncClientMessaging):
             return await next_item(cursor, remote.read)
 
         return AsyncStreamReader(Cursor(reading), remote.payloads.typed(type_), step)
-
-
-def _value(outcome: Outcome) -> Any:
-    if outcome.error is not None:
-        raise outcome.error
-    return outcome.value
 
 
 __all__ = ["AsyncClient", "AsyncClientHandle", "Client", "ClientHandle", "NamedCall"]

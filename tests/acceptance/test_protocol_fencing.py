@@ -187,6 +187,26 @@ def test_i1_a_write_under_way_is_not_passed_by_a_release(
     asyncio.run(scene())
 
 
+@pytest.mark.parametrize("kind", ["postgres", "mariadb"])
+def test_i1_a_change_that_a_workflow_makes_is_not_passed_by_a_release(
+    kind: str, fresh_database: Callable[[str], str]
+) -> None:
+    """Of queues, say: the run is asked for by itself, after the change and before its record."""
+
+    async def scene() -> None:
+        async with ConnectionManager(fresh_database(kind)) as manager:
+            await Migrator(manager).migrate()
+            facts = Facts(manager)
+            await manager.run(lambda tx: facts.start.apply(tx, [start_row("run", "first")]))
+            async with manager.transaction() as transaction:
+                found = await transaction.fetchone(facts.queries["run_share"], id="run")
+                assert found == {"status": "PENDING", "owner_xid": "first"}
+                assert await apart(facts.release(manager)) == 0
+            assert await facts.release(manager) == 1
+
+    asyncio.run(scene())
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("write", list(WRITES))
 def test_i1_a_write_that_waited_for_a_release_is_refused(

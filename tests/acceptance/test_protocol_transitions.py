@@ -11,51 +11,24 @@ import itertools
 import secrets
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import pytest
 
 from holdfast.core.transitions import Event, after, allowed
 from holdfast.db import ConnectionManager
-from holdfast.db.migrations.migrator import Migrator
 from holdfast.errors import Superseded, TransitionRefused, WorkflowNotFound
 from holdfast.model.workflow import INTERNAL_QUEUE, WorkflowStatus
 from holdfast.testing.run_rows import LONG_AGO, LONG_FROM_NOW, RunRows
-from holdfast.testing.servers import databases_of
 from holdfast.workflows.facts import FinishRuns, HandOverRuns, RetryRuns
 from holdfast.workflows.parking import Wait, parking_queries
 from holdfast.workflows.parking.facts import PutAwayRuns
-from holdfast.workflows.queues import queue_queries
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import Awaitable, Callable
 
     from holdfast.db.session import Row
 
-KINDS = ["sqlite", "postgres", "mariadb"]
 CASES: list[tuple[Event, WorkflowStatus | None]] = list(itertools.product(Event, [*WorkflowStatus, None]))
 NAMES = [f"{event.replace(' ', '_')}-{status or 'no_run'}" for event, status in CASES]
-
-
-@pytest.fixture(scope="module", params=KINDS)
-def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A migrated database that the cases share: each has a run, a function and a queue of its own."""
-
-    async def migrate(url: str) -> None:
-        async with ConnectionManager(url) as manager:
-            await Migrator(manager).migrate()
-
-    if request.param == "sqlite":
-        url = f"sqlite:///{tmp_path_factory.mktemp('table')}/db.sqlite"
-        asyncio.run(migrate(url))
-        yield url
-        return
-    server = request.getfixturevalue(f"{request.param}_url")
-    url = databases_of(server).create(server)
-    try:
-        asyncio.run(migrate(url))
-        yield url
-    finally:
-        databases_of(server).drop(url)
 
 
 class Scene(RunRows):
@@ -64,7 +37,6 @@ class Scene(RunRows):
     def __init__(self, manager: ConnectionManager) -> None:
         super().__init__(manager)
         self.id = f"run-{secrets.token_hex(12)}"
-        self.queues = queue_queries(manager.dialect, "holdfast")
         self.parking = parking_queries(manager.dialect, "holdfast")
 
     async def begin(self, status: WorkflowStatus, **columns: Any) -> None:
@@ -78,19 +50,7 @@ class Scene(RunRows):
         return [row["function_id"] for row in await self.steps(run_id or self.id)]
 
     async def claim(self, cap: int = 100) -> list[Row]:
-        return await self.manager.fetch(
-            self.queues["queue_claim"],
-            unlimited=True,
-            claim=f"claim-{self.id}",
-            incarnation="claimer",
-            executor_id="claimer",
-            application_version="v",
-            versions='["v"]',
-            caps=msgspec.json.encode({self.id: cap}).decode(),
-            queue_name=self.id,
-            most=10,
-            suspects=1,
-        )
+        return await self.claim_from(self.id, cap)
 
     async def claim_unreadable(self) -> None:
         """Claim the run, and end it as an executor does that cannot read its arguments."""
@@ -244,9 +204,9 @@ async def check_fork(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize(("event", "status"), CASES, ids=NAMES)
-def test_run_table_is_what_the_database_does(url: str, event: Event, status: WorkflowStatus | None) -> None:
+def test_run_table_is_what_the_database_does(migrated_url: str, event: Event, status: WorkflowStatus | None) -> None:
     async def play() -> None:
-        async with ConnectionManager(url) as manager:
+        async with ConnectionManager(migrated_url) as manager:
             scene = Scene(manager)
             if status is not None:
                 await scene.begin(status)
@@ -270,15 +230,15 @@ def test_run_table_is_what_the_database_does(url: str, event: Event, status: Wor
     asyncio.run(play())
 
 
-def play_with(url: str, scene: Callable[[Scene], Awaitable[None]]) -> None:
+def play_with(migrated_url: str, scene: Callable[[Scene], Awaitable[None]]) -> None:
     async def play() -> None:
-        async with ConnectionManager(url) as manager:
+        async with ConnectionManager(migrated_url) as manager:
             await scene(Scene(manager))
 
     asyncio.run(play())
 
 
-def test_first_claim_sets_start_and_deadline_and_a_resumed_run_gets_none(url: str) -> None:
+def test_first_claim_sets_start_and_deadline_and_a_resumed_run_gets_none(migrated_url: str) -> None:
     async def play(scene: Scene) -> None:
         await scene.begin(
             WorkflowStatus.ENQUEUED, started_at_epoch_ms=None, workflow_deadline_epoch_ms=None, executions=0
@@ -294,10 +254,10 @@ def test_first_claim_sets_start_and_deadline_and_a_resumed_run_gets_none(url: st
         assert claimed["workflow_deadline_epoch_ms"] is None
         assert claimed["executions"] == 2
 
-    play_with(url, play)
+    play_with(migrated_url, play)
 
 
-def test_run_that_never_began_gets_its_whole_time_after_a_resume(url: str) -> None:
+def test_run_that_never_began_gets_its_whole_time_after_a_resume(migrated_url: str) -> None:
     async def play(scene: Scene) -> None:
         await scene.begin(
             WorkflowStatus.ENQUEUED, started_at_epoch_ms=None, workflow_deadline_epoch_ms=LONG_AGO, executions=0
@@ -309,10 +269,10 @@ def test_run_that_never_began_gets_its_whole_time_after_a_resume(url: str) -> No
         assert began is not None
         assert claimed["workflow_deadline_epoch_ms"] == began["started_at_epoch_ms"] + 60_000
 
-    play_with(url, play)
+    play_with(migrated_url, play)
 
 
-def test_delay_of_a_run_that_has_started_is_not_set(url: str) -> None:
+def test_delay_of_a_run_that_has_started_is_not_set(migrated_url: str) -> None:
     async def play(scene: Scene) -> None:
         await scene.begin(WorkflowStatus.DELAYED, executions=1)
         before = await scene.seen()
@@ -321,10 +281,10 @@ def test_delay_of_a_run_that_has_started_is_not_set(url: str) -> None:
         assert "it has started already" in str(said)
         assert await scene.seen() == before
 
-    play_with(url, play)
+    play_with(migrated_url, play)
 
 
-def test_delay_in_the_past_makes_a_run_due_and_one_by_duration_counts_from_now(url: str) -> None:
+def test_delay_in_the_past_makes_a_run_due_and_one_by_duration_counts_from_now(migrated_url: str) -> None:
     async def play(scene: Scene) -> None:
         await scene.begin(WorkflowStatus.DELAYED)
         assert await scene.changed(scene.control.set_delay([scene.id], None, delay_ms=3_600_000)) is None
@@ -339,10 +299,10 @@ def test_delay_in_the_past_makes_a_run_due_and_one_by_duration_counts_from_now(u
         assert due is not None
         assert due["status"] == "ENQUEUED"
 
-    play_with(url, play)
+    play_with(migrated_url, play)
 
 
-def test_overdue_runs_are_cancelled_as_by_cancel_and_no_others(url: str) -> None:
+def test_overdue_runs_are_cancelled_as_by_cancel_and_no_others(migrated_url: str) -> None:
     async def play(scene: Scene) -> None:
         overdue = {}
         for status in WorkflowStatus:
@@ -362,10 +322,10 @@ def test_overdue_runs_are_cancelled_as_by_cancel_and_no_others(url: str) -> None
                 check_columns(row, COLUMNS[Event.CANCEL])
         assert not {late.id for late, _ in overdue.values()} & set(await scene.control.cancel_overdue())
 
-    play_with(url, play)
+    play_with(migrated_url, play)
 
 
-def test_overdue_runs_are_bounded_and_the_longest_overdue_go_first(url: str) -> None:
+def test_overdue_runs_are_bounded_and_the_longest_overdue_go_first(migrated_url: str) -> None:
     async def play(scene: Scene) -> None:
         scenes = [Scene(scene.manager) for _ in range(3)]
         for age, each in enumerate(scenes):
@@ -374,4 +334,4 @@ def test_overdue_runs_are_bounded_and_the_longest_overdue_go_first(url: str) -> 
         assert cancelled == [scenes[0].id, scenes[1].id]
         assert await scene.control.cancel_overdue(500) == [scenes[2].id]
 
-    play_with(url, play)
+    play_with(migrated_url, play)

@@ -301,7 +301,7 @@ class TestSeveralProcesses:
             workers.hear("Ready", times=2)
             until(lambda: _at_work(tmp_path / "gate"))
             workers.signal(signal.SIGTERM)
-            workers.hear("Stopping")
+            workers.hear("Stopping", times=2)  # a signal that comes while the same one waits is none
             workers.signal(signal.SIGTERM)
             assert workers.end() == 143
         assert run.status().status == "ENQUEUED"

@@ -18,7 +18,7 @@ import holdfast.stores
 import holdfast.testing.contract
 import holdfast.testing.servers
 import holdfast.web
-from holdfast import AsyncHoldfast, Handle, Holdfast, Retry, WorkflowStatus, errors
+from holdfast import AsyncClient, AsyncHoldfast, Client, Handle, Holdfast, Retry, WorkflowStatus, errors
 from holdfast.model.workflow import StartOptions, WorkflowState
 from holdfast.testing.world import VirtualWorld
 from holdfast.workflows.application.configuration import engine_settings
@@ -91,10 +91,21 @@ def test_method_of_the_application_is_described_and_shown(name: str) -> None:
     assert _mentioned(name, _python(_PAGES + _GUIDES)) or name in shown_otherwise
 
 
+@pytest.mark.parametrize("name", sorted({*_public(Client), *_public(AsyncClient)}))
+def test_method_of_a_client_is_described(name: str) -> None:
+    assert _mentioned(name, _PROSE)
+
+
 DESCRIBED_ON = {
     "breakers.md": ["CircuitBreakerStateRepository"],
     "checkpoint-store.md": ["CheckpointStore"],
-    "dead-letters.md": ["AsyncFailedOperationRepository", "DeadLetterQueue", "FailedOperationRepository"],
+    "dead-letters.md": [
+        "AsyncFailedOperationRepository",
+        "DLQCompressedEntry",
+        "DeadLetterQueue",
+        "FailedOperationRepository",
+        "ReplayEnd",
+    ],
     "event-store.md": ["DBEventStoreBackend"],
     "execution-store.md": ["ExecutionStore"],
     "flow-checkpoints.md": ["CheckpointBackend", "FlowCheckpoint"],
@@ -107,9 +118,9 @@ DESCRIBED_ON = {
 
 
 @pytest.mark.parametrize(("page", "name"), [(page, name) for page, names in DESCRIBED_ON.items() for name in names])
-def test_every_method_of_a_store_is_described(page: str, name: str) -> None:
+def test_every_member_of_a_store_or_its_records_is_described(page: str, name: str) -> None:
     text = _page(page)
-    assert [method for method in _public(getattr(holdfast.stores, name)) if not _mentioned(method, text)] == []
+    assert [member for member in _public(getattr(holdfast.stores, name)) if not _mentioned(member, text)] == []
 
 
 @pytest.mark.parametrize("name", [*_public(Handle), "has_ended"])

@@ -1,4 +1,4 @@
-"""Parts whose time was over, in a run that is loaded again: nobody awaits them, and nothing warns of that."""
+"""Parts of a run that nobody awaits any more: their time was over, or who awaited them was cancelled."""
 
 from __future__ import annotations
 
@@ -41,3 +41,39 @@ def test_parts_of_a_part_that_was_late_are_dropped_on_replay(fresh_database: Cal
         gc.collect()
     assert len(lives) > 1
     assert [str(each.message) for each in told if "never awaited" in str(each.message)] == []
+
+
+def test_part_of_a_timeout_that_is_cancelled_has_ended_before_anything_else_begins(
+    fresh_database: Callable[[str], str],
+) -> None:
+    app = AsyncHoldfast(fresh_database("sqlite"))
+    did, begun = [], asyncio.Event()
+
+    @app.step
+    async def endless() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            for _ in range(100):  # turns of the loop in which others could begin
+                await asyncio.sleep(0)
+            did.append("ended")
+
+    @app.step
+    async def after() -> None:
+        did.append("after")
+
+    @app.workflow
+    async def impatient() -> None:
+        awaiting = asyncio.ensure_future(app.timeout(60, endless()))
+        await begun.wait()
+        awaiting.cancel()
+        await asyncio.gather(awaiting, return_exceptions=True)
+        await after()
+
+    async def main() -> None:
+        async with app:
+            await (await impatient.start()).result(timeout=60)
+
+    asyncio.run(main())
+    assert did == ["ended", "after"]

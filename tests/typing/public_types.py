@@ -44,6 +44,9 @@ def checkout(order: str, *, gift: bool = False) -> int:
     assert_type(app.uuid(), UUID)
     assert_type(app.timeout(3, lambda: 4), int)
     assert_type(app.gather(lambda: 1, lambda: 2), list[int])
+    assert_type(app.gather(lambda: 1, lambda: "2", lambda: 3), list[int | str])
+    assert_type(app.gather(*(lambda: 1 for _ in order)), list[int])
+    app.gather(1, lambda: "2")  # type: ignore[call-overload]
     assert_type(app.patch("x"), bool)
     assert_type(app.workflow_id, str | None)
     assert_type(app.step_id, int | None)
@@ -108,6 +111,9 @@ async def acheckout(order: str) -> int:
     assert_type(await aapp.now(), datetime)
     assert_type(await aapp.timeout(3, acharge(order)), bytes)
     assert_type(await aapp.gather(acharge("a"), acharge("b")), list[bytes])
+    assert_type(await aapp.gather(acharge("a"), aapp.now()), list[bytes | datetime])
+    assert_type(await aapp.gather(*(acharge(each) for each in order)), list[bytes])
+    await aapp.gather(acharge("a"), 1)  # type: ignore[call-overload]
     await acharge(3)  # type: ignore[arg-type]
     return len(order)
 
@@ -168,9 +174,17 @@ class Shop:
     def label(cls, sku: str) -> str:
         return sku
 
+    @app.workflow
+    def ledger(self, day: int) -> dict[str, Any]:
+        return {"day": day}
+
     @aapp.workflow
     async def asell(self, sku: str) -> int:
         return len(sku)
+
+    @aapp.step
+    async def aprice(self, sku: str) -> float:
+        return float(len(sku))
 
 
 async def methods(shop: Shop) -> None:
@@ -187,8 +201,16 @@ async def methods(shop: Shop) -> None:
     shop.price(1)  # type: ignore[arg-type]
     assert_type(Shop.tax(1.0), float)
     assert_type(Shop.label("a"), str)
+    assert_type(shop.report(1), bytes)
+    assert_type(shop.label("a"), str)
+    assert_type(shop.ledger(1), dict[str, Any])
+    assert_type(shop.ledger.start(1), Handle[dict[str, Any]])
+    shop.ledger("a")  # type: ignore[arg-type]
     assert_type(await shop.asell("a"), int)
     assert_type(await shop.asell.start("a"), AsyncHandle[int])
+    await shop.asell.start(1)  # type: ignore[arg-type]
+    assert_type(await shop.aprice("a"), float)
+    await shop.aprice(1)  # type: ignore[arg-type]
     bound: Callable[[str], float] = shop.price
     assert_type(bound("a"), float)
 

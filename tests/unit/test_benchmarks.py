@@ -40,6 +40,11 @@ def _children() -> set[str]:
 
 
 @pytest.mark.parametrize("program", _PROGRAMS, ids=lambda program: program.stem)
+def test_benchmark_is_on_the_page(program: Path) -> None:
+    assert f"| `{program.name}` |" in (_FOLDER / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("program", _PROGRAMS, ids=lambda program: program.stem)
 def test_benchmark_asked_for_help_names_its_options(program: Path, told: Told) -> None:
     text = program.read_text(encoding="utf-8")
     code, said = told(program, "--help")

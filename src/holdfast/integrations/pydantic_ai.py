@@ -185,7 +185,7 @@ class _ToolCalls:
             yield  # in the same task, and so in the same branch
             return
         if not self._open and not self._streams:
-            self._waiting.enter_context(self.place.run.engine.parker.waiting(self.place.run, Wait()))
+            self._waiting.enter_context(self.place.run.engine.parker.waiting(self.place, Wait()))
         self._open += 1
         try:
             yield

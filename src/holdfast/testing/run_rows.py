@@ -5,15 +5,18 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from holdfast.db import DialectName
 from holdfast.model.workflow import WorkflowStatus
 from holdfast.model.world import RealWorld
 from holdfast.workflows.control import Control, control_queries
 from holdfast.workflows.queries import workflow_queries
+from holdfast.workflows.queues import queue_queries
 
 if TYPE_CHECKING:
     from holdfast.db import ConnectionManager
-    from holdfast.db.session import Row
+    from holdfast.db.session import Row, Transaction
 
 LONG_AGO = 1_000_000
 LONG_FROM_NOW = 10_000_000_000_000
@@ -25,6 +28,7 @@ class RunRows:
     def __init__(self, manager: ConnectionManager) -> None:
         self.manager = manager
         self.queries = workflow_queries(manager.dialect, "holdfast")
+        self.queues = queue_queries(manager.dialect, "holdfast")
         self.control = Control(manager, control_queries(manager.dialect, "holdfast"), RealWorld())
         schema = "holdfast." if manager.dialect is DialectName.POSTGRES else ""
         self.runs = f"{schema}workflow_status"
@@ -51,6 +55,22 @@ class RunRows:
                 self.token(run_id),
             )
         return run_id
+
+    async def claim_from(self, name: str, cap: int = 100, *, transaction: Transaction | None = None) -> list[Row]:
+        """Claim from the queue *name*, as from one without limits, runs of the function *name*."""
+        return await (transaction or self.manager).fetch(
+            self.queues["queue_claim"],
+            unlimited=True,
+            claim=f"claim-{secrets.token_hex(4)}",
+            incarnation="claimer",
+            executor_id="claimer",
+            application_version="v",
+            versions='["v"]',
+            caps=msgspec.json.encode({name: cap}).decode(),
+            queue_name=name,
+            most=10,
+            suspects=1,
+        )
 
     def token(self, run_id: str) -> str:
         """Return the token of a run that has one; as long as a claim makes it."""

@@ -103,12 +103,14 @@ class Worker:
             return [line for line in self._heard if line[: len(beginning)] == list(beginning)]
 
     def pause(self) -> None:
-        """SIGSTOP."""
-        os.kill(self.pid, signal.SIGSTOP)
+        """SIGSTOP; one that has died meanwhile does not hear it."""
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGSTOP)
 
     def wake(self) -> None:
-        """SIGCONT."""
-        os.kill(self.pid, signal.SIGCONT)
+        """SIGCONT; one that has died meanwhile does not hear it."""
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGCONT)
 
     def is_paused(self) -> bool:
         """Whether the operating system has stopped all of it."""

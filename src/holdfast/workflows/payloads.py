@@ -11,6 +11,7 @@ import msgspec
 from holdfast.core.fingerprint import fingerprint
 from holdfast.errors import CannotSerialize, SerializationError
 from holdfast.serialize import PortableJSON, error_name
+from holdfast.serialize.marker import unreadable
 from holdfast.serialize.models import dumped, is_dumpable
 from holdfast.serialize.walk import Outline
 from holdfast.workflows.declaring.codec import FunctionCodec
@@ -155,11 +156,6 @@ class LoadedErrors(Mapping[str, type[BaseException]]):
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
-
-
-def unreadable(format_: str | None) -> str:
-    """Return what is shown in the place of a value that cannot be opened here."""
-    return f"<cannot be read: {format_}>"
 
 
 def _named(error: CannotSerialize, what: str, of: str | None) -> CannotSerialize:

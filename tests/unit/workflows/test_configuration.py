@@ -100,6 +100,8 @@ def test_setting_of_every_door_is_refused_where_it_is_made(kind: Any, wrong: dic
         ({"compatible_versions": None}, "compatible_versions are several"),
         ({"mask_fields": "card"}, r"mask_fields are several, not one text: pass \['card'\]"),
         ({"max_runs": "many"}, "max_runs is a whole number and at least 1"),
+        ({"dead_letter_bytes": "64k"}, "dead_letter_bytes is a whole number and at least 0, not '64k'"),
+        ({"dead_letter_bytes": -1}, "dead_letter_bytes is a whole number and at least 0, not -1"),
     ],
 )
 def test_setting_of_an_application_is_refused_where_it_is_made(wrong: dict[str, Any], told: str) -> None:

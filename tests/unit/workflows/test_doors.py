@@ -6,14 +6,15 @@ import asyncio
 import inspect
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID
 
 import pytest
 
-from holdfast import AsyncClient, AsyncHoldfast, Client, Holdfast
-from holdfast.errors import ConfigurationError, MisuseError, NotInitialized
+from holdfast import AsyncClient, AsyncHoldfast, Client, Holdfast, Retention
+from holdfast.errors import ConfigurationError, InvalidSchedule, InvalidURL, MisuseError, NotInitialized
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -96,6 +97,101 @@ def test_workflow_itself_where_its_name_is_wanted_is_refused_with_the_name(door:
     workflow = Holdfast("sqlite:///never.db").workflow(name="later")(lambda: None)
     with pytest.raises(ConfigurationError, match="has the name of a workflow, not the workflow itself: pass 'later'"):
         door("enqueue", workflow, [], queue_name="q")
+
+
+def test_execute_is_given_a_workflow_and_names_with_values(app: Door) -> None:
+    workflow = Holdfast("sqlite:///never.db").workflow(name="later")(lambda: None)
+    for wrong in ("later", None, lambda: None, 5):
+        with pytest.raises(ConfigurationError, match=r"execute\(\) takes a workflow of this application"):
+            app("execute", wrong, {})
+    mine = workflow if isinstance(app.raw, Holdfast) else AsyncHoldfast("sqlite:///never.db").workflow(lambda: None)
+    for unnamed in ([1], [], "ab", 5, {4: 4}):
+        with pytest.raises(ConfigurationError, match=r"parameters are names and values, as in .* not "):
+            app("execute", mine, unnamed)
+
+
+def test_ids_and_schedules_that_are_not_several_are_refused(door: Door) -> None:
+    for wrong in (17, None, 1.5, {"a": 1}):
+        with pytest.raises(ConfigurationError, match="workflow_ids are several, in a list or a tuple, not"):
+            door("cancel_workflows", wrong)
+    door("create_schedule", "nightly", "report", "0 3 * * *")
+    nothing: list[Any] = [17, None, {}, ""]
+    for none in nothing:
+        with pytest.raises(ConfigurationError, match="schedules are several"):
+            door("apply_schedules", none)
+    assert [each.schedule_name for each in door("list_schedules")] == ["nightly"]
+
+
+def test_schedules_are_chosen_by_texts_alone(door: Door) -> None:
+    numbers: list[Any] = [0, False, [], 5]
+    for wrong in numbers:
+        with pytest.raises(ConfigurationError, match="workflow_name is a text, not"):
+            door("list_schedules", workflow_name=wrong)
+        with pytest.raises(ConfigurationError, match="schedule_name_prefix is a text, not"):
+            door("list_schedules", schedule_name_prefix=wrong)
+
+
+def test_time_zone_that_is_empty_is_refused_with_what_to_write(door: Door) -> None:
+    with pytest.raises(InvalidSchedule, match="cron_timezone of the schedule 'nightly' is empty: write an IANA name"):
+        door("create_schedule", "nightly", "report", "0 3 * * *", cron_timezone="")
+
+
+class Order(str, Enum):  # noqa: UP042 -- a StrEnum writes out its text
+    """Ids as a program may keep them; written out, a member says something else than its text."""
+
+    FIRST = "order-1"
+    SECOND = "order-2"
+
+
+def test_member_of_an_enum_is_the_run_that_its_text_names(app: Door) -> None:
+    child = app.raw.workflow(name="child")(lambda: 1)
+
+    def begin() -> str:
+        return cast("str", child.start().workflow_id)
+
+    async def begin_awaited() -> str:
+        return cast("str", (await child.start()).workflow_id)
+
+    outer = app.raw.workflow(name="parent")(begin if isinstance(app.raw, Holdfast) else begin_awaited)
+    started = app.end(lambda: outer.options(workflow_id=Order.FIRST).start())
+    assert app.end(started.result) == "order-1-0"
+    forked = app("fork_workflow", Order.FIRST, new_workflow_id=Order.SECOND)
+    assert [type(each.workflow_id) for each in (started, forked)] == [str, str]
+    assert (f"{started.workflow_id}", f"{forked.workflow_id}") == ("order-1", "order-2")
+    assert app.end(forked.result) == "order-2-0"
+    assert list(app("cancel_workflows", [Order.FIRST]).refused) == ["order-1"]
+
+
+def test_member_of_an_enum_is_the_schedule_that_its_text_names(door: Door) -> None:
+    door("create_schedule", Order.FIRST, "report", "0 3 * * *")
+    assert door("get_schedule", "order-1").schedule_name == "order-1"
+    assert door("trigger_schedule", Order.FIRST).workflow_id.startswith("sched-order-1-trigger-")
+
+
+@pytest.mark.parametrize("kind", [Holdfast, AsyncHoldfast, Client, AsyncClient])
+def test_url_that_is_none_names_no_file(kind: Any, tmp_path: Path) -> None:
+    for wrong in (5, False, 1.5, object(), b"shop.db", ["shop.db"]):
+        with pytest.raises(InvalidURL, match=f"is a text or a path, not a {type(wrong).__name__}"):
+            kind(wrong)
+    kind(tmp_path / "shop.db")
+
+
+def test_queues_and_calls_that_are_not_several_are_refused(door: Door) -> None:
+    for wrong in (5, None):
+        if isinstance(door.raw, Client | AsyncClient):
+            with pytest.raises(ConfigurationError, match="calls are several"):
+                door("enqueue_many", wrong, queue_name="q")
+        else:
+            with pytest.raises(ConfigurationError, match="names are several"):
+                type(door.raw)("sqlite:///never.db").listen_queues(wrong)
+
+
+def test_truth_is_no_duration(door: Door) -> None:
+    for truth in (True, False):
+        with pytest.raises(ConfigurationError, match=f"Retention.older_than is a number of seconds, .* not {truth}"):
+            Retention(older_than=truth)  # False would delete all that has ended
+        with pytest.raises(ConfigurationError, match=f"delay .*not {truth}"):
+            door("enqueue", "echo", [], queue_name="q", delay=truth)
 
 
 def test_id_that_is_no_text_is_refused_by_name(door: Door) -> None:
@@ -212,6 +308,9 @@ WRONG_KINDS: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
     ("rewind_workflow", ("id", 1), {"application_version": 5}, "application_version is a text, not 5"),
     ("resume_workflow", ("id",), {"queue_name": ""}, "queue_name has 1 to 255"),
     ("resume_workflow", ("id",), {"queue_partition_key": 5}, "queue_partition_key is a text, not 5"),
+    ("resume_workflow", ("id",), {"queue_name": "_holdfast_x"}, "begin with _holdfast_ are ours"),
+    ("fork_workflow", ("id", 1), {"queue_name": "_holdfast_x"}, "begin with _holdfast_ are ours"),
+    ("rewind_workflow", ("id", 1), {"queue_name": "_holdfast_x"}, "begin with _holdfast_ are ours"),
     ("rewind_workflow", ("id", 2**70), {}, "start_step is the position of the first step"),
     ("fork_workflow", ("id", 2**31), {}, "start_step is the position of the first step"),
     ("update_workflow_attributes", ("id", "paid"), {}, "attributes are names and their values, .* not 'paid'"),

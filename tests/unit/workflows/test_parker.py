@@ -1,4 +1,4 @@
-"""Who is watched until their patience is over: nobody who comes while the watch ends is missed."""
+"""Who is watched until their patience is over: nobody who comes while the watch ends, or an outage lasts, is missed."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from holdfast.db import DialectName
+from holdfast.errors import Unavailable
 from holdfast.workflows.parking import parking_queries
 from holdfast.workflows.parking.parker import Parker
 from holdfast.workflows.queries import workflow_queries
@@ -40,12 +41,15 @@ class Waits:
 
     until_ms = None
     may_end_at_any_moment = True
+    things = ("a message",)
 
 
 class WaitingRun:
     """A run that waits."""
 
     ended = False
+    suspect = False
+    attempts = 0
 
     def waits(self) -> Waits:
         return Waits()
@@ -94,5 +98,32 @@ def test_run_that_begins_to_wait_while_the_watch_ends_is_watched() -> None:
         await parker._watch()
         await asyncio.to_thread(late.join)
         assert (len(parker._patient), len(watches)) == (1, 1)
+
+    asyncio.run(scene())
+
+
+def test_run_that_could_not_be_put_away_while_the_database_was_away_is_put_away_later() -> None:
+    async def scene() -> None:
+        nothing: Any = None
+
+        async def away(_: Any) -> bool:
+            raise Unavailable("gone for lunch")
+
+        parker = Parker(
+            nothing,
+            workflow_queries(DialectName.SQLITE, "holdfast"),
+            parking_queries(DialectName.SQLITE, "holdfast"),
+            nothing,
+            nothing,
+            Clock(),  # type: ignore[arg-type]  # all that it needs
+            lambda: 0.0,
+            lambda _: True,
+            away,
+            nothing,
+            after=1.0,
+        )
+        run: Any = WaitingRun()
+        await parker._put_away(run, Waits.changes)
+        assert parker._patient == {run: (Waits.changes, 1.0)}
 
     asyncio.run(scene())

@@ -128,6 +128,34 @@ class BranchesContract:
 
         Stage(venue).play(scene)
 
+    def test_parts_may_return_what_cannot_be_compared(self, venue: Venue) -> None:
+        class Array:
+            """Answers ``==`` with what is neither true nor false, as arrays and expressions do."""
+
+            __hash__ = None  # type: ignore[assignment]
+
+            def __eq__(self, _: object) -> Any:
+                return self
+
+            def __bool__(self) -> bool:
+                raise ValueError("The truth value of an array is ambiguous.")
+
+        async def scene(stage: Stage) -> None:
+            app = stage.app()
+
+            async def measure() -> Array:
+                return Array()
+
+            async def measuring() -> list[str]:
+                found = [*await app.gather(measure, measure), await app.timeout(60, measure)]
+                return [type(each).__name__ for each in found]
+
+            flow = app.workflow(measuring)
+            async with app:
+                assert await flow() == ["Array"] * 3
+
+        Stage(venue).play(scene)
+
     def test_gather_outside_a_workflow_just_runs_side_by_side(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:
             app = stage.app()

@@ -23,6 +23,12 @@ async def refuse(reason: str) -> None:
     raise PermissionError(reason)
 
 
+def behalf(stage: Stage, workflow_id: str) -> tuple[str | None, str | None, str | None]:
+    """Return on whose behalf a run acts, by its row."""
+    row = stage.run(workflow_id)
+    return row["authenticated_user"], row["assumed_role"], row["authenticated_roles"]
+
+
 class ChildrenContract:
     """Direct and started children."""
 
@@ -51,6 +57,37 @@ class ChildrenContract:
                 for number in (0, 2):
                     assert stage.run(f"{me}-{number}")["parent_workflow_id"] == me
                     assert stage.run(f"{me}-{number}")["status"] == "SUCCESS"
+
+        Stage(venue).play(scene)
+
+    def test_children_act_on_behalf_of_their_parents_user(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            app = stage.app()
+            child = app.workflow(double)
+
+            async def below() -> None:
+                await child(1)
+
+            async def parent() -> None:
+                await child(1)
+                await child.options(assumed_role="auditor").start(2)
+                await child.options(authenticated_user="bob").start(3)
+                claimed = await app.do("enqueue", "below", queue_name="q")
+                await app.value(claimed.result())
+
+            app.workflow(below, name="below")
+            flow = app.workflow(parent).options(
+                authenticated_user="ann", assumed_role="clerk", authenticated_roles=("clerk", "guest")
+            )
+            async with app:
+                await app.do("register_queue", "q")
+                handle = await flow.start()
+                await handle.result()
+                me, ann = handle.workflow_id, ("ann", "clerk", '["clerk","guest"]')
+                assert behalf(stage, f"{me}-0") == ann
+                assert behalf(stage, f"{me}-2") == ("ann", "auditor", '["clerk","guest"]')
+                assert behalf(stage, f"{me}-3") == ("bob", None, None)
+                assert behalf(stage, f"{me}-4") == behalf(stage, f"{me}-4-0") == ann
 
         Stage(venue).play(scene)
 

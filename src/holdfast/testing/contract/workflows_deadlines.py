@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast.errors import DeadlinePassed, WorkflowCancelled
+from holdfast.errors import DeadlinePassed, InvalidDuration, WorkflowCancelled
 from holdfast.testing.colours import Colour
 from holdfast.testing.contract.workflows_stage import PATIENCE, Stage
 
@@ -58,6 +59,29 @@ class DeadlinesContract:
             flow = app.workflow(quick)
             async with app:
                 assert await flow.options(timeout=PATIENCE)() == "in time"
+
+        Stage(venue).play(scene)
+
+    def test_deadline_passes_also_while_the_process_has_no_room_for_the_run(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            app, gate = stage.app(max_runs=1, put_away_after=0.01), stage.gate()
+
+            async def away() -> None:
+                await app.do("recv", "never", timeout=3600)
+
+            async def busy() -> None:
+                await gate()
+
+            waiting, filling = app.workflow(away), app.workflow(busy)
+            async with app:
+                handle = await waiting.options(timeout=SHORT * 5).start()
+                await stage.until(lambda: stage.run(handle.workflow_id)["status"] == "DELAYED")
+                full = await filling.start()
+                await gate.reached()
+                assert isinstance(await handle.error(), DeadlinePassed)
+                assert stage.run(full.workflow_id)["status"] == "PENDING"
+                gate.open()
+                await full.result()
 
         Stage(venue).play(scene)
 
@@ -151,6 +175,11 @@ class DeadlinesContract:
             token.raise_if_cancelled()
             assert not token.is_cancelled
             assert not token.wait(0)
+            begun = time.monotonic()
+            assert not token.wait(0.05)  # else a loop that waits like this would not wait at all
+            assert time.monotonic() - begun >= 0.05
+            with pytest.raises(InvalidDuration):
+                token.wait("soon")
 
         Stage(venue).play(scene)
 

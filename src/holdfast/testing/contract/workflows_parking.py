@@ -165,6 +165,33 @@ class ParkingContract:
 
         Stage(venue).play(scene)
 
+    def test_part_that_goes_on_when_its_time_is_over_keeps_no_run_from_being_put_away(self, venue: Venue) -> None:
+        """Nor do parts of its own: a thread cannot be stopped, and nobody waits for it."""
+
+        async def scene(stage: Stage) -> None:
+            stage.set_clock(0)
+            app, gate = stage.app(**SOON), stage.gate()
+
+            async def endless() -> None:
+                await app.gather(gate, gate)
+
+            async def late() -> str:
+                try:
+                    await app.timeout(0.05, endless)
+                except TimeoutError:
+                    await app.do("sleep", NAP)
+                return "rested"
+
+            flow = app.workflow(late)
+            async with app:
+                handle = await flow.start()
+                await gate.reached()
+                await is_put_away(stage, app, handle.workflow_id)
+                pass_time(stage, app, NAP)
+                assert await handle.result() == "rested"
+
+        Stage(venue).play(scene)
+
     def test_all_branches_that_wait_wake_by_the_first(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:
             stage.set_clock(0)
@@ -241,6 +268,25 @@ class ParkingContract:
             await second.launch()
             pass_time(stage, second, NAP)
             assert await second.retrieve(handle.workflow_id).result() == "rested"
+
+        Stage(venue).play(scene)
+
+    def test_process_without_workflows_wakes_the_run_that_it_sends_a_message_to(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            first, second = stage.app(**SOON), stage.app()
+
+            async def listening() -> str:
+                found: str = await first.do("recv", "news")
+                return found
+
+            flow = first.workflow(listening)
+            await first.launch()
+            handle = await flow.start()
+            await is_put_away(stage, first, handle.workflow_id)
+            await first.close()  # nobody polls who could wake it
+            async with second:
+                await second.do("send", handle.workflow_id, "hello", "news")
+                await stage.until(lambda: stage.run(handle.workflow_id)["status"] == "ENQUEUED")
 
         Stage(venue).play(scene)
 

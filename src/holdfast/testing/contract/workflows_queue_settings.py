@@ -157,6 +157,21 @@ class QueueSettingsContract:
 
         Stage(venue).play(scene)
 
+    def test_queue_that_is_stored_and_in_memory_is_deleted_in_both_places(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            line = Line(stage)
+            async with line.app:
+                with pytest.warns(DeprecationWarning, match=line.name):
+                    await line.register(in_memory=True)
+                await line.register()
+                await line.app.do("delete_queue", line.name)
+                assert await line.app.do("retrieve_queue", line.name) is None
+                assert line.name not in {each.name for each in await line.app.do("list_queues")}
+                with pytest.raises(QueueNotFound, match=line.name):
+                    await line.app.do("delete_queue", line.name)
+
+        Stage(venue).play(scene)
+
     def test_client_sets_queues_of_the_database_and_keeps_none_of_its_own(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:
             line = Line(stage)

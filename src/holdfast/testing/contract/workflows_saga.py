@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
 from contextlib import asynccontextmanager
@@ -52,6 +53,28 @@ class SagaContract:
                 assert str(await handle.error()) == "no car"
             assert did == ["book flight", "book hotel", "cancel hotel", "cancel flight"]
             assert len(stage.steps(handle.workflow_id)) == 4
+
+        Stage(venue).play(scene)
+
+    @pytest.mark.parametrize("kind", [SystemExit, asyncio.CancelledError])
+    def test_block_that_ends_its_run_with_no_exception_is_undone_too(
+        self, venue: Venue, kind: type[BaseException]
+    ) -> None:
+        async def scene(stage: Stage) -> None:
+            app, did = stage.app(), list[str]()
+            act = noting(app, did)
+
+            async def trip() -> None:
+                async with saga_of(app) as saga:
+                    await act("book flight")
+                    saga.undo(act.raw, "cancel flight")
+                    raise kind("no car")
+
+            flow = app.workflow(trip)
+            async with app:
+                handle = await flow.start()
+                assert kind.__name__ in str(await handle.error())
+            assert did == ["book flight", "cancel flight"]
 
         Stage(venue).play(scene)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from holdfast.errors import StepTimeout
+from holdfast.errors import RecordedError, StepTimeout
 from holdfast.model.workflow import Retry
 from holdfast.testing.contract.workflows_stage import Stage
 from holdfast.workflows.operations.place import StepPlace, here
@@ -43,6 +44,10 @@ def failing(app: App, errors: list[BaseException], tried: list[Any], **options: 
     return app.workflow(stepping)
 
 
+class Final(BaseException):
+    """No ``Exception``."""
+
+
 class StepsContract:
     """Retries and timeouts."""
 
@@ -67,6 +72,38 @@ class StepsContract:
                 assert tried == [1, 1, 1]
                 (row,) = stage.steps(handle.workflow_id)
                 assert (row["output"], row["error"], row["function_id"]) == ('"done"', None, 1)
+
+        Stage(venue).play(scene)
+
+    @pytest.mark.parametrize("kind", [Final, SystemExit, asyncio.CancelledError])
+    def test_what_is_no_exception_is_tried_again_recorded_and_raised_as_a_stand_in(
+        self, venue: Venue, kind: type[BaseException]
+    ) -> None:
+        """Also a ``CancelledError`` that nobody's cancelling has caused, as of a task that the step has cancelled."""
+
+        async def scene(stage: Stage) -> None:
+            app, tried = stage.app(), list[int]()
+
+            async def attempt() -> None:
+                tried.append(1)
+                raise kind("no")
+
+            step = app.step(attempt, retry=Retry(attempts=2, interval=0))
+
+            async def stepping() -> str:
+                try:
+                    await step()
+                except RecordedError as error:
+                    return error.message
+                return "did not fail"
+
+            flow = app.workflow(stepping)
+            async with app:
+                handle = await flow.start()
+                assert await handle.result() == "no"
+                assert len(tried) == 2
+                (row,) = stage.steps(handle.workflow_id)
+                assert kind.__name__ in row["error"]
 
         Stage(venue).play(scene)
 

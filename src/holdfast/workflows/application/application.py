@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, overload
 
 from holdfast.core.durations import checked_seconds
-from holdfast.core.options import check_count, check_retry, refuse_unknown
+from holdfast.core.options import check_count, check_retry, refuse_unknown, several
 from holdfast.errors import ConfigurationError, MisuseError
 from holdfast.workflows.application.configuration import Settings, engine_settings, read_configuration
 from holdfast.workflows.application.guarding import Guarded, Guarding, Layers, step_letter_domain, step_protection
@@ -192,7 +192,7 @@ class Application(TransactionDecorator, Guarding, ReplayHandlers, ABC):
             raise MisuseError("listen_queues() comes before launch(): a running application keeps its queues.")
         if isinstance(names, str):
             raise MisuseError(f"Several names are wanted, not one text: pass [{names!r}].")
-        self._engine.listens = frozenset(check_queue_name(name) for name in names)
+        self._engine.listens = frozenset(check_queue_name(name) for name in several("names", names))
 
     def retention(self, *policies: Retention, interval: Duration = RETENTION_INTERVAL) -> None:
         """Delete ended runs that fit one of *policies* every *interval*, from the next launch on; off without any."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, get_args
 
 from holdfast.core.durations import checked_seconds
 from holdfast.core.options import several
-from holdfast.core.texts import check_text, demand_text
+from holdfast.core.texts import as_text, check_text, demand_text
 from holdfast.db.queries.identifiers import check_identifier
 from holdfast.db.settings import Settings as ConnectionSettings
 from holdfast.db.url import DatabaseURL
@@ -108,6 +108,7 @@ def engine_settings(
         check_text("application_version", application_version)
     _check_switches(notify=notify)
     _check_counts(max_workflow_threads=max_workflow_threads, max_runs=max_runs, max_run_bytes=max_run_bytes)
+    _check_counts(least=0, dead_letter_bytes=dead_letter_bytes)
     if dead_letters not in get_args(DeadLetterPolicy):
         raise ConfigurationError(f'dead_letters is "exhausted" or "errors", not {dead_letters!r}.')
     found = resolve_url(url, name)
@@ -189,10 +190,10 @@ def refuse_one_loop(world: object) -> None:
         )
 
 
-def _check_counts(**counts: int) -> None:
+def _check_counts(least: int = 1, **counts: int) -> None:
     for name, count in counts.items():
-        if type(count) is not int or count < 1:
-            raise ConfigurationError(f"{name} is a whole number and at least 1, not {count!r:.100}.")
+        if type(count) is not int or count < least:
+            raise ConfigurationError(f"{name} is a whole number and at least {least}, not {count!r:.100}.")
 
 
 def _check_switches(**switches: object) -> None:
@@ -208,9 +209,9 @@ def _texts(what: str, given: object) -> tuple[str, ...]:
 def resolve_url(url: str | os.PathLike[str] | None, name: str) -> str:
     """Return the URL given, or the environment's, or that of a SQLite file named after the application.
 
-    ``InvalidURL`` for an empty one, and for one with a placeholder in it that nobody has filled in.
+    ``InvalidURL`` for an empty one, for what is none, and for one with a placeholder in it that nobody has filled in.
     """
-    found = None if url is None else str(url)
+    found = None if url is None else _written_url(url)
     if found == "":
         raise InvalidURL(
             "The URL of the database is an empty text: a variable that is not set, perhaps. Pass None, or nothing, for "
@@ -224,6 +225,16 @@ def resolve_url(url: str | os.PathLike[str] | None, name: str) -> str:
             "out and set HOLDFAST_DATABASE_URL."
         )
     return found or f"sqlite:///{name}.sqlite"
+
+
+def _written_url(url: object) -> str:
+    """Return a URL or a path as a text; objects of other libraries are what they write, if that is a URL."""
+    if isinstance(url, str):
+        return as_text(url)
+    written = str(url)
+    if not isinstance(url, os.PathLike) and "://" not in written:  # a file would be named after it
+        raise InvalidURL(f"The URL of the database is a text or a path, not a {type(url).__name__}.")
+    return written
 
 
 def read_configuration(path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from holdfast.stores.events.store import DBEventStoreBackend
     from holdfast.stores.executions.blocking import SyncExecutionStore
     from holdfast.stores.executions.database import DBExecutionStore
-    from holdfast.stores.flow.backend import CheckpointBackend
+    from holdfast.stores.flow.documented import CheckpointBackend
     from holdfast.stores.idempotency.blocking import SyncIdempotencyStore
     from holdfast.stores.idempotency.database import DBIdempotencyStore
     from holdfast.stores.locks.blocking import SyncLockStore

@@ -28,7 +28,7 @@ def version_here(settings: EngineSettings, registry: Registry) -> str:
     version = registry.version()
     if version is None:
         logger.warning(
-            "The sources of the workflows are not to be had, so the application version is %s; "
+            "The sources of the workflows cannot be read, so the application version is %s; "
             "set application_version= to tell releases apart.",
             DEFAULT_VERSION,
         )

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
-F = TypeVar("F")  # what a fallback gives
+F_co = TypeVar("F_co", covariant=True)  # what a fallback gives
 G = TypeVar("G")
 L = TypeVar("L", bound="Callable[[FailedOperationData], object]")
 W = TypeVar("W", bound="Workflow[..., Any, Any] | AsyncWorkflow[..., Any, Any] | Step[..., Any]")
@@ -44,7 +44,7 @@ class StepDecorator(Protocol):
     def __call__(self, function: Callable[P, R], /) -> Step[P, R]: ...
 
 
-class FallbackStepDecorator(Protocol[F]):  # type: ignore[misc]  # no variance suits its first form
+class FallbackStepDecorator(Protocol[F_co]):  # type: ignore[misc]  # no variance suits its first form
     """``@app.step(fallback=...)``. What an async function gives as a fallback is awaited if the step is async too."""
 
     @overload
@@ -52,12 +52,12 @@ class FallbackStepDecorator(Protocol[F]):  # type: ignore[misc]  # no variance s
         self: FallbackStepDecorator[Coroutine[Any, Any, G]], function: Callable[P, Coroutine[Any, Any, R]], /
     ) -> Step[P, Coroutine[Any, Any, R | G]]: ...
     @overload
-    def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Step[P, Coroutine[Any, Any, R | F]]: ...
+    def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Step[P, Coroutine[Any, Any, R | F_co]]: ...
     @overload
-    def __call__(self, function: Callable[P, R], /) -> Step[P, R | F]: ...
+    def __call__(self, function: Callable[P, R], /) -> Step[P, R | F_co]: ...
 
 
-class FallbackDecorator(Protocol[F]):  # type: ignore[misc]  # no variance suits its first form
+class FallbackDecorator(Protocol[F_co]):  # type: ignore[misc]  # no variance suits its first form
     """``@app.protect(..., fallback=...)``. What an async function gives as a fallback is awaited by an async one."""
 
     @overload
@@ -65,9 +65,11 @@ class FallbackDecorator(Protocol[F]):  # type: ignore[misc]  # no variance suits
         self: FallbackDecorator[Coroutine[Any, Any, G]], function: Callable[P, Coroutine[Any, Any, R]], /
     ) -> Callable[P, Coroutine[Any, Any, R | G]]: ...
     @overload
-    def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Callable[P, Coroutine[Any, Any, R | F]]: ...
+    def __call__(
+        self, function: Callable[P, Coroutine[Any, Any, R]], /
+    ) -> Callable[P, Coroutine[Any, Any, R | F_co]]: ...
     @overload
-    def __call__(self, function: Callable[P, R], /) -> Callable[P, R | F]: ...
+    def __call__(self, function: Callable[P, R], /) -> Callable[P, R | F_co]: ...
 
 
 class ReplayDecorator(Protocol):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+from collections.abc import Mapping
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypedDict, TypeVar, Unpack, cast, overload
 
@@ -23,7 +24,7 @@ from holdfast.workflows.running.starts import awaited
 from holdfast.workflows.running.ticket import Call, PlannedCall, Ticket, call_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable
     from datetime import datetime
     from typing import Literal, Self
 
@@ -92,13 +93,28 @@ class Step(Generic[P, C]):
     @overload
     def __get__(self: Step[Concatenate[T, Q], C], instance: T, owner: type[T] | None = None) -> Callable[Q, C]: ...
     @overload
-    def __get__(self, instance: object, owner: type | None = None) -> Self: ...
+    def __get__(
+        self: Step[Concatenate[type[T], Q], C], instance: T, owner: type[T] | None = None
+    ) -> Callable[Q, C]: ...
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         bound = _bound(self.definition.binds, instance, owner)
         return self if bound is None else MethodType(self, bound)
 
     def __repr__(self) -> str:
         return f"<step {self.definition.name}>"
+
+
+def given_by_name(workflow: object, kind: type[_Workflow[..., Any, Any]], parameters: object) -> dict[str, Any]:
+    """Return the *parameters* of ``execute``; ``ConfigurationError`` unless it was given a workflow of *kind*."""
+    if not isinstance(workflow, kind):
+        raise ConfigurationError(
+            f"execute() takes a workflow of this application, the function below @app.workflow, not {workflow!r:.100}; "
+            "by name a workflow is put in a queue, with enqueue()."
+        )
+    given = {} if parameters is None else parameters
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+        raise ConfigurationError(f"parameters are names and values, as in {{'order': 17}}, not {parameters!r:.100}.")
+    return dict(given)
 
 
 def unbound(function: Any, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
@@ -308,7 +324,9 @@ class Workflow(_Workflow[P, R, C]):
         self: Workflow[Concatenate[T, Q], R, C], instance: T, owner: type[T] | None = None
     ) -> Workflow[Q, R, C]: ...
     @overload
-    def __get__(self, instance: object, owner: type | None = None) -> Self: ...
+    def __get__(
+        self: Workflow[Concatenate[type[T], Q], R, C], instance: T, owner: type[T] | None = None
+    ) -> Workflow[Q, R, C]: ...
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self._get(instance, owner)
 
@@ -362,7 +380,9 @@ class AsyncWorkflow(_Workflow[P, R, C]):
         self: AsyncWorkflow[Concatenate[T, Q], R, C], instance: T, owner: type[T] | None = None
     ) -> AsyncWorkflow[Q, R, C]: ...
     @overload
-    def __get__(self, instance: object, owner: type | None = None) -> Self: ...
+    def __get__(
+        self: AsyncWorkflow[Concatenate[type[T], Q], R, C], instance: T, owner: type[T] | None = None
+    ) -> AsyncWorkflow[Q, R, C]: ...
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self._get(instance, owner)
 

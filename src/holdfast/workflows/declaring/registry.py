@@ -135,7 +135,7 @@ class Registry:
         raise LookupError(f"There is no class {name!r} here; import its module before launch.")
 
     def version(self) -> str | None:
-        """Return the version computed from the sources of all workflows, or None if they are not to be had."""
+        """Return the version computed from the sources of all workflows, or None if they cannot be read."""
         return version_of((name, each.function) for name, each in self.workflows.items())
 
 

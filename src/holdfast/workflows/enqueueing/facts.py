@@ -9,9 +9,10 @@ from holdfast.db.in_doubt import made_sure
 from holdfast.db.pipeline.operation import weight
 from holdfast.errors import UnknownCommit
 from holdfast.workflows.enqueueing.rows import DEDUPLICATION, Entry, runs_meant
+from holdfast.workflows.parts import parts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from holdfast.db.manager import ConnectionManager
     from holdfast.db.pipeline.operation import Values
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from holdfast.workflows.facts import EnqueueRuns, RecordSteps
     from holdfast.workflows.payloads import Payloads
 
-_MOST_AT_ONCE = 1_000
-_BYTES_AT_ONCE = 4 * 1024 * 1024  # well below MariaDB's default max_allowed_packet of 16 MiB
 _CHILD_ID = 8  # in a row of step_record
 
 
@@ -45,14 +44,14 @@ class PutAll:
     async def put(self, transaction: Transaction, wanted: Sequence[Entry]) -> list[str]:
         """Write some after the others, in statements of a size that every server takes."""
         found: list[str] = []
-        for part in _parts(wanted):
+        for part in parts(wanted, _weight):
             outcomes = await self._enqueue.apply(transaction, [each.row for each in part])
             found += runs_meant(part, outcomes)
         return found
 
     async def is_there(self, transaction: Transaction, wanted: Sequence[Entry]) -> bool:
         """Tell by the creation keys: they came with one commit, so one of them is enough."""
-        for part in _parts(wanted):
+        for part in parts(wanted, _weight):
             if any(await self._enqueue.recall(transaction, [each.row for each in part])):
                 return True
         return False
@@ -154,18 +153,9 @@ async def put_durably(manager: ConnectionManager, world: World, put: Put, wanted
         return await made_sure(again, error, world)
 
 
+def _weight(wanted: Entry) -> int:
+    return weight(wanted.row)
+
+
 def _own(row: Values) -> list[str]:
     return [each.row[0] for each in row[1]]
-
-
-def _parts(wanted: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
-    """Cut *wanted* into parts of a bounded number and size."""
-    begin, size = 0, 0
-    for place, each in enumerate(wanted):
-        own = weight(each.row)
-        if place > begin and (place - begin == _MOST_AT_ONCE or size + own > _BYTES_AT_ONCE):
-            yield wanted[begin:place]
-            begin, size = place, 0
-        size += own
-    if wanted:
-        yield wanted[begin:]

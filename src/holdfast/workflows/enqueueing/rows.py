@@ -14,7 +14,7 @@ from holdfast.workflows.declaring.names import check_name
 from holdfast.workflows.enqueueing.options import NONE_SAID, chosen
 from holdfast.workflows.facts import STARTED, Duplicate, Existing
 from holdfast.workflows.running.ids import check_id
-from holdfast.workflows.running.starts import class_name, refuse_other_call
+from holdfast.workflows.running.starts import behalf_of, class_name, refuse_other_call
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -116,19 +116,19 @@ def _refuse_function(name: object) -> None:
 def entry(
     payloads: Payloads, new_id: Callable[[], str], work: Work, *, run_id: str | None = None, parent: Run | None = None
 ) -> Entry:
-    """Make the row; refuse what cannot be stored. A child has no more time than its *parent*.
+    """Make the row; refuse what cannot be stored.
 
-    The time of a run counts from its first claim, and so does its version, unless one was said.
+    A child has no more time than its *parent*, and acts on the same behalf. The time of a run counts from its first
+    claim, and so does its version, unless one was said.
     """
     options = work.options
-    workflow_id = options.workflow_id if options.workflow_id is not None else run_id or new_id()
-    check_id(workflow_id)
+    workflow_id = check_id(options.workflow_id if options.workflow_id is not None else run_id or new_id())
     inputs, format_ = payloads.dump_call(work.arguments, work.keywords, work.name)
     arguments, keywords = work.arguments, work.keywords
     if work.delivered is not None:
         arguments, keywords = work.delivered(arguments, keywords, inputs, format_)
     delayed = options.delay is not None or options.delay_until is not None
-    attributes, roles = options.attributes, options.authenticated_roles
+    attributes = options.attributes
     row = (
         workflow_id,
         (WorkflowStatus.DELAYED if delayed else WorkflowStatus.ENQUEUED).value,
@@ -143,9 +143,7 @@ def entry(
         None if options.timeout is None else milliseconds(options.timeout, "timeout"),
         None if parent is None else parent.deadline_ms,
         None if attributes is None else payloads.dump_open(dict(attributes)),
-        options.authenticated_user,
-        options.assumed_role,
-        None if roles is None else payloads.dump_open(list(roles)),
+        *behalf_of(options, payloads, parent),
         options.application_version,
         options.queue_name,
         options.deduplication_id,

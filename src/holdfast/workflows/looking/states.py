@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from holdfast.model.workflow import ExecutorState, StepState, WorkflowState, WorkflowStatus
-from holdfast.workflows.payloads import unreadable
+from holdfast.serialize.marker import unreadable
 
 if TYPE_CHECKING:
     from holdfast.db.session import Row

@@ -84,12 +84,11 @@ class Transfer:
         with ``on_conflict="return_existing"`` nothing is written. Raises ``ConfigurationError`` for a document that
         does not fit, before anything is written.
         """
-        if on_conflict not in {"reject", "return_existing"}:
+        if on_conflict not in ("reject", "return_existing"):
             raise ConfigurationError(f'on_conflict is "reject" or "return_existing", not {on_conflict!r}.')
-        if workflow_id is not None:
-            check_id(workflow_id)
+        named = None if workflow_id is None else check_id(workflow_id)
         read = Document.read(document)
-        chosen = workflow_id or read.workflow.workflow_uuid
+        chosen = named or read.workflow.workflow_uuid
         there = await self._written(read, chosen)
         if there is not None and on_conflict == "reject":
             raise WorkflowConflict(

@@ -15,9 +15,17 @@ from holdfast.core.options import refuse_unknown, several
 from holdfast.core.texts import check_text
 from holdfast.db.joined import Joined
 from holdfast.errors import MisuseError
-from holdfast.model.workflow import ApplicationVersion, Duration, ExecutorState, StepState, WorkflowState
+from holdfast.model.workflow import (
+    INTERNAL_QUEUE,
+    ApplicationVersion,
+    Duration,
+    ExecutorState,
+    StepState,
+    WorkflowState,
+)
 from holdfast.workflows.looking import Filters
 from holdfast.workflows.management.desk_records import ChangesRecord, CountRecord, PageRecord, PruneRecord
+from holdfast.workflows.queues.settings import check_name
 from holdfast.workflows.retention import Retention
 from holdfast.workflows.running.ids import check_id, sought_id
 
@@ -175,8 +183,8 @@ def fork(
     wanted = _ids(ids)
     refuse_unknown(f"{name}()", place, Place.__annotations__)
     _check_place(place)
-    for each in new_ids or ():
-        check_id(each)
+    if new_ids is not None:
+        new_ids = [check_id(each) for each in new_ids]
 
     async def call(desk: Desk) -> dict[str, str]:
         return dict(await desk.control.fork(wanted, start_step, **place, new_ids=new_ids))
@@ -369,7 +377,7 @@ def _filters(verb: str, filters: Mapping[str, Any]) -> Filters:
 def _ids(ids: Iterable[str]) -> list[str]:
     if isinstance(ids, str):
         raise MisuseError(f"Several ids are wanted, not one text: pass [{ids!r}], or use the method for a single run.")
-    return [sought_id(each) for each in ids]
+    return [sought_id(each) for each in several("workflow_ids", ids)]
 
 
 def _check_place(place: Mapping[str, Any]) -> None:
@@ -377,6 +385,9 @@ def _check_place(place: Mapping[str, Any]) -> None:
     for name, said in place.items():
         if said is not None:
             check_text(name, said)
+    queue_name = place.get("queue_name")
+    if queue_name not in (None, INTERNAL_QUEUE):
+        check_name(queue_name)  # nobody would claim a run from another queue of ours
 
 
 def _moment(delay: Duration | None, delay_until: datetime | None) -> tuple[int | None, int | None]:

@@ -74,7 +74,7 @@ class AsyncManagement(
         """
         new_ids = None if new_workflow_id is None else [new_workflow_id]
         made = await self._manage(*desk.fork("fork_workflow", [workflow_id], start_step, place, new_ids))
-        return self.retrieve_workflow(made[workflow_id])
+        return self.retrieve_workflow(next(iter(made.values())))
 
     async def fork_workflows(self, workflow_ids: Iterable[str], start_step: int = 1, **place: Unpack[Place]) -> list[H]:
         """Fork several runs, all or none; return the handles of the new ones in the order of the old."""
@@ -187,7 +187,7 @@ class Management(
         """
         new_ids = None if new_workflow_id is None else [new_workflow_id]
         made = self._manage(*desk.fork("fork_workflow", [workflow_id], start_step, place, new_ids))
-        return self.retrieve_workflow(made[workflow_id])
+        return self.retrieve_workflow(next(iter(made.values())))
 
     def fork_workflows(self, workflow_ids: Iterable[str], start_step: int = 1, **place: Unpack[Place]) -> list[H]:
         """Fork several runs, all or none; return the handles of the new ones in the order of the old."""

@@ -77,7 +77,7 @@ class Patience:
         def halt() -> None:
             self._engine.on_loop(bell.ring)
 
-        waiting = self._engine.parker.waiting(self._place.run, Wait(self._end, things=(bell.thing,)))
+        waiting = self._engine.parker.waiting(self._place, Wait(self._end, things=(bell.thing,)))
         with self._place.halting(halt), waiting:
             await bell.wait(left)
         self._place.check()

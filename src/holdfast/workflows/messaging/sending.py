@@ -11,21 +11,18 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from holdfast import faults
-from holdfast.db.pipeline.operation import weight
 from holdfast.errors import DatabaseError, MessageConflict, QueryFailed, Retryable, WorkflowNotFound
 from holdfast.workflows.messaging.message import MessageRow
+from holdfast.workflows.parts import parts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from holdfast.db.pipeline.operation import Values
     from holdfast.db.queries.queries import Queries
     from holdfast.db.session import Transaction
 
     Arrived = Callable[[Sequence[MessageRow]], None]
-
-_MOST_AT_ONCE = 1_000
-_BYTES_AT_ONCE = 4 * 1024 * 1024  # well below MariaDB's default max_allowed_packet of 16 MiB
 
 
 class PutMessages:
@@ -57,7 +54,7 @@ class PutMessages:
             numbers[each.destination] += 1
             rows.setdefault(each.message_uuid, (*each, numbers[each.destination]))
         written = 0
-        for part in _parts(list(rows.values())):
+        for part in parts(list(rows.values())):
             written += await transaction.execute_batch(self._put, part)
         if written < len(messages):
             await self._compare(transaction, messages)
@@ -149,16 +146,3 @@ def _refusal(messages: Sequence[MessageRow], numbers: dict[str, int]) -> Excepti
 def _names_counter(error: DatabaseError) -> bool:
     """Whether a counter's foreign key refused it; on SQLite, which does not say which, one writer cannot meet that."""
     return "fk_message_counters_run" in str(error)
-
-
-def _parts(rows: Sequence[Values]) -> Iterator[Sequence[Values]]:
-    """Cut *rows* into parts of a bounded number and size."""
-    begin, size = 0, 0
-    for place, row in enumerate(rows):
-        own = weight(row)
-        if place > begin and (place - begin == _MOST_AT_ONCE or size + own > _BYTES_AT_ONCE):
-            yield rows[begin:place]
-            begin, size = place, 0
-        size += own
-    if rows:
-        yield rows[begin:]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.core.durations import checked_seconds
 from holdfast.errors import InvalidDuration, MisuseError, Superseded
+from holdfast.workflows.operations.agreement import check_whole
 from holdfast.workflows.operations.place import WorkflowPlace, here
 from holdfast.workflows.parking import Parts, Wait
 
@@ -59,8 +60,8 @@ def gather_blocking(
 
     for index in range(len(parts)):
         run, branch = (None, None) if place is None else (place.run, place.branch.open())
-        if run is not None:
-            run.waits().opened(together)
+        if run is not None and branch is not None:
+            run.waits().opened(branch, together)
         threads.submit(partial(job, index, contextvars.copy_context(), run, branch))
     with _joining(place, together), threads.waiting():
         for _ in parts:
@@ -95,12 +96,13 @@ async def within(durable: Durable, place: WorkflowPlace | None, duration: Durati
             await asyncio.wait([task], timeout=None if known is not None else durable.seconds_until(end))
     except asyncio.CancelledError:
         task.cancel()
+        await asyncio.wait([task])  # as gather does: nothing of the part goes on beside what comes after it
         raise
     if known is None:
         known = await durable.value(verdict, TIMED_OUT, durable.whole, lambda: int(not task.done()))
         place.interrupted |= verdict.interrupted  # a cancellation that came meanwhile is due at the next operation
     if known == _LATE:
-        branch.close()
+        _close(place.run, branch)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         raise _time_is_over(seconds)
@@ -127,7 +129,7 @@ def within_blocking(
     if known is None:
         known = durable.value_blocking(verdict, TIMED_OUT, durable.whole, lambda: int(outcome is _STILL_RUNS))
     if known == _LATE:
-        branch.close()
+        _close(place.run, branch)
         raise _time_is_over(seconds)
     return _sorted_out([outcome if outcome is not _STILL_RUNS else side.wait(None, threads)])[0]
 
@@ -146,8 +148,8 @@ class _Side:
         self._outcome: Any = None
         self.parts = Parts()
         context = contextvars.copy_context()
-        if run is not None:
-            run.waits().opened(self.parts)
+        if run is not None and branch is not None:
+            run.waits().opened(branch, self.parts)
 
         def job() -> None:
             self._outcome = context.run(_on_thread, run, branch, part, self.parts)
@@ -221,6 +223,12 @@ def drop(part: object) -> None:
     part.close()
 
 
+def _close(run: Run, branch: Branch) -> None:
+    """End a branch whose time is over: what goes on there is left behind, and keeps nothing of the run waiting."""
+    branch.close()
+    run.waits().closed()
+
+
 def _time_is_over(seconds: float) -> TimeoutError:
     return TimeoutError(f"This part of the workflow took longer than its {seconds:g} s.")
 
@@ -229,9 +237,12 @@ def _in_task(run: Run, branch: Branch, part: Awaitable[Any], together: Parts) ->
     """Run *part* in a task of its own, as a branch of the run that is counted while it lasts."""
 
     async def work() -> Any:
-        here.set(WorkflowPlace(run, branch, asyncio.current_task()))
+        place = WorkflowPlace(run, branch, asyncio.current_task())
+        here.set(place)
         try:
-            return await part
+            value = await part
+            check_whole(place)
+            return value  # noqa: TRY300 -- the part ends in here
         except (SystemExit, KeyboardInterrupt) as error:  # a task that ended so would end the loop, and all runs on it
             return _Raised(error)
 
@@ -239,9 +250,9 @@ def _in_task(run: Run, branch: Branch, part: Awaitable[Any], together: Parts) ->
         if not task.cancelled():
             task.exception()  # seen, also if nobody asks any more: the run was stopped meanwhile
         drop(part)  # it may have been cancelled before it had begun
-        run.engine.parker.branch_ended(run, together)
+        run.engine.parker.branch_ended(run, branch, together)
 
-    run.waits().opened(together)
+    run.waits().opened(branch, together)
     task = asyncio.ensure_future(work())
     task.add_done_callback(ended)
     return task
@@ -259,20 +270,24 @@ def _joining(place: WorkflowPlace | None, together: Parts, until_ms: int | None 
     """Note that the branch waits for branches it has opened, at most until a moment."""
     if place is None:
         return nullcontext()
-    waiting: AbstractContextManager[None] = place.run.engine.parker.waiting(place.run, Wait(until_ms, parts=together))
+    waiting: AbstractContextManager[None] = place.run.engine.parker.waiting(place, Wait(until_ms, parts=together))
     return waiting
 
 
 def _on_thread(run: Run | None, branch: Branch | None, part: Callable[[], Any], together: Parts) -> Any:
-    if run is not None and branch is not None:
-        here.set(WorkflowPlace(run, branch, threading.get_ident()))
+    place = None if run is None or branch is None else WorkflowPlace(run, branch, threading.get_ident())
+    if place is not None:
+        here.set(place)
     try:
-        return part()
+        value = part()
+        if place is not None:
+            check_whole(place)
+        return value  # noqa: TRY300 -- the part ends in here
     except BaseException as error:  # noqa: BLE001 -- sorted out and raised in the thread that gathers
         return _Raised(error)
     finally:
-        if run is not None:
-            run.engine.parker.branch_ended(run, together)
+        if place is not None:
+            place.run.engine.parker.branch_ended(place.run, place.branch, together)
 
 
 class _Raised:
@@ -285,7 +300,7 @@ def _sorted_out(outcomes: Sequence[Any], place: WorkflowPlace | None = None) -> 
 
     A run that is tried again for that error does all parts anew that have failed.
     """
-    if _STILL_RUNS in outcomes:
+    if any(each is _STILL_RUNS for each in outcomes):  # not by ==, which arrays and expressions answer in their own way
         raise TimeoutError("The time is over; the thread goes on.")
     raised = [each.error for each in outcomes if isinstance(each, _Raised)]
     for error in raised:

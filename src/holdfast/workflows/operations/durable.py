@@ -180,7 +180,7 @@ class Durable:
         _refuse_own(place, [ticket])
 
         async def produce(_: Operation) -> Any:
-            with self._engine.parker.waiting(place.run, Wait(results=(ticket.workflow_id,))):
+            with self._engine.parker.waiting(place, Wait(results=(ticket.workflow_id,))):
                 outcome = await self._engine.waiting.outcome(ticket)
             if outcome.error is not None:
                 raise outcome.error
@@ -194,7 +194,7 @@ class Durable:
         _refuse_own(place, [ticket])
 
         def produce(_: Operation) -> Any:
-            with self._engine.parker.waiting(place.run, Wait(results=(ticket.workflow_id,))):
+            with self._engine.parker.waiting(place, Wait(results=(ticket.workflow_id,))):
                 outcome = self._engine.waiting.outcome_blocking(ticket, place=place)
             if outcome.error is not None:
                 raise outcome.error
@@ -233,7 +233,7 @@ class Durable:
         """Sleep until a recorded moment, however often the run is interrupted."""
         end = await self.deadline(place, SLEEP, seconds)
         faults.point("timer.set")
-        with self._engine.parker.waiting(place.run, Wait(end)):
+        with self._engine.parker.waiting(place, Wait(end)):
             await self._engine.settings.world.sleep(self.seconds_until(end))
         place.run.check()
 
@@ -242,7 +242,7 @@ class Durable:
         end = self.deadline_blocking(place, SLEEP, seconds)
         faults.point("timer.set")
         halted = threading.Event()
-        waiting = self._engine.parker.waiting(place.run, Wait(end))
+        waiting = self._engine.parker.waiting(place, Wait(end))
         with place.halting(halted.set), self._engine.threads.waiting(), waiting:
             while (left := end / 1000 - self._engine.now()) > 0:
                 if halted.wait(min(left, _LOOK_UP)):
@@ -329,7 +329,7 @@ class Durable:
         _refuse_own(place, tickets)
 
         async def produce(_: Operation) -> int:
-            with self._engine.parker.waiting(place.run, _any_of(tickets)):
+            with self._engine.parker.waiting(place, _any_of(tickets)):
                 return await self._engine.waiting.first_of(tickets)
 
         mark = self._payloads.mark(WAIT_FIRST, tuple(ticket.workflow_id for ticket in tickets), {})
@@ -341,7 +341,7 @@ class Durable:
         _refuse_own(place, tickets)
 
         def produce(_: Operation) -> int:
-            with self._engine.parker.waiting(place.run, _any_of(tickets)):
+            with self._engine.parker.waiting(place, _any_of(tickets)):
                 return self._engine.waiting.first_of_blocking(tickets, place=place)
 
         mark = self._payloads.mark(WAIT_FIRST, tuple(ticket.workflow_id for ticket in tickets), {})

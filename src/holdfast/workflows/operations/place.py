@@ -143,9 +143,9 @@ def task_place(engine: Engine) -> WorkflowPlace | None:
         place = WorkflowPlace(place.run, place.branch.open(), task)
         here.set(place)
         if task is not None:
-            run = place.run
-            run.waits().opened()
-            task.add_done_callback(lambda _: run.engine.parker.branch_ended(run))
+            run, branch = place.run, place.branch
+            run.waits().opened(branch)
+            task.add_done_callback(lambda _: run.engine.parker.branch_ended(run, branch))
     return place
 
 
@@ -160,7 +160,7 @@ def thread_place(engine: Engine) -> WorkflowPlace | None:
         if isinstance(place.owner, int):
             place = WorkflowPlace(place.run, place.branch.open(), ident)
             here.set(place)
-            place.run.waits().opened()  # for good: nobody says when a thread of the user's has ended
+            place.run.waits().opened(place.branch, thread=threading.current_thread())
             return place
         raise MisuseError(
             "A blocking durable call was made in an async workflow, where it would stop the event loop; "

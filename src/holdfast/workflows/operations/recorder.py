@@ -13,8 +13,9 @@ from msgspec import Struct
 
 from holdfast import faults
 from holdfast.db.pipeline.pipeline import outlast
-from holdfast.errors import DeterminismError, Superseded, WentBack, WorkflowError
+from holdfast.errors import Superseded, WentBack, WorkflowError
 from holdfast.workflows.facts import RecordSteps, StartChildren
+from holdfast.workflows.operations.agreement import compare, difference_of
 from holdfast.workflows.operations.voice import RecordWrites, tell_written
 
 if TYPE_CHECKING:
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from holdfast.workflows.ownership.permit import Permit
     from holdfast.workflows.payloads import Codec, Payloads
     from holdfast.workflows.running.run import Run
+
+
+_RECORD = 320  # about what a record weighs in bytes, apart from its payload
 
 
 class Operation(Struct, eq=False):
@@ -100,9 +104,11 @@ class Recorder:
         identity = place.branch.next_identity()
         operation = Operation(place, run, identity, name, mark, child_id)
         if run.history is not None:
+            if (differs := difference_of(run)) is not None:
+                raise differs
             recorded = run.history.get(identity)
             if recorded is not None:
-                _compare(run, operation, recorded)
+                compare(run, operation, recorded)
                 operation.position = place.position = recorded.position
                 return operation, recorded
         if run.stopped is not None or place.branch.is_closed:
@@ -150,7 +156,8 @@ class Recorder:
             await self._write_all(operation, text, format_)
         else:
             kind = self._record_progress if operation.run.suspect else self._record
-            await self._settled(operation, kind, self.row(operation, text, None, format_, None), "step.recorded")
+            row = self.row(operation, text, None, format_, None)
+            await self._settled(operation, kind, row, "step.recorded", _RECORD + len(text))
         return codec.delivered(value, text, format_)
 
     def do_blocking(
@@ -307,17 +314,20 @@ class Recorder:
         row = self.row(operation, output, error, format_, None)
         writes = operation.writes if error is None else operation.writes_if_failed
         if not writes:
-            self._settled_blocking(operation, self._kind(operation.run), row, "step.recorded")
+            size = _RECORD + len(output or error or "")
+            self._settled_blocking(operation, self._kind(operation.run), row, "step.recorded", size)
             return
         self._settled_blocking(operation, self._writes[operation.run.suspect], (row, writes), "step.recorded")
         tell_written(writes)
 
-    async def _settled(self, operation: Operation, kind: Kind[Any], row: Values, point: str) -> Any:
-        """Have *row* written while the operation may be; announce *point* after the commit."""
+    async def _settled(
+        self, operation: Operation, kind: Kind[Any], row: Values, point: str, size: int | None = None
+    ) -> Any:
+        """Have *row* written while the operation may be; announce *point* after the commit. *size* is its, if known."""
         run, place = operation.run, operation.place
         if run.stopped is not None or place.branch.is_closed:
             operation.check()
-        while (handed := self._pipeline.hand_over(kind, row)) is None:
+        while (handed := self._pipeline.hand_over(kind, row, size)) is None:
             await self._pipeline.change()
         waiter: Any = handed.waiter
         try:
@@ -336,11 +346,13 @@ class Recorder:
         faults.point(point)
         return outcome
 
-    def _settled_blocking(self, operation: Operation, kind: Kind[Any], row: Values, point: str) -> Any:
+    def _settled_blocking(
+        self, operation: Operation, kind: Kind[Any], row: Values, point: str, size: int | None = None
+    ) -> Any:
         """Do as ``_settled`` from a thread."""
         operation.check()
         try:
-            outcome = self._pipeline.write_blocking(kind, row)
+            outcome = self._pipeline.write_blocking(kind, row, size=size)
         except Superseded as lost:
             operation.run.stop(lost)
             raise
@@ -392,17 +404,3 @@ def _noted(operation: Operation, error: BaseException) -> BaseException:
     if operation.run.cut_at is not None:
         operation.run.cut_at.failed(error, operation.position, operation.child_id)
     return error
-
-
-def _compare(run: Run, operation: Operation, recorded: Recorded) -> None:
-    if recorded.name == operation.name and (
-        recorded.fingerprint == operation.mark or recorded.fingerprint is None or operation.mark is None
-    ):
-        return
-    differs = "with other arguments" if recorded.name == operation.name else f"and not {operation.name!r}"
-    raise DeterminismError(
-        f"Run {run.id} did {recorded.name!r} at {operation.identity} when it was recorded, {differs}, which it does "
-        f"now (recorded {recorded.name} {recorded.fingerprint}, now {operation.name} {operation.mark}). "
-        "A workflow must make the same calls in the same order every time: put what varies into a step, or guard the "
-        "change with patch()."
-    )

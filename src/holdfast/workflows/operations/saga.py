@@ -11,6 +11,7 @@ from holdfast.serialize.exact import safe_text
 from holdfast.workflows.declaring.functions import AsyncWorkflow, Workflow
 from holdfast.workflows.operations.branches import refuse_results
 from holdfast.workflows.operations.place import WorkflowPlace, here
+from holdfast.workflows.operations.stopping import as_failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,7 +66,7 @@ class Saga:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if not isinstance(error, Exception):
+        if error is None or not _has_failed(error):
             self._tell_not_undone()
             return
         failed: list[tuple[str, Exception]] = []
@@ -85,7 +86,7 @@ class Saga:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if not isinstance(error, Exception):
+        if error is None or not _has_failed(error):
             self._tell_not_undone()
             return
         failed: list[tuple[str, Exception]] = []
@@ -128,18 +129,26 @@ class Saga:
         """Have a run that may be tried again know that this block is not to be kept in parts."""
         return self._cut_at.undoing(self._first) if self._undo and self._cut_at is not None else None
 
-    def _end(self, undoing: Undoing | None, failed: list[tuple[str, Exception]], error: Exception) -> None:
+    def _end(self, undoing: Undoing | None, failed: list[tuple[str, Exception]], error: BaseException) -> None:
         place = here.get()
         if undoing is not None and isinstance(place, WorkflowPlace):
             undoing.ended(place.position, wholly=not failed)
         _tell(failed, error)
 
 
+def _has_failed(error: BaseException) -> bool:
+    """Whether what leaves a block is its failure: a block that is stopped may go on later, and is not undone."""
+    place = here.get()
+    if not isinstance(place, WorkflowPlace):
+        return isinstance(error, Exception)
+    return as_failure(place, error) is not None
+
+
 def _name(function: Callable[..., Any]) -> str:
     return getattr(function, "__qualname__", repr(function))
 
 
-def _tell(failed: list[tuple[str, Exception]], error: Exception) -> None:
+def _tell(failed: list[tuple[str, Exception]], error: BaseException) -> None:
     if failed:
         what = "; ".join(f"{name}: {type(refused).__name__}: {safe_text(refused)}" for name, refused in failed)
         raise UndoFailed(

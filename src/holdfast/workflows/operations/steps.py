@@ -18,6 +18,7 @@ from holdfast.model.workflow import seconds
 from holdfast.serialize.exact import safe_text
 from holdfast.stores.on_thread import called
 from holdfast.workflows.operations.place import StepPlace, here
+from holdfast.workflows.operations.stopping import as_failure
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -59,10 +60,13 @@ class Attempts:
                 if place.voice is not None:
                     operation.writes = place.voice.said()
                 return value  # noqa: TRY300 -- the attempt ends in here
-            except Exception as error:
-                wait = self._wait(step, operation, attempt, error)
+            except BaseException as error:
+                failed = as_failure(operation.place, error)
+                wait = None if failed is None else self._wait(step, operation, attempt, failed)
                 if wait is None:
-                    raise
+                    if failed is None or failed is error:
+                        raise
+                    raise failed from error
             finally:
                 place.closed = True
                 if place.voice is not None:
@@ -85,10 +89,13 @@ class Attempts:
                 if place.voice is not None:
                     operation.writes = place.voice.said()
                 return value  # noqa: TRY300 -- the attempt ends in here
-            except Exception as error:
-                wait = self._wait(step, operation, attempt, error)
+            except BaseException as error:
+                failed = as_failure(operation.place, error)
+                wait = None if failed is None else self._wait(step, operation, attempt, failed)
                 if wait is None:
-                    raise
+                    if failed is None or failed is error:
+                        raise
+                    raise failed from error
             finally:
                 place.closed = True
                 if place.voice is not None:

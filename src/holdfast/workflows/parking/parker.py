@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
     from typing import Any
 
+    from holdfast.core.identity import Branch
     from holdfast.db.pipeline.pipeline import Pipeline
     from holdfast.db.queries.queries import Queries
     from holdfast.model.world import World
+    from holdfast.workflows.operations.place import WorkflowPlace
     from holdfast.workflows.parking.waits import Awaited, Parts, Wait
     from holdfast.workflows.parking.wakes import Wakes
     from holdfast.workflows.running.results import Results
@@ -77,19 +79,19 @@ class Parker:
         self._stopped = False
 
     @contextmanager
-    def waiting(self, run: Run, wait: Wait) -> Iterator[None]:
-        """Note that a branch of *run* waits for the length of the block; from its task or thread."""
-        waits = run.waits()
-        mark = waits.begin(wait)
+    def waiting(self, place: WorkflowPlace, wait: Wait) -> Iterator[None]:
+        """Note that the branch of *place* waits for the length of the block; from its task or thread."""
+        waits = place.run.waits()
+        mark = waits.begin(place.branch, wait)
         try:
-            self._consider(run)
+            self._consider(place.run)
             yield
         finally:
             waits.end(mark)
 
-    def branch_ended(self, run: Run, parts: Parts | None = None) -> None:
+    def branch_ended(self, run: Run, branch: Branch, parts: Parts | None = None) -> None:
         """Count a branch of *run* less: those that are left may all be waiting."""
-        run.waits().ended(parts)
+        run.waits().ended(branch, parts)
         if not run.ended and run.stopped is None:
             self._consider(run)
 
@@ -154,12 +156,9 @@ class Parker:
             return self._is_watching
 
     async def _has_come(self, wait: Wait) -> bool:
-        try:
-            if wait.things and await self._have_come(wait.things):
-                return True
-            found = [await self._results.look(each) for each in wait.results]
-        except DatabaseError:  # it is away: whoever waits goes on waiting here
+        if wait.things and await self._have_come(wait.things):
             return True
+        found = [await self._results.look(each) for each in wait.results]
         return any(row is None or WorkflowStatus(row["status"]).has_ended for row in found)
 
     async def _put_away(self, run: Run, changes: int) -> None:
@@ -173,7 +172,11 @@ class Parker:
             return
         waits = run.waits()
         whole = waits.together()
-        if whole is None or await self._has_come(whole):
+        try:
+            if whole is None or await self._has_come(whole):
+                return
+        except DatabaseError:  # it is away: the run is put away when it is back
+            self._look_later(run, changes)
             return
         if waits.changes != changes or run.stopped is not None or run.ended or self._stopped:
             return

@@ -5,7 +5,10 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from holdfast.core.identity import Branch
 
 
 class Parts:
@@ -64,54 +67,76 @@ class Wait:
 class Waits:
     """The branches of one run; called from its tasks and threads.
 
-    ``changes`` counts whatever happens, so that somebody who looks twice knows whether nothing did.
+    A branch that is closed does not count: what still runs there is left behind, and nobody waits for it. ``changes``
+    counts whatever happens, so that somebody who looks twice knows whether nothing did.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._branches = 1
-        self._waiting: dict[int, Wait] = {}
+        self._open: set[Branch] = set()  # but for the root, which is always open
+        self._threads: dict[Branch, threading.Thread] = {}
+        self._waiting: dict[int, tuple[Branch, Wait]] = {}
         self._next = 0
         self.changes = 0
 
-    def opened(self, parts: Parts | None = None) -> None:
-        """Count a branch more, one of *parts* if somebody waits for them."""
+    def opened(self, branch: Branch, parts: Parts | None = None, thread: threading.Thread | None = None) -> None:
+        """Count a branch more, one of *parts* if somebody waits for them.
+
+        If it belongs to a *thread* of which nobody says when it ends, it counts for as long as that is alive.
+        """
         with self._lock:
-            self._branches += 1
             self.changes += 1
+            if not branch.is_closed:
+                self._open.add(branch)
+            if thread is not None:
+                self._threads[branch] = thread
             if parts is not None:
                 parts.open += 1
 
-    def ended(self, parts: Parts | None = None) -> None:
+    def ended(self, branch: Branch, parts: Parts | None = None) -> None:
         """Count a branch less."""
         with self._lock:
-            self._branches -= 1
             self.changes += 1
+            self._open.discard(branch)
             if parts is not None:
                 parts.open -= 1
 
-    def begin(self, wait: Wait) -> int:
+    def closed(self) -> None:
+        """Take notice that branches were closed: what is open or waits there does not count any more."""
+        with self._lock:
+            self.changes += 1
+            self._open = {branch for branch in self._open if not branch.is_closed}
+            self._waiting = {mark: each for mark, each in self._waiting.items() if not each[0].is_closed}
+
+    def begin(self, branch: Branch, wait: Wait) -> int:
         """Note that a branch waits; return what ends that."""
         with self._lock:
             self.changes += 1
             self._next += 1
-            self._waiting[self._next] = wait
+            if not branch.is_closed:
+                self._waiting[self._next] = branch, wait
             return self._next
 
     def end(self, mark: int) -> None:
         """Note that the branch goes on."""
         with self._lock:
             self.changes += 1
-            del self._waiting[mark]
+            self._waiting.pop(mark, None)
 
     def together(self) -> Wait | None:
         """Return what all branches wait for, taken together; None if one of them does not wait."""
         with self._lock:
-            if len(self._waiting) < self._branches:
+            self._forget_threads()
+            if len(self._waiting) <= len(self._open):
                 return None
             whole = Wait()
-            for each in self._waiting.values():
+            for _, each in self._waiting.values():
                 if each.parts is not None and not each.parts.open:
                     return None
                 whole = whole.and_also(each)
         return whole if whole.until_ms is not None or whole.may_end_at_any_moment else None
+
+    def _forget_threads(self) -> None:
+        for branch in [each for each, thread in self._threads.items() if not thread.is_alive()]:
+            del self._threads[branch]
+            self._open.discard(branch)

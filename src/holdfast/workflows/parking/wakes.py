@@ -39,7 +39,7 @@ class Wakes:
         self._told: list[tuple[str, str]] = []
         self._put_away: list[str] = []
         self._task: asyncio.Task[None] | None = None
-        self.any = False  # whether somebody was put away for more than a moment when the dispatcher last looked
+        self.any = True  # whether somebody may be put away for more than a moment: until the dispatcher has looked, yes
 
     def put_away(self, workflow_id: str, *, may_have_come: bool) -> None:
         """Take notice that a run was put away here: what ends its wait may be told before the dispatcher looks.

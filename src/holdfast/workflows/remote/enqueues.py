@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from holdfast.core.options import several
 from holdfast.errors import MisuseError
 from holdfast.model.workflow import INTERNAL_QUEUE
 from holdfast.workflows.enqueueing.debounce import PutOff, debounced
@@ -76,7 +77,7 @@ class RemoteEnqueues:
 
         What a call does not say of itself, *options* say.
         """
-        works = [self._planned(call, options, queue_name) for call in calls]
+        works = [self._planned(call, options, queue_name) for call in several("calls", calls)]
         return await self._put(self._all, works) if works else []
 
     def _planned(self, call: NamedCall, options: QueueOptions, queue_name: str) -> Work:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from holdfast.core.durations import checked_seconds
@@ -35,11 +36,13 @@ class CancelToken:
         return over or workflow.run.stopped is not None or workflow.branch.is_closed
 
     def wait(self, timeout: Duration) -> bool:
-        """Wait for so long, or until the run is cancelled; return whether it is. For threads."""
-        if self._workflow is not None:
-            halted = threading.Event()
-            with self._workflow.halting(halted.set):
-                halted.wait(checked_seconds(timeout, "timeout", past=True))
+        """Wait for so long, or until the run is cancelled; return whether it is. For threads.
+
+        Outside of a run all the time is waited, so that a loop which waits like this has the same pace there.
+        """
+        length, halted = checked_seconds(timeout, "timeout", past=True), threading.Event()
+        with nullcontext() if self._workflow is None else self._workflow.halting(halted.set):
+            halted.wait(length)
         return self.is_cancelled
 
     def raise_if_cancelled(self) -> None:

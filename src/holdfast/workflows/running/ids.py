@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from holdfast.core.texts import check_text, demand_text, fits
+from holdfast.core.texts import as_text, check_text, demand_text, fits
 from holdfast.errors import WorkflowNotFound
 from holdfast.workflows.running.run import LONGEST_ID
 
 
-def check_id(workflow_id: str) -> None:
-    """Raise unless *workflow_id*, which somebody chooses for a run, fits its column on every database."""
-    check_text("workflow_id", workflow_id, LONGEST_ID)
+def check_id(workflow_id: str) -> str:
+    """Return *workflow_id*, which somebody chooses for a run, as a plain text; raise unless every database keeps it."""
+    return as_text(check_text("workflow_id", workflow_id, LONGEST_ID))
 
 
 def sought_id(workflow_id: str) -> str:
@@ -19,7 +19,7 @@ def sought_id(workflow_id: str) -> str:
     """
     if not fits(demand_text("workflow_id", workflow_id), LONGEST_ID):
         raise WorkflowNotFound(f"There is no run {workflow_id[:LONGEST_ID]!r}: no run can have such an id.")
-    return workflow_id
+    return as_text(workflow_id)
 
 
 __all__ = ["check_id", "sought_id"]

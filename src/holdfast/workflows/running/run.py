@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from hashlib import blake2b
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
 
@@ -21,6 +21,17 @@ if TYPE_CHECKING:
     from holdfast.workflows.declaring.registry import Definition
 
 LONGEST_ID = 255
+
+
+class Behalf(NamedTuple):
+    """On whose behalf a run is executed: the user, the role they have assumed, and the roles they have, as stored."""
+
+    user: str | None = None
+    role: str | None = None
+    roles: str | None = None
+
+
+NOBODY = Behalf()
 
 
 class Outcome(Struct, frozen=True):
@@ -120,10 +131,12 @@ class Run:
         "_watchers",
         "arguments",
         "attempts",
+        "behalf",
         "creation_key",
         "cut_at",
         "deadline_ms",
         "definition",
+        "difference",
         "engine",
         "generation",
         "history",
@@ -157,6 +170,7 @@ class Run:
         deadline_ms: int | None = None,
         queue_name: str | None = None,
         creation_key: str | None = None,
+        behalf: Behalf = NOBODY,
     ) -> None:
         self.definition = definition
         self.id = run_id
@@ -174,9 +188,11 @@ class Run:
         self.parent_id = parent_id
         self.deadline_ms = deadline_ms
         self.queue_name = queue_name
+        self.behalf = behalf
         self.instance: Any = None
         self.engine: Any = None
         self.stopped: BaseException | None = None
+        self.difference: str | None = None  # in what a replay has done something else than is recorded
         self.task: asyncio.Task[None] | None = None
         self.in_background = False  # nobody's call is what it is
         self._outcome: Outcome | None = None

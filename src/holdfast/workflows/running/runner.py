@@ -16,7 +16,9 @@ from holdfast.core.retry import wait_before_retry
 from holdfast.errors import DatabaseError, PipelineClosed, PipelineError, SerializationError, Superseded, WentBack
 from holdfast.model.workflow import WorkflowStatus
 from holdfast.workflows.facts import FinishRuns, HandOverRuns, RetryRuns
+from holdfast.workflows.operations.agreement import check_whole, difference_of
 from holdfast.workflows.operations.place import WorkflowPlace, here
+from holdfast.workflows.operations.stopping import is_interrupt, was_cancelled
 from holdfast.workflows.running.run import Outcome, Run
 
 if TYPE_CHECKING:
@@ -97,7 +99,8 @@ class Runner:
     async def execute(self, run: Run) -> None:
         """Carry an async run to its outcome, in the current task."""
         self._note(run)
-        mark = here.set(WorkflowPlace(run, Branch(), run.task or asyncio.current_task()))
+        place = WorkflowPlace(run, Branch(), run.task or asyncio.current_task())
+        mark = here.set(place)
         error: BaseException | None = None
         value: Any = None
         try:
@@ -106,6 +109,7 @@ class Runner:
             faults.point("run.before_user_code")
             run.check()
             value = await run.call()
+            check_whole(place)
         except Superseded:
             self._lost(run)
             return
@@ -113,7 +117,7 @@ class Runner:
             error = raised
         finally:
             here.reset(mark)
-        cancelled = _was_cancelled(error)
+        cancelled = was_cancelled(error)
         if run.stopped is not None or isinstance(error, PipelineClosed) or cancelled:
             self._lost(run)
             if cancelled and error is not None:
@@ -140,7 +144,8 @@ class Runner:
 
     def _carry_out(self, run: Run) -> None:
         self._note(run)
-        mark = here.set(WorkflowPlace(run, Branch(), threading.get_ident()))
+        place = WorkflowPlace(run, Branch(), threading.get_ident())
+        mark = here.set(place)
         error: BaseException | None = None
         value: Any = None
         try:
@@ -149,11 +154,12 @@ class Runner:
             faults.point("run.before_user_code")
             run.check()
             value = run.call()
+            check_whole(place)
         except Superseded:
             self._lost(run)
             return
         except BaseException as raised:
-            if _is_interrupt(raised):
+            if is_interrupt(raised):
                 raise
             error = raised  # the run's boundary: what it raised is its outcome
         finally:
@@ -273,6 +279,7 @@ class Runner:
 
     def _end(self, run: Run, value: Any, error: BaseException | None) -> _End:
         """Return what is to be written at the end of an execution: the outcome, or that the run is tried again."""
+        error = difference_of(run) or error
         if error is None:
             try:
                 text, format_ = self.payloads.dump(value, run.definition.name)
@@ -348,16 +355,3 @@ class Runner:
     def _forget(self, run: Run) -> None:
         if self.running.get(run.id) is run:
             del self.running[run.id]
-
-
-def _was_cancelled(error: BaseException | None) -> bool:
-    """Whether this task itself is being cancelled, as by a loop that ends: the run has no outcome then."""
-    if not isinstance(error, asyncio.CancelledError):
-        return False
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
-
-
-def _is_interrupt(error: BaseException) -> bool:
-    """Whether somebody stops the program at its terminal: only the main thread is told, wherever it is just then."""
-    return isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread()

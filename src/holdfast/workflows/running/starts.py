@@ -13,7 +13,7 @@ from holdfast.errors import NotInitialized, WentBack, WorkflowConflict
 from holdfast.workflows.facts import STARTED, Existing
 from holdfast.workflows.operations.place import refuse_closed_attempt
 from holdfast.workflows.running.ids import check_id
-from holdfast.workflows.running.run import Run
+from holdfast.workflows.running.run import Behalf, Run
 from holdfast.workflows.running.ticket import Call, Ticket
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from holdfast.model.workflow import StartOptions
     from holdfast.workflows.declaring.registry import Definition
     from holdfast.workflows.engine.engine import Engine
+    from holdfast.workflows.payloads import Payloads
     from holdfast.workflows.running.run import Outcome
 
 _LOOK_AGAIN = 0.05
@@ -38,11 +39,6 @@ class Starts:
     def _row(self, run: Run, options: StartOptions, inputs: str, format_: str) -> Values:
         """Return the row of ``run_start``."""
         definition = run.definition
-        roles = (
-            None
-            if options.authenticated_roles is None
-            else self._engine.payloads.dump_open(list(options.authenticated_roles))
-        )
         return (
             run.id,
             definition.name,
@@ -56,22 +52,19 @@ class Starts:
             None if options.timeout is None else milliseconds(options.timeout, "timeout"),
             run.deadline_ms,
             None if options.attributes is None else self._engine.payloads.dump_open(dict(options.attributes)),
-            options.authenticated_user,
-            options.assumed_role,
-            roles,
+            *run.behalf,
             options.application_version or self._engine.identity.application_version,
         )
 
     def prepare(self, call: Call, *, run_id: str | None = None, parent: Run | None = None) -> tuple[Run, Values]:
         """Make the run and its row; refuse what cannot be stored before anything is written.
 
-        A child has no more time than its *parent*.
+        A child has no more time than its *parent*, and acts on the same behalf.
         """
         definition, options = call.definition, call.options
         self._engine.check_launched()
-        if options.workflow_id is not None:
-            check_id(options.workflow_id)
-        chosen = options.workflow_id or run_id or self._engine.settings.world.new_id()
+        named = None if options.workflow_id is None else check_id(options.workflow_id)
+        chosen = named or run_id or self._engine.settings.world.new_id()
         inputs, format_ = self._engine.payloads.dump_call(call.arguments, call.keywords, definition.name)
         run = Run(
             definition,
@@ -81,6 +74,7 @@ class Starts:
             {},
             parent_id=None if parent is None else parent.id,
             deadline_ms=self._deadline(options, None if parent is None else parent.deadline_ms),
+            behalf=behalf_of(options, self._engine.payloads, parent),
         )
         # The function gets its arguments as a recovered run would get them: from the record.
         run.arguments, run.keywords = definition.codec.delivered_call(call.arguments, call.keywords, inputs, format_)
@@ -165,6 +159,22 @@ def awaited(ticket: Ticket) -> Iterator[None]:
         if ticket.run is not None:
             ticket.run.in_background = True
         raise
+
+
+def behalf_of(options: StartOptions, payloads: Payloads, parent: Run | None) -> Behalf:
+    """Return on whose behalf a run is to act: a child on its *parent's*, with what is said of the roles in *options*.
+
+    A user who is named there has none of the roles of another.
+    """
+    roles = options.authenticated_roles
+    own = Behalf(
+        options.authenticated_user,
+        options.assumed_role,
+        None if roles is None else payloads.dump_open(list(roles)),
+    )
+    if parent is None or own.user is not None:
+        return own
+    return Behalf(*(theirs if said is None else said for said, theirs in zip(own, parent.behalf, strict=True)))
 
 
 def refuse_other_call(run_id: str, name: str, owner: tuple[str | None, str | None], mark: str, there: Row) -> None:

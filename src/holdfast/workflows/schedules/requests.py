@@ -6,7 +6,8 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.moments import checked_moment
-from holdfast.core.texts import check_text
+from holdfast.core.options import several
+from holdfast.core.texts import as_text, check_text, demand_text
 from holdfast.errors import ConfigurationError
 from holdfast.model.schedule import Schedule, ScheduleStatus
 from holdfast.workflows.management.desk import Change, Request
@@ -33,7 +34,7 @@ def create_schedule(spec: ScheduleSpec, on_conflict: OnConflict) -> Request[Sche
 
 def apply_schedules(specs: Iterable[ScheduleSpec]) -> Request[list[Schedule]]:
     """Ask for these schedules and no others."""
-    asked = [wanted(spec) for spec in specs]
+    asked = [wanted(spec) for spec in several("schedules", specs)]
 
     async def call(desk: Desk) -> list[Schedule]:
         return await desk.schedules.apply(asked)
@@ -47,7 +48,7 @@ def list_schedules(
     """Ask which schedules there are."""
     wanted_status = None if status is None else _status(status)
     for what, text in (("workflow_name", workflow_name), ("schedule_name_prefix", schedule_name_prefix)):
-        if text:
+        if text is not None and demand_text(what, text):
             check_text(what, text)
 
     async def call(desk: Desk) -> list[Schedule]:
@@ -59,7 +60,7 @@ def list_schedules(
 
 def get_schedule(name: str) -> Request[Schedule | None]:
     """Ask how a schedule stands."""
-    check_text("The name of a schedule", name)
+    name = as_text(check_text("The name of a schedule", name))
 
     async def call(desk: Desk) -> Schedule | None:
         return await desk.schedules.get(name)
@@ -69,7 +70,7 @@ def get_schedule(name: str) -> Request[Schedule | None]:
 
 def pause_schedule(method: str, name: str, *, paused: bool) -> Request[None]:
     """Ask for a schedule to fire no more, or again."""
-    check_text("The name of a schedule", name)
+    name = as_text(check_text("The name of a schedule", name))
 
     async def call(desk: Desk) -> None:
         await desk.schedules.pause(name, paused=paused)
@@ -79,7 +80,7 @@ def pause_schedule(method: str, name: str, *, paused: bool) -> Request[None]:
 
 def delete_schedule(name: str) -> Request[None]:
     """Ask for a schedule to be deleted."""
-    check_text("The name of a schedule", name)
+    name = as_text(check_text("The name of a schedule", name))
 
     async def call(desk: Desk) -> None:
         await desk.schedules.delete(name)
@@ -89,7 +90,7 @@ def delete_schedule(name: str) -> Request[None]:
 
 def trigger_schedule(name: str) -> Request[str]:
     """Ask for a run of a schedule now; the answer is its id."""
-    check_text("The name of a schedule", name)
+    name = as_text(check_text("The name of a schedule", name))
 
     async def call(desk: Desk) -> str:
         return await desk.schedules.trigger(name)
@@ -99,7 +100,7 @@ def trigger_schedule(name: str) -> Request[str]:
 
 def backfill_schedule(name: str, start: datetime, end: datetime) -> Request[list[str]]:
     """Ask for the slots of a span of time; the answer is the ids of their runs."""
-    check_text("The name of a schedule", name)
+    name = as_text(check_text("The name of a schedule", name))
     checked_moment(start, "start")
     checked_moment(end, "end")
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from holdfast.core.cron import cron
 from holdfast.core.durations import checked_seconds
-from holdfast.core.texts import check_text, demand_text
-from holdfast.errors import ConfigurationError
+from holdfast.core.texts import as_text, check_text, demand_text
+from holdfast.errors import ConfigurationError, InvalidSchedule
 from holdfast.model.queue import RESERVED_PREFIX
 from holdfast.model.schedule import Overlap
 from holdfast.workflows.declaring.names import check_name
@@ -86,7 +86,7 @@ def wanted(spec: ScheduleSpec) -> Wanted:
         )
     name, class_, passes = _workflow(spec)
     return Wanted(
-        schedule_name=spec.name,
+        schedule_name=as_text(spec.name),
         workflow_name=name,
         workflow_class_name=class_,
         schedule=spec.schedule,
@@ -146,6 +146,11 @@ def _check_expression(spec: ScheduleSpec) -> None:
     demand_text(f"The cron expression of the schedule {spec.name!r}", spec.schedule)
     if spec.cron_timezone is not None:
         demand_text(f"cron_timezone of the schedule {spec.name!r}", spec.cron_timezone)
+        if not spec.cron_timezone:
+            raise InvalidSchedule(
+                f"cron_timezone of the schedule {spec.name!r} is empty: write an IANA name such as Europe/Berlin, or "
+                "leave it away for UTC."
+            )
     if len(spec.schedule) > _LONGEST_EXPRESSION:
         raise ConfigurationError(
             f"The cron expression of the schedule {spec.name!r} is a text of at most {_LONGEST_EXPRESSION} characters."

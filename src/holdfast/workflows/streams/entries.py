@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast import faults
 from holdfast.core.texts import check_text
-from holdfast.db.pipeline.operation import weight
 from holdfast.errors import StreamClosed
+from holdfast.workflows.parts import parts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from holdfast.db.pipeline.operation import Values
     from holdfast.db.queries.queries import Queries
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 
 CLOSED = "__HOLDFAST_STREAM_CLOSED__"
 RESET = "__HOLDFAST_STREAM_RESET__"
-
-_MOST_AT_ONCE = 1_000
-_BYTES_AT_ONCE = 4 * 1024 * 1024  # well below MariaDB's default max_allowed_packet of 16 MiB
 
 
 def check_key(stream: str) -> None:
@@ -90,7 +87,7 @@ class Tails:
 
     async def append(self, transaction: Transaction, rows: Sequence[tuple[Any, ...]]) -> None:
         """Write rows that ``place`` has made, in statements of a size that every server takes."""
-        for part in _parts(rows):
+        for part in parts(rows):
             await transaction.execute_batch(self._append, part)
 
 
@@ -188,16 +185,3 @@ def stream_is_closed(workflow_id: str, stream: str) -> StreamClosed:
     return StreamClosed(
         f"The stream {stream!r} of run {workflow_id} is closed: write to it before close_stream(), or to another one."
     )
-
-
-def _parts(rows: Sequence[tuple[Any, ...]]) -> Iterator[Sequence[tuple[Any, ...]]]:
-    """Cut *rows* into parts of a bounded number and size."""
-    begin, size = 0, 0
-    for place, row in enumerate(rows):
-        own = weight(row)
-        if place > begin and (place - begin == _MOST_AT_ONCE or size + own > _BYTES_AT_ONCE):
-            yield rows[begin:place]
-            begin, size = place, 0
-        size += own
-    if rows:
-        yield rows[begin:]

@@ -1,0 +1,68 @@
+"""Does a replay do what is recorded? If not, the run ends with that: whatever its code makes of the error.
+
+Nothing may be done under a wrong assumption. So after the first difference no operation is carried out, and a workflow
+that catches the error, as it would that of a step, does not hide it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.errors import DeterminismError
+
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+    from holdfast.model.workflow import Recorded
+    from holdfast.workflows.operations.place import WorkflowPlace
+    from holdfast.workflows.operations.recorder import Operation
+    from holdfast.workflows.running.run import Run
+
+_REMEDY = (
+    "A workflow must make the same calls in the same order every time: put what varies into a step, or guard the "
+    "change with patch()."
+)
+
+
+def compare(run: Run, operation: Operation, recorded: Recorded) -> None:
+    """Raise ``DeterminismError`` if *operation* is not the one that is *recorded* in its place."""
+    if recorded.name == operation.name and (
+        recorded.fingerprint == operation.mark or recorded.fingerprint is None or operation.mark is None
+    ):
+        return
+    differs = "with other arguments" if recorded.name == operation.name else f"and not {operation.name!r}"
+    _differs(
+        run,
+        f"Run {run.id} did {recorded.name!r} at {operation.identity} when it was recorded, {differs}, which it does "
+        f"now (recorded {recorded.name} {recorded.fingerprint}, now {operation.name} {operation.mark}). {_REMEDY}",
+    )
+
+
+def check_whole(place: WorkflowPlace) -> None:
+    """Raise ``DeterminismError`` if code that has come to its end at *place* has not done all that is recorded there.
+
+    Nothing is known of code that was stopped before its end.
+    """
+    run, identity = place.run, place.branch.peek_identity()
+    recorded = (run.history or {}).get(identity)
+    if recorded is None or run.stopped is not None or place.branch.is_closed:
+        return
+    _differs(
+        run,
+        f"Run {run.id} did {recorded.name!r} at {identity} when it was recorded, and comes to its end without it now. "
+        f"{_REMEDY}",
+    )
+
+
+def difference_of(run: Run) -> DeterminismError | None:
+    """Return the error of a run that has done something else than its record says; None for all others."""
+    return None if run.difference is None else DeterminismError(run.difference)
+
+
+def _differs(run: Run, how: str) -> NoReturn:
+    if run.difference is None:
+        run.difference = how
+    raise DeterminismError(how)
+
+
+__all__ = ["check_whole", "compare", "difference_of"]

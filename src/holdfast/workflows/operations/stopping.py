@@ -1,0 +1,47 @@
+"""What is an outcome of the user's code, and what only stops it: errors that are no ``Exception`` may be either."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING
+
+from holdfast.errors import Superseded
+from holdfast.serialize.failure import decode_error, encode_error
+
+if TYPE_CHECKING:
+    from holdfast.workflows.operations.place import WorkflowPlace
+
+
+def was_cancelled(error: BaseException | None) -> bool:
+    """Whether this task itself is being cancelled, as by a loop that ends: what it does has no outcome then."""
+    if not isinstance(error, asyncio.CancelledError):
+        return False
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def is_interrupt(error: BaseException) -> bool:
+    """Whether somebody stops the program at its terminal: only the main thread is told, wherever it is just then."""
+    return isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread()
+
+
+def as_failure(place: WorkflowPlace, error: BaseException) -> Exception | None:
+    """Return with what code at *place* has failed that raised *error*: for what is no ``Exception``, a stand-in.
+
+    That is what a replay raises, and may be tried again, caught and undone like any error. None if the code has no
+    outcome, since it is stopped: its execution or its part ends, its task is cancelled, or the program is interrupted.
+    """
+    if isinstance(error, Exception):
+        return error
+    if isinstance(error, Superseded | GeneratorExit) or is_interrupt(error):
+        return None
+    if place.run.stopped is not None or place.branch.is_closed:
+        return None
+    if not isinstance(place.owner, int) and was_cancelled(error):
+        return None
+    failed = decode_error(encode_error(error)).with_traceback(error.__traceback__)
+    return failed if isinstance(failed, Exception) else None
+
+
+__all__ = ["as_failure", "is_interrupt", "was_cancelled"]

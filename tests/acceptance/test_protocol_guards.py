@@ -1,0 +1,266 @@
+"""Each statement that changes a run, a claim or a beat carries its own condition, whoever has looked before.
+
+The code that calls these statements asks first, under a lock mostly, so that their conditions seldom decide anything.
+Here they are carried out by themselves, on every database, on what they must leave alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from holdfast.db import ConnectionManager
+from holdfast.errors import Superseded
+from holdfast.model.workflow import INTERNAL_QUEUE, WorkflowStatus
+from holdfast.testing.contract.venue import apart
+from holdfast.testing.run_rows import LONG_FROM_NOW, RunRows
+from holdfast.workflows.control import control_queries
+from holdfast.workflows.facts import RetryRuns
+from holdfast.workflows.messaging.queries import messaging_queries
+from holdfast.workflows.streams.queries import stream_queries
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+
+PENDING, ENQUEUED, DELAYED = WorkflowStatus.PENDING, WorkflowStatus.ENQUEUED, WorkflowStatus.DELAYED
+LIVING = [PENDING, ENQUEUED, DELAYED]
+ENDED = [each for each in WorkflowStatus if each.has_ended]
+
+
+class Scene(RunRows):
+    """Runs, and the statements by their names."""
+
+    def __init__(self, manager: ConnectionManager) -> None:
+        super().__init__(manager)
+        self.control_queries = control_queries(manager.dialect, "holdfast")
+        self.messages = messaging_queries(manager.dialect, "holdfast")
+
+    def table(self, name: str) -> str:
+        return self.runs.replace("workflow_status", name)
+
+    async def change(self, name: str, run_id: str, **values: Any) -> None:
+        """Carry out a statement of control for one run."""
+        query = self.control_queries[name]
+        await self.manager.run(lambda transaction: transaction.execute_batch(query, [(run_id,)], **values))
+
+    async def register(self, incarnation: str) -> None:
+        await self.manager.execute(
+            self.queries["executor_register"],
+            incarnation=incarnation,
+            executor_id="local",
+            hostname="here",
+            pid=1,
+            application_version="v",
+            queues="[]",
+            lease_ms=1000,
+        )
+
+    async def beat(self, incarnation: str, acknowledged: int, sequence: int) -> int:
+        return await self.manager.execute(
+            self.queries["executor_beat"],
+            incarnation=incarnation,
+            acknowledged=acknowledged,
+            beat_seq=sequence,
+            stalled_since=None,
+        )
+
+
+def play(migrated_url: str, scene: Callable[[Scene], Awaitable[None]]) -> None:
+    async def played() -> None:
+        async with ConnectionManager(migrated_url) as manager:
+            await scene(Scene(manager))
+
+    asyncio.run(played())
+
+
+def test_i3_runs_of_an_executor_that_has_a_row_are_not_released(migrated_url: str) -> None:
+    async def scene(scene: Scene) -> None:
+        run_id = await scene.insert(PENDING)
+        owner, before = f"gone-{run_id}", await scene.row(run_id)
+        release = {"incarnation": owner, "most": 10, "internal_queue": INTERNAL_QUEUE}
+        await scene.register(owner)
+        assert await scene.manager.execute(scene.queries["runs_release"], **release) == 0
+        assert await scene.row(run_id) == before
+        await scene.manager.execute(scene.queries["executor_leave"], incarnation=owner)
+        assert await scene.manager.execute(scene.queries["runs_release"], **release) == 1
+
+    play(migrated_url, scene)
+
+
+def test_i3_executor_that_has_beaten_since_is_not_removed(migrated_url: str) -> None:
+    async def scene(scene: Scene) -> None:
+        name, remove = f"e-{secrets.token_hex(8)}", scene.queries["executor_remove"]
+        await scene.register(name)
+        assert await scene.beat(name, 0, 1) == 1
+        assert await scene.manager.execute(remove, incarnation=name, beat_seq=0) == 0
+        assert await scene.manager.execute(remove, incarnation=name, beat_seq=1) == 1
+
+    play(migrated_url, scene)
+
+
+def test_i14_beat_is_refused_that_was_made_or_whose_row_has_gone_back(migrated_url: str) -> None:
+    async def scene(scene: Scene) -> None:
+        name = f"e-{secrets.token_hex(8)}"
+        await scene.register(name)
+        assert await scene.beat(name, 0, 2) == 1
+        assert await scene.beat(name, 0, 2) == 0
+        assert await scene.beat(name, 0, 1) == 0
+        assert await scene.beat(name, 3, 4) == 0
+        assert await scene.beat(name, 2, 3) == 1
+
+    play(migrated_url, scene)
+
+
+@pytest.mark.parametrize(
+    ("status", "columns", "extended"),
+    [
+        (DELAYED, {}, 1),
+        (ENQUEUED, {"executions": 0}, 0),
+        (DELAYED, {"executions": 1}, 0),
+        (DELAYED, {"is_debounced": False}, 0),
+        (DELAYED, {"deduplication_id": "another"}, 0),
+    ],
+)
+def test_debounced_call_extends_only_its_run_that_has_not_begun(
+    migrated_url: str, status: WorkflowStatus, columns: dict[str, Any], extended: int
+) -> None:
+    async def scene(scene: Scene) -> None:
+        run_id = await scene.insert(status, **{"is_debounced": True, **columns})
+        before = await scene.row(run_id)
+        touched = await scene.manager.execute(
+            scene.queries["debounce_extend"],
+            id=run_id,
+            deduplication_id="only one",
+            inputs="[1]",
+            serialization="portable_json",
+            fingerprint="mark",
+            delay_ms=5,
+            key="later",
+        )
+        assert touched == extended
+        assert (await scene.row(run_id) == before) is not bool(extended)
+
+    play(migrated_url, scene)
+
+
+NEW_PLACE = {"key": "k", "queue_name": "q", "partition_key": None}
+NEW_DELAY = {"key": "k", "until_ms": LONG_FROM_NOW, "delay_ms": None}
+LEFT_ALONE: list[tuple[str, dict[str, Any], WorkflowStatus, dict[str, Any]]] = [
+    *(("runs_cancel", {"key": "k", "cancel_key": "k"}, status, {}) for status in ENDED),
+    *(("runs_resume", NEW_PLACE, status, {}) for status in [*LIVING, WorkflowStatus.SUCCESS, WorkflowStatus.ERROR]),
+    *(("runs_rewind", {**NEW_PLACE, "application_version": None}, status, {}) for status in LIVING),
+    *(("runs_delete", {}, status, {}) for status in LIVING),
+    *(("runs_set_delay", NEW_DELAY, status, {"executions": 0}) for status in WorkflowStatus if status is not DELAYED),
+    ("runs_set_delay", NEW_DELAY, DELAYED, {"executions": 1}),
+    ("runs_set_delay", NEW_DELAY, DELAYED, {"wait_kind": "chain"}),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "status", "columns"),
+    LEFT_ALONE,
+    ids=[f"{name}-{status}-{'-'.join(columns)}" for name, _, status, columns in LEFT_ALONE],
+)
+def test_statement_of_control_leaves_a_run_that_it_is_not_for(
+    migrated_url: str, name: str, values: dict[str, Any], status: WorkflowStatus, columns: dict[str, Any]
+) -> None:
+    async def scene(scene: Scene) -> None:
+        run_id = await scene.insert(status, **columns)
+        before = await scene.row(run_id)
+        await scene.change(name, run_id, **values)
+        assert await scene.row(run_id) == before
+
+    play(migrated_url, scene)
+
+
+def test_i2_run_that_is_being_claimed_is_claimed_by_nobody_else(migrated_url: str) -> None:
+    async def scene(scene: Scene) -> None:
+        run_id = await scene.insert(ENQUEUED)
+        async with scene.manager.transaction() as transaction:
+            [mine] = await scene.claim_from(run_id, transaction=transaction)
+            other = asyncio.create_task(apart(scene.claim_from(run_id)))
+            await asyncio.wait([other], timeout=0.2)  # where it does not wait for the writer it has its answer
+        assert await other == []
+        row = await scene.row(run_id)
+        assert row is not None
+        assert (row["owner_xid"], row["executions"]) == (mine["owner_xid"], 2)
+
+    play(migrated_url, scene)
+
+
+@pytest.mark.parametrize("limit", ["concurrency = 1", "rate_limit_max = 1", "partition_queue = TRUE", "paused = TRUE"])
+def test_i8_claim_without_a_lock_takes_nothing_from_a_queue_that_has_a_limit_by_now(
+    migrated_url: str, limit: str
+) -> None:
+    async def scene(scene: Scene) -> None:
+        run_id, queues = await scene.insert(ENQUEUED), scene.table("queues")
+        await scene.manager.execute(
+            f"INSERT INTO {queues} (queue_id, name, created_at, updated_at) VALUES (?, ?, 1, 1)", run_id, run_id
+        )
+        await scene.manager.execute(f"UPDATE {queues} SET {limit} WHERE name = ?", run_id)
+        assert await scene.claim_from(run_id) == []
+        await scene.manager.execute(f"DELETE FROM {queues} WHERE name = ?", run_id)
+        assert len(await scene.claim_from(run_id)) == 1
+
+    play(migrated_url, scene)
+
+
+def test_run_over_its_cap_keeps_the_name_of_the_executor_that_died_with_it(migrated_url: str) -> None:
+    async def scene(scene: Scene) -> None:
+        over = await scene.insert(ENQUEUED, executor_id="the last one", recovery_attempts=3)
+        within = await scene.insert(ENQUEUED, executor_id="the last one", recovery_attempts=2)
+        [first] = await scene.claim_from(over, cap=2)
+        [second] = await scene.claim_from(within, cap=2)
+        assert (first["executor_id"], second["executor_id"]) == ("the last one", "claimer")
+
+    play(migrated_url, scene)
+
+
+def test_i8_partition_has_the_runs_of_its_own_queue_alone(migrated_url: str) -> None:
+    async def scene(scene: Scene) -> None:
+        key = secrets.token_hex(8)
+        mine = await scene.insert(PENDING, queue_partition_key=key)
+        await scene.insert(PENDING, queue_partition_key=key)
+        [use] = await scene.manager.fetch_batch(
+            scene.queues["partition_use"], [(key,)], queue_name=mine, period_ms=1000
+        )
+        assert use["running"] == 1
+
+    play(migrated_url, scene)
+
+
+def test_message_that_was_received_is_not_received_again(migrated_url: str) -> None:
+    async def scene(scene: Scene) -> None:
+        run_id, messages = await scene.insert(PENDING), scene.table("notifications")
+        await scene.manager.execute(f"INSERT INTO {scene.table('message_counters')} VALUES (?, 1)", run_id)
+        await scene.manager.execute(
+            f"INSERT INTO {messages} (message_uuid, destination_uuid, topic, created_at_epoch_ms, consumed, "
+            "consumed_by_function_id, sequence) VALUES (?, ?, 't', 1, TRUE, 1, 1)",
+            *(run_id, run_id),
+        )
+        consume = scene.messages["messages_consume"]
+        await scene.manager.run(lambda transaction: transaction.execute_batch(consume, [(run_id, 5)]))
+        row = await scene.manager.fetchone(f"SELECT * FROM {messages} WHERE message_uuid = ?", run_id)
+        assert row is not None
+        assert row["consumed_by_function_id"] == 1
+
+    play(migrated_url, scene)
+
+
+def test_i1_retry_of_an_earlier_execution_cuts_nothing_of_a_run_that_waits_for_its_next(migrated_url: str) -> None:
+    async def scene(scene: Scene) -> None:
+        run_id, streams = await scene.insert(DELAYED, steps=3), scene.table("streams")
+        entry = (run_id, "s", 0, "1", 3, "portable_json", None, None)
+        append = stream_queries(scene.manager.dialect, "holdfast")["stream_append"]
+        await scene.manager.run(lambda transaction: transaction.execute_batch(append, [entry]))
+        before = await scene.row(run_id), await scene.steps(run_id)
+        said = await scene.write(RetryRuns(scene.queries), run_id, scene.token(run_id), 2, 1000)
+        assert isinstance(said, Superseded)
+        assert (await scene.row(run_id), await scene.steps(run_id)) == before
+        assert len(await scene.manager.fetch(f"SELECT 1 FROM {streams} WHERE workflow_uuid = ?", run_id)) == 1
+
+    play(migrated_url, scene)
