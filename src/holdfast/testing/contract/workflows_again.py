@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from holdfast.model.workflow import Retry
+from holdfast.testing.colours import Colour
 from holdfast.testing.contract.workflows_stage import Stage
 
 if TYPE_CHECKING:
@@ -47,6 +49,25 @@ class AgainContract:
             assert all(each["error"] is None for each in stage.steps(handle.workflow_id))
 
         Stage(venue).play(scene)
+
+    def test_run_whose_task_group_failed_is_tried_again_from_what_failed_in_it(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            app, did = stage.app(), list[str]()
+            step = counting(app, did, fails={"part": 2})
+
+            async def grouped() -> str:
+                await step("before")
+                async with asyncio.TaskGroup() as group:
+                    part = group.create_task(step("part"))
+                return str(part.result())
+
+            flow = app.workflow(grouped, retry=SOON)
+            async with app:
+                assert await flow() == "part"
+            assert did == ["before", "part", "part", "part"]
+
+        if venue.colour is Colour.ASYNC:
+            Stage(venue).play(scene)
 
     def test_last_try_leaves_the_error(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:

@@ -331,3 +331,35 @@ class BranchesContract:
 
         if venue.colour is Colour.ASYNC:  # threads cannot be cancelled
             Stage(venue).play(scene)
+
+    @pytest.mark.parametrize("verb", ["sleep", "recv", "timeout", "gather"])
+    def test_task_that_is_cancelled_while_it_records_does_not_begin_to_wait(self, venue: Venue, verb: str) -> None:
+        """A part of a TaskGroup that fails ends the others, also one that is about to wait for an hour."""
+
+        async def scene(stage: Stage) -> None:
+            app, tasks = stage.app(), list[asyncio.Task[Any]]()
+
+            async def wait() -> None:
+                tasks[0].cancel()
+                if verb == "sleep":
+                    await app.raw.sleep(3600)
+                elif verb == "recv":
+                    await app.raw.recv(timeout=3600)
+                elif verb == "timeout":
+                    await app.raw.timeout(3600, asyncio.sleep(3600))
+                else:
+                    await app.raw.uuid()
+                    await app.raw.gather(asyncio.sleep(3600), asyncio.sleep(3600))
+
+            async def cancelling() -> bool:
+                tasks.append(asyncio.create_task(wait()))
+                await asyncio.wait(tasks)
+                return tasks[0].cancelled()
+
+            flow = app.workflow(cancelling)
+            async with app:
+                handle = await flow.start()
+                assert await handle.result() is True
+
+        if venue.colour is Colour.ASYNC:  # threads cannot be cancelled
+            Stage(venue).play(scene)

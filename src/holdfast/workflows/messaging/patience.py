@@ -66,6 +66,7 @@ class Patience:
         """Wait a moment for what may be on its way; return whether there is an end to be recorded after that."""
         if self._end is not None or not self._limit:
             return False
+        self._place.check_before_wait()
         await bell.wait(min(_BRIEF, self._limit))
         self._place.check()
         return True
@@ -77,6 +78,7 @@ class Patience:
         def halt() -> None:
             self._engine.on_loop(bell.ring)
 
+        self._place.check_before_wait()
         waiting = self._engine.parker.waiting(self._place, Wait(self._end, things=(bell.thing,)))
         with self._place.halting(halt), waiting:
             await bell.wait(left)

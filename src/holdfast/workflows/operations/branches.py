@@ -38,8 +38,14 @@ async def gather(place: WorkflowPlace | None, parts: Sequence[Awaitable[Any]]) -
     _refuse_not_awaitable("gather", parts)
     if place is None:
         return list(await asyncio.gather(*parts))
+    opened = [place.branch.open() for _ in parts]
+    try:
+        place.check_before_wait()
+    except BaseException:
+        _drop_all(parts)
+        raise
     together = Parts()
-    tasks = [_in_task(place.run, place.branch.open(), part, together) for part in parts]
+    tasks = [_in_task(place.run, branch, part, together) for branch, part in zip(opened, parts, strict=True)]
     with _joining(place, together):
         await asyncio.gather(*tasks, return_exceptions=True)
     return _sorted_out([_outcome(task) for task in tasks], place)
@@ -83,6 +89,7 @@ async def within(durable: Durable, place: WorkflowPlace | None, duration: Durati
     try:
         end = await durable.deadline(place, TIMEOUT, seconds)
         branch = place.branch.open()
+        place.check_before_wait()
         known = durable.recorded(verdict)
         if known == _LATE:
             raise _time_is_over(seconds)

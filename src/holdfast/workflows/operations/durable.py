@@ -233,6 +233,7 @@ class Durable:
         """Sleep until a recorded moment, however often the run is interrupted."""
         end = await self.deadline(place, SLEEP, seconds)
         faults.point("timer.set")
+        place.check_before_wait()
         with self._engine.parker.waiting(place, Wait(end)):
             await self._engine.settings.world.sleep(self.seconds_until(end))
         place.run.check()

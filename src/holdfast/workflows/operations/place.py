@@ -30,7 +30,8 @@ class WorkflowPlace:
     """Code of a workflow: its run, its branch, and the task or thread the branch belongs to.
 
     *interrupted* if the task was cancelled while an operation was being recorded: the outcome was delivered, and the
-    cancellation is still due. *position* is that of the operation that was begun last.
+    cancellation is still due, at the next operation or before it waits. *position* is that of the operation that was
+    begun last.
     """
 
     __slots__ = ("_is_first_here", "branch", "interrupted", "owner", "position", "run")
@@ -75,6 +76,12 @@ class WorkflowPlace:
             recorded = self.run.history or ()
             self._is_first_here = not any(map(self.branch.is_ahead, recorded))  # and then it stays so
         return not self._is_first_here
+
+    def check_before_wait(self) -> None:
+        """Raise what a wait that begins now would not hear of: a cancellation still due, or that all is over here."""
+        if self.interrupted:
+            self.raise_interruption()
+        self.check()
 
     def raise_interruption(self) -> None:
         """Raise a cancellation that is still due, unless the block it belonged to has ended in the meantime."""

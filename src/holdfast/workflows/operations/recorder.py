@@ -97,11 +97,15 @@ class Recorder:
     def begin(
         self, place: WorkflowPlace, name: str, mark: str | None, child_id: str | None = None
     ) -> tuple[Operation, Recorded | None]:
-        """Give the operation its identity; return its record if there is one. *child_id* is whose result it is."""
-        if place.interrupted:
-            place.raise_interruption()
+        """Give the operation its identity; return its record if there is one. *child_id* is whose result it is.
+
+        A cancellation that is still due is raised as if it had come a moment later: the operation has its identity, so
+        that what comes after it has the same one whenever the cancellation came.
+        """
         run = place.run
         identity = place.branch.next_identity()
+        if place.interrupted:
+            place.raise_interruption()
         operation = Operation(place, run, identity, name, mark, child_id)
         if run.history is not None:
             if (differs := difference_of(run)) is not None:
@@ -335,8 +339,8 @@ class Recorder:
                 outcome = await waiter
             except asyncio.CancelledError:
                 # What is recorded must be delivered: a cancelled awaiter first waits for what it has handed over.
+                place.interrupted = True  # also if that is refused
                 outcome = await outlast(handed)
-                place.interrupted = True
         except Superseded as lost:
             run.stop(lost)
             raise

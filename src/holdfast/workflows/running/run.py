@@ -104,13 +104,18 @@ class CutAt:
                 cut = min(cut, saga.first)
         return cut
 
-    def _failed_at(self, error: BaseException) -> int | None:
-        seen: set[int] = set()
+    def _failed_at(self, error: BaseException, seen: set[int] | None = None) -> int | None:
+        """Return where *error* came from, or what it was raised from; of the members of a group, the first of all."""
+        seen = set() if seen is None else seen
         cause: BaseException | None = error
         while cause is not None and id(cause) not in seen:
             if id(cause) in self._failed:
                 return self._failed[id(cause)][1]
             seen.add(id(cause))
+            if isinstance(cause, BaseExceptionGroup):  # of a TaskGroup: all that failed in it is done anew
+                found = [self._failed_at(each, seen) for each in cause.exceptions]
+                if members := [each for each in found if each is not None]:
+                    return min(members)
             cause = cause.__cause__ or cause.__context__
         return None
 
