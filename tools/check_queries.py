@@ -38,16 +38,18 @@ from holdfast.stores.locks.queries import lock_queries
 from holdfast.stores.tasks.queries import tasks_queries
 from holdfast.stores.threads.queries import thread_queries
 from holdfast.testing.servers import Fleet, databases_of
-from holdfast.workflows.control import control_queries
-from holdfast.workflows.dispatch_state import dispatch_state_queries
-from holdfast.workflows.looking import looking_queries
-from holdfast.workflows.messaging import messaging_queries
-from holdfast.workflows.parking import parking_queries
-from holdfast.workflows.queries import workflow_queries
-from holdfast.workflows.queues import queue_queries
-from holdfast.workflows.retention.queries import retention_queries
-from holdfast.workflows.schedules import schedule_queries
-from holdfast.workflows.streams import stream_queries
+from holdfast.workflows.queries import (
+    control_queries,
+    dispatch_state_queries,
+    looking_queries,
+    messaging_queries,
+    parking_queries,
+    queue_queries,
+    retention_queries,
+    schedule_queries,
+    stream_queries,
+    workflow_queries,
+)
 from holdfast.workflows.transactions.elsewhere import prepared
 from holdfast.workflows.transactions.queries import transaction_queries
 

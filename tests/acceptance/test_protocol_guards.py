@@ -19,8 +19,7 @@ from holdfast.testing.contract.venue import apart
 from holdfast.testing.run_rows import LONG_FROM_NOW, RunRows
 from holdfast.workflows.control import control_queries
 from holdfast.workflows.facts import RetryRuns
-from holdfast.workflows.messaging.queries import messaging_queries
-from holdfast.workflows.streams.queries import stream_queries
+from holdfast.workflows.queries import messaging_queries, stream_queries
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

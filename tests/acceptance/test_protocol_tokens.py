@@ -19,7 +19,7 @@ from holdfast.testing.run_rows import LONG_FROM_NOW, RunRows
 from holdfast.workflows.facts import FinishRuns, HandOverRuns, RecordSteps, RetryRuns, StartChildren, StartRuns
 from holdfast.workflows.parking import Wait, parking_queries
 from holdfast.workflows.parking.facts import PutAwayRuns
-from holdfast.workflows.streams.queries import stream_queries
+from holdfast.workflows.queries import stream_queries
 from holdfast.workflows.transactions.queries import transaction_queries
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ import pytest
 from holdfast.db import ConnectionManager, DialectName
 from holdfast.db.backend import PooledBackend
 from holdfast.db.migrations.migrator import Migrator
-from holdfast.workflows.control.queries import control_queries
-from holdfast.workflows.retention.queries import retention_queries
+from holdfast.workflows.queries import control_queries, retention_queries
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -3,7 +3,7 @@
 from holdfast.workflows.looking.filters import Filters
 from holdfast.workflows.looking.looking import Looking, WorkflowCount
 from holdfast.workflows.looking.page import Page
-from holdfast.workflows.looking.queries import looking_queries
 from holdfast.workflows.looking.transfer import Transfer
+from holdfast.workflows.queries import looking_queries
 
 __all__ = ["Filters", "Looking", "Page", "Transfer", "WorkflowCount", "looking_queries"]

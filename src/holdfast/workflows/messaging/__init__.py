@@ -5,6 +5,6 @@ pipeline, ``messages.py`` and ``events.py`` the operations, ``bells.py`` those w
 """
 
 from holdfast.workflows.messaging.message import Message, NotificationInfo
-from holdfast.workflows.messaging.queries import messaging_queries
+from holdfast.workflows.queries import messaging_queries
 
 __all__ = ["Message", "NotificationInfo", "messaging_queries"]

@@ -8,8 +8,8 @@ from holdfast.workflows.messaging.bells import Bells
 from holdfast.workflows.messaging.event_reader import EventReader
 from holdfast.workflows.messaging.events import Events
 from holdfast.workflows.messaging.messages import Messages
-from holdfast.workflows.messaging.queries import messaging_queries
 from holdfast.workflows.messaging.telling import Telling
+from holdfast.workflows.queries import messaging_queries
 
 if TYPE_CHECKING:
     from holdfast.db.queries.queries import Queries

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.core.identity import following
-from holdfast.workflows.messaging.queries import messaging_queries
+from holdfast.workflows.queries import messaging_queries
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

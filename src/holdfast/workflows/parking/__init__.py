@@ -5,8 +5,8 @@ those whose wait is over. What a run needs to go on is its record, so nothing el
 """
 
 from holdfast.workflows.parking.parker import PUT_AWAY_AFTER, Parker
-from holdfast.workflows.parking.queries import parking_queries
 from holdfast.workflows.parking.waits import Awaited, Parts, Wait, Waits
 from holdfast.workflows.parking.wakes import Wakes
+from holdfast.workflows.queries import parking_queries
 
 __all__ = ["PUT_AWAY_AFTER", "Awaited", "Parker", "Parts", "Wait", "Waits", "Wakes", "parking_queries"]

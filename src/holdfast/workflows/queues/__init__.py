@@ -1,8 +1,8 @@
 """Queues: their settings, what waits in them, and how it is claimed within their limits."""
 
+from holdfast.workflows.queries import queue_queries
 from holdfast.workflows.queues.claimed import Claimed
 from holdfast.workflows.queues.claims import Claims
-from holdfast.workflows.queues.queries import queue_queries
 from holdfast.workflows.queues.settings import OnConflict, QueueSettings
 from holdfast.workflows.queues.store import QueueStore
 from holdfast.workflows.queues.survey import Survey, Surveys

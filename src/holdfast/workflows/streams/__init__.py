@@ -1,6 +1,6 @@
 """Streams of runs: appended to by workflows and steps, read by anybody while they grow and after."""
 
-from holdfast.workflows.streams.queries import stream_queries
+from holdfast.workflows.queries import stream_queries
 from holdfast.workflows.streams.reading import AsyncStreamReader, StreamReader, StreamReset
 from holdfast.workflows.streams.store import StreamState, StreamStore
 

@@ -11,9 +11,9 @@ from holdfast import faults
 from holdfast.errors import MisuseError, Superseded
 from holdfast.workflows.operations.place import task_place, thread_place
 from holdfast.workflows.operations.voice import SideWrite, voice_of
+from holdfast.workflows.queries import stream_queries
 from holdfast.workflows.streams.entries import CLOSED, AppendEntries, Attempts, Entry, SettleAttempts, check_key
 from holdfast.workflows.streams.live import LiveEntry, WriteLive
-from holdfast.workflows.streams.queries import stream_queries
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
