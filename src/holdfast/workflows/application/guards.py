@@ -13,7 +13,7 @@ from holdfast.resilience.breaker import CircuitBreaker
 from holdfast.resilience.keyed import KeyedBreakers
 from holdfast.resilience.letters import make_letter
 from holdfast.resilience.protect import Protection
-from holdfast.resilience.replays import ReplaysOnClose
+from holdfast.resilience.replay_on_close import ReplaysOnClose
 from holdfast.resilience.sharing import Later, Place
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from holdfast.model.workflow import INTERNAL_QUEUE
 from holdfast.workflows.enqueueing.claims import Ride
 from holdfast.workflows.ownership.launching import Launching
 from holdfast.workflows.ownership.look import Hunger, Look
+from holdfast.workflows.ownership.obstacles import tell_left_behind
 from holdfast.workflows.ownership.rides import Rides
-from holdfast.workflows.ownership.standing import tell_left_behind
 from holdfast.workflows.ownership.trial import Trial
 from holdfast.workflows.queues import Claims, Surveys
 from holdfast.workflows.queues.claimed import in_order

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.core.outage import Outage
 from holdfast.errors import DatabaseError, DeadlinePassed, RecoveryExhausted, WorkflowCancelled, WorkflowNotFound
 from holdfast.model.workflow import WorkflowStatus
-from holdfast.workflows.ownership.standing import not_ended
+from holdfast.workflows.ownership.obstacles import not_ended
 from holdfast.workflows.running.run import Outcome
 
 if TYPE_CHECKING:

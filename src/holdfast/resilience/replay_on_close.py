@@ -1,4 +1,4 @@
-"""Making failed calls again when the breaker that refused them, or saw them fail, has closed."""
+"""Replays the dead letters of a protected function when its breaker closes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs wait for that is not there: told to who has waited for one long enough, and at launch for all of them."""
+"""What keeps runs from going on: said in the error of a wait that timed out, and warned of at launch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("holdfast.workflows")
 
-_PATIENCE = 2.0  # seconds: who has waited long enough is not kept waiting by a database that is away
+_PATIENCE = 2.0  # seconds: a wait that has timed out is not prolonged by a database that is away
 _COUNTED = 10_000
 _NAMED = 5
 _LIMITS = ("concurrency", "worker_concurrency", "partition_concurrency")
@@ -34,9 +34,9 @@ async def not_ended(
     versions: Collection[str] = (),
     queues: Collection[str] = (),
 ) -> TimeoutError:
-    """Return the error of one who has waited *limit* seconds for a run, with where it stands; the run does not mind.
+    """Return the ``TimeoutError`` of a wait of *limit* seconds for a run; its message says what the run waits for.
 
-    This process may go on with runs of *versions*, and has *queues* that no other knows.
+    The run itself goes on. This process can run *versions*, and has *queues* that no other process knows.
     """
     try:
         async with asyncio.timeout(_PATIENCE):
@@ -90,7 +90,7 @@ def _turn(row: Row) -> str:
 
 
 async def tell_left_behind(manager: ConnectionManager, queries: Queries, versions: Collection[str]) -> None:
-    """Warn, once a launch, of runs that wait for versions which neither this process nor another one that lives has."""
+    """Warn, once a launch, of runs that wait for versions which no living process has, this one included."""
     try:
         rows = await manager.fetch(queries["runs_left_behind"], most=_COUNTED)
     except DatabaseError as error:
