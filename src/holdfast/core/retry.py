@@ -12,13 +12,20 @@ def wait_before_retry(policy: Retry, attempt: int, error: BaseException, draw: f
 
     *draw* is a random number from 0 to 1 for the jitter.
     """
-    if attempt >= policy.attempts or isinstance(error, policy.never) or not _is_worth_it(policy, error):
+    if attempt >= policy.attempts or _is_final(policy, error) or not _is_worth_it(policy, error):
         return None
     try:
         full = min(seconds(policy.cap), seconds(policy.interval) * policy.backoff ** (attempt - 1))
     except OverflowError:  # beyond what a float holds, and so beyond the cap
         full = seconds(policy.cap) if seconds(policy.interval) > 0 else 0.0
     return min(full, full * (1 - policy.jitter) + full * policy.jitter * draw)  # rounding goes both ways
+
+
+def _is_final(policy: Retry, error: BaseException) -> bool:
+    """Whether *error* is one of those never to be tried again, or a group that holds one."""
+    if isinstance(error, policy.never):
+        return True
+    return isinstance(error, BaseExceptionGroup) and any(_is_final(policy, each) for each in error.exceptions)
 
 
 def _is_worth_it(policy: Retry, error: BaseException) -> bool:

@@ -62,7 +62,8 @@ class Retry:
 
     *attempts* in all, waiting *interval* seconds, times *backoff* each time, at most *cap*.
     *jitter* is the part of each wait that is random. An error is final if *when* says so by returning False, or if
-    it is one of *never*, which may be one class or several. Raises ``TypeError`` or ``ValueError`` for anything else.
+    it is one of *never*, which may be one class or several, or a group that holds one. Raises ``TypeError`` or
+    ``ValueError`` for anything else.
     """
 
     attempts: int = 3

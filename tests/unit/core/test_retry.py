@@ -45,6 +45,13 @@ def test_final_errors_are_not_followed_by_an_attempt() -> None:
     assert wait_before_retry(Retry(never=(ValueError,)), 1, _ERROR, 0) is None
     assert wait_before_retry(Retry(never=(LookupError,)), 1, KeyError("k"), 0) is None
     assert wait_before_retry(Retry(never=(LookupError,)), 1, _ERROR, 0) is not None
+
+
+def test_group_of_errors_is_final_if_one_of_them_is() -> None:
+    group = ExceptionGroup("parts", [OSError("busy"), ExceptionGroup("inner", [ValueError("no")])])
+    assert wait_before_retry(Retry(never=(ValueError,)), 1, group, 0) is None
+    assert wait_before_retry(Retry(never=(ExceptionGroup,)), 1, group, 0) is None
+    assert wait_before_retry(Retry(never=(KeyError,)), 1, group, 0) is not None
     assert wait_before_retry(Retry(when=lambda error: "yes" in str(error)), 1, _ERROR, 0) is None
     assert wait_before_retry(Retry(when=lambda error: "no" in str(error)), 1, _ERROR, 0) is not None
 
