@@ -112,6 +112,33 @@ class StatementContract:
 
         venue.play(scene)
 
+    def test_batch_query_gets_every_row_as_it_was_given(self, venue: Venue, tmp_path: Path) -> None:
+        (tmp_path / "common.sql").write_text(
+            "-- name: echo\n-- rows: t text, v bigint, u text\n"
+            "SELECT r.n AS n, r.t AS t, r.v AS v, r.u AS u FROM {rows} AS r ORDER BY r.n;\n"
+        )
+        echo = Queries.load(venue.dialect, folder=tmp_path)["echo"]
+        texts = [*_TEXTS, None, "last"]
+        numbers = [None, 0, -1, 2**63 - 1, -(2**63)]
+        plain: list[tuple[Any, ...]] = [(text, numbers[at % 5], texts[-1 - at]) for at, text in enumerate(texts)]
+        # What a way of sending many values as one may take for the end of one, or for none.
+        odd: list[tuple[Any, ...]] = [(text, 1, None) for text in ("\x1e", "\x1f", "a\x1fb", "\x1e\x1e", None, "")]
+        batches: list[list[tuple[Any, ...]]] = [
+            plain,
+            odd,
+            plain + odd,
+            plain[:2],
+            [("", None, "")],
+            [(None, None, None)] * 2,
+            [("", 1, "")] * 2,
+        ]
+
+        async def scene(manager: Manager) -> list[Any]:
+            return [await manager.fetch_batch(echo, batch) for batch in batches]
+
+        for batch, found in zip(batches, venue.play(scene), strict=True):
+            assert [tuple(row.values()) for row in found] == [(n, *row) for n, row in enumerate(batch)]
+
     def test_texts_come_back_as_they_were_given(self, venue: Venue) -> None:
         async def scene(manager: Manager) -> list[Any]:
             table = await venue.table(manager, f"n INTEGER, t {venue.type('text')}")
