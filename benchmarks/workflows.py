@@ -85,10 +85,10 @@ async def _measure(url: str, runs: int, rounds: int) -> dict[str, tuple[float, f
 
     async with app:
         await _rate(lambda: count(2), 20, 200)
-        for at_once in (100, 500):
-            found[f"async {at_once}"] = await both(_rate, 5, at_once, runs)
         for steps in (1, 10):
             found[f"ms, {steps} steps"] = await both(_latency, steps, max(1, runs * 3 // 40))
+        for at_once in (10, 100, 500):
+            found[f"async {at_once}"] = await both(_rate, 5, at_once, runs)
     if ideal is not None:
         await ideal.close()
     return found
@@ -164,7 +164,7 @@ def _rows(name: str, make: Callable[[], str], given: argparse.Namespace) -> list
 def main() -> None:
     options = Options(__doc__, databases=SQL, peers=True)
     options.number("runs", 2_000, "workflows of a measurement; half as many with threads, fewer one after the other")
-    options.number("rounds", 3, "rounds in turn with the yardstick, whose median counts")
+    options.number("rounds", 5, "rounds in turn with the yardstick, whose median counts")
     given = options.parse_args()
     rows: list[tuple[object, ...]] = []
     with makers(*given.databases) as made:

@@ -1,7 +1,8 @@
 """The yardstick for workflows: what a bare group commit of starts, steps and outcomes could reach on this machine.
 
 Every start, step result and outcome is durable before the workflow goes on, and all that is ready at once shares one
-commit. It is no engine: no ownership, no recovery, no retries, no errors; narrow tables with one index each.
+commit. It is no engine: no ownership, no recovery, no retries, no errors. Its tables have what any engine needs: names
+beside the values, when a run was made, and an index by which waiting runs would be found.
 """
 
 from __future__ import annotations
@@ -39,13 +40,14 @@ class IdealPostgres:
 
     _ALL = """
         WITH started AS (
-            INSERT INTO ideal_run (id, status, input)
-            SELECT s.id, 'PENDING', s.input FROM unnest($1::text[], $2::bytea[]) AS s(id, input)
+            INSERT INTO ideal_run (id, name, status, input)
+            SELECT s.id, s.name, 'PENDING', s.input
+            FROM unnest($1::text[], $2::text[], $3::bytea[]) AS s(id, name, input)
         ), stepped AS (
-            INSERT INTO ideal_step SELECT * FROM unnest($3::text[], $4::int[], $5::bytea[])
+            INSERT INTO ideal_step SELECT * FROM unnest($4::text[], $5::int[], $6::text[], $7::bytea[])
         )
         UPDATE ideal_run SET status = 'SUCCESS', output = f.output
-        FROM unnest($6::text[], $7::bytea[]) AS f(id, output) WHERE ideal_run.id = f.id
+        FROM unnest($8::text[], $9::bytea[]) AS f(id, output) WHERE ideal_run.id = f.id
     """
 
     def __init__(self, url: DatabaseURL) -> None:
@@ -57,8 +59,10 @@ class IdealPostgres:
         self._connection: Any = await asyncpg.connect(self._url.secret_text())
         await self._connection.execute(
             "DROP TABLE IF EXISTS ideal_run, ideal_step;"
-            "CREATE TABLE ideal_run (id TEXT PRIMARY KEY, status TEXT, input BYTEA, output BYTEA);"
-            "CREATE TABLE ideal_step (id TEXT, seq INTEGER, output BYTEA, PRIMARY KEY (id, seq))"
+            "CREATE TABLE ideal_run (id TEXT PRIMARY KEY, name TEXT, status TEXT, input BYTEA, output BYTEA,"
+            " created TIMESTAMPTZ DEFAULT now());"
+            "CREATE INDEX ideal_waiting ON ideal_run (created) WHERE status = 'ENQUEUED';"
+            "CREATE TABLE ideal_step (id TEXT, seq INTEGER, name TEXT, output BYTEA, PRIMARY KEY (id, seq))"
         )
         self._task = asyncio.create_task(self._run())
 
@@ -79,7 +83,7 @@ class IdealPostgres:
             self._work.clear()
             while self._box:
                 got, self._box = self._box, []
-                columns = _columns(got, START, 2) + _columns(got, STEP, 3) + _columns(got, FINISH, 2)
+                columns = _columns(got, START, 3) + _columns(got, STEP, 4) + _columns(got, FINISH, 2)
                 await self._connection.execute(self._ALL, *columns)
                 for _, _, future in got:
                     future.set_result(None)
@@ -94,9 +98,14 @@ class IdealSqlite:
     """A writer's thread that takes what has gathered."""
 
     _TEXTS = (
-        "INSERT INTO ideal_run (id, status, input) VALUES (?, 'PENDING', ?)",
-        "INSERT INTO ideal_step VALUES (?, ?, ?)",
+        "INSERT INTO ideal_run (id, name, status, input) VALUES (?, ?, 'PENDING', ?)",
+        "INSERT INTO ideal_step VALUES (?, ?, ?, ?)",
         "UPDATE ideal_run SET status = 'SUCCESS', output = ?2 WHERE id = ?1",
+    )
+    _TABLES = (
+        "CREATE TABLE ideal_run (id TEXT PRIMARY KEY, name TEXT, status TEXT, input BLOB, output BLOB) WITHOUT ROWID",
+        "CREATE INDEX ideal_waiting ON ideal_run (status) WHERE status = 'ENQUEUED'",
+        "CREATE TABLE ideal_step (id TEXT, seq INTEGER, name TEXT, output BLOB, PRIMARY KEY (id, seq)) WITHOUT ROWID",
     )
 
     def __init__(self, url: DatabaseURL) -> None:
@@ -129,8 +138,8 @@ class IdealSqlite:
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("DROP TABLE IF EXISTS ideal_run")
         connection.execute("DROP TABLE IF EXISTS ideal_step")
-        connection.execute("CREATE TABLE ideal_run (id TEXT PRIMARY KEY, status TEXT, input BLOB, output BLOB)")
-        connection.execute("CREATE TABLE ideal_step (id TEXT, seq INTEGER, output BLOB, PRIMARY KEY (id, seq))")
+        for table in self._TABLES:
+            connection.execute(table)
         while True:
             with self._wake:
                 while not self._box and not self._stopped:
@@ -154,9 +163,9 @@ def _tell(futures: list[asyncio.Future[None]]) -> None:
 async def ideal_workflow(ideal: Ideal, steps: int) -> None:
     """One workflow of the yardstick."""
     run = str(uuid.uuid4())
-    await ideal.put(START, (run, _encode([steps])))
+    await ideal.put(START, (run, "count", _encode([steps])))
     for number in range(steps):
-        await ideal.put(STEP, (run, number, _encode(number)))
+        await ideal.put(STEP, (run, number, "add", _encode(number)))
     await ideal.put(FINISH, (run, _encode(steps)))
 
 
