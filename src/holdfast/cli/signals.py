@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import signal
-import socket
-import threading
 from contextlib import contextmanager
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
+from holdfast.db.signals import telling
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from queue import SimpleQueue
 
 BY_SIGNAL = 128  # the exit code of a process that a signal has ended, without the signal's number
@@ -25,39 +25,13 @@ class Restart(Enum):
 
 @contextmanager
 def heard(events: SimpleQueue[Any]) -> Iterator[None]:
-    """Put SIGTERM and SIGINT in *events*, and ``Restart.HANGUP`` for SIGHUP unless that is ignored, as under nohup.
-
-    Python calls a handler when the main thread next runs code. A signal that comes just before that thread begins to
-    wait, or that the system gives to another thread, would only be heard with the next one. So the handlers do nothing,
-    and a thread reads the numbers that Python writes to a socket the moment the signals come.
-    """
+    """Put SIGTERM and SIGINT in *events*, and ``Restart.HANGUP`` for SIGHUP unless that is ignored, as under nohup."""
     said: dict[int, signal.Signals | Restart] = {each: each for each in (signal.SIGTERM, signal.SIGINT)}
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         said[signal.SIGHUP] = Restart.HANGUP
-    ears, mouth = socket.socketpair()
-    mouth.setblocking(False)
-    wrote_to = signal.set_wakeup_fd(mouth.fileno(), warn_on_full_buffer=False)
-    before = {each: signal.signal(each, lambda *_: None) for each in said}
-    listener = threading.Thread(target=_pass_on, args=(ears, said, events), name="holdfast-signals", daemon=True)
-    listener.start()
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
-    try:
+    with telling(said, lambda number: events.put(said[number])):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
         yield
-    finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
-        signal.set_wakeup_fd(wrote_to)
-        mouth.close()
-        listener.join()
-
-
-def _pass_on(ears: socket.socket, said: Mapping[int, signal.Signals | Restart], events: SimpleQueue[Any]) -> None:
-    """Put every signal in *events* that there is something to say of, until the other end is closed."""
-    with ears:
-        while numbers := ears.recv(64):
-            for number in numbers:
-                if number in said:
-                    events.put(said[number])
 
 
 def keep_hang_ups() -> None:

@@ -6,11 +6,11 @@ import signal
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
+from holdfast.db.signals import telling
 from holdfast.stores.blocking import Blocking
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import FrameType
 
     from holdfast.db.portal import Portal
     from holdfast.stores.tasks.worker import TaskWorker
@@ -41,20 +41,16 @@ class SyncTaskWorker(Blocking):
 
     @contextmanager
     def _signalled(self) -> Iterator[None]:
-        """Hear signals here, in the main thread: the loop's thread cannot."""
+        """Stop when signals come; only the main thread can ask for them."""
         heard = 0
 
-        def stop(_number: int, _frame: FrameType | None) -> None:
+        def stop(_number: int) -> None:
             nonlocal heard
             heard += 1
             self._store.stop(now=heard > 1)
 
-        before = {each: signal.signal(each, stop) for each in (signal.SIGTERM, signal.SIGINT)}
-        try:
+        with telling((signal.SIGTERM, signal.SIGINT), stop):
             yield
-        finally:
-            for each, handler in before.items():
-                signal.signal(each, handler)
 
 
 __all__ = ["SyncTaskWorker"]
