@@ -11,6 +11,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from holdfast.cli.signals import heard
 
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # who runs the tests by nohup has it ignored, and that is left so
 events, main = SimpleQueue(), threading.get_native_id()
 
 def is_asleep():

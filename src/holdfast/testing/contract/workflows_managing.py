@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import threading
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,8 @@ from holdfast.testing.colours import Colour
 from holdfast.testing.contract.workflows_stage import Handle, Stage
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from holdfast.testing.contract.venue import Venue
     from holdfast.testing.contract.workflows_stage import Flow
 
@@ -54,8 +57,18 @@ class Changes:
         """Return a name that nobody else has in this database."""
         return f"{what}-{self._name}"
 
-    async def prepare(self) -> None:
-        """Make what is to be changed."""
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[None]:
+        """Launch, and make what is to be changed. Schedules are deleted afterwards: other tests count theirs."""
+        async with self.app:
+            await self._prepare()
+            try:
+                yield
+            finally:
+                schedules = self._stage.table("workflow_schedules")
+                self._stage.execute(f"DELETE FROM {schedules} WHERE schedule_name LIKE ?", f"%-{self._name}")
+
+    async def _prepare(self) -> None:
         for each in _ENDED:
             await (await self._ended.options(workflow_id=self.of(each)).start()).result()
         self._document = await self.app.do("export_workflow", self.of("forked"))
@@ -137,8 +150,7 @@ class ManagingContract:
         async def scene(stage: Stage) -> None:
             changes = Changes(stage)
             first = stage.colour is Colour.SYNC  # each call is lost at one point in this colour, at the other in that
-            async with changes.app:
-                await changes.prepare()
+            async with changes.open():
                 handles = {}
                 try:
                     for number, call in enumerate(changes.calls):
@@ -157,8 +169,7 @@ class ManagingContract:
     def test_change_whose_commit_is_in_doubt_is_made_once(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:
             changes = Changes(stage)
-            async with changes.app:
-                await changes.prepare()
+            async with changes.open():
                 for number, call in enumerate(changes.calls):
                     lost = _arm(_POINTS[number % 2], UnknownCommit("the reply was lost"))
                     try:
@@ -174,8 +185,7 @@ class ManagingContract:
     def test_execution_that_was_superseded_changes_nothing(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:
             changes = Changes(stage)
-            async with changes.app:
-                await changes.prepare()
+            async with changes.open():
                 for call in changes.calls:
                     faults.arm("step.before_user_code", partial(_taken, stage, changes.of(f"ask {call}")))
                     try:

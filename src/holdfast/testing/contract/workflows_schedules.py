@@ -285,10 +285,10 @@ class ScheduleCallsContract:
             app.raw.workflow(name=f"moment-{stage.version}")(below)
             async with calendar.open():
                 found = {each.schedule_name: each for each in await app.do("list_schedules")}
-                assert {name: (each.workflow_name, each.passes, each.schedule) for name, each in found.items()} == {
-                    above: (above, 0, HOURLY),
-                    "below": (f"moment-{stage.version}", 1, "@daily"),
-                }
+                assert {
+                    name: (found[name].workflow_name, found[name].passes, found[name].schedule)
+                    for name in (above, "below")
+                } == {above: (above, 0, HOURLY), "below": (f"moment-{stage.version}", 1, "@daily")}
                 await app.do("trigger_schedule", above)
                 await app.do("trigger_schedule", "below")
                 await stage.until(lambda: len(calls) == 2)

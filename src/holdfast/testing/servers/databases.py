@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _SECONDS = 5.0
+_STATEMENT_SECONDS = 60.0
 _REDIS_CLAIM_SECONDS = 24 * 3600
 
 
@@ -58,7 +59,8 @@ class PostgresDatabases:
         try:
             connection = await asyncpg.connect(url, timeout=_SECONDS)
             try:
-                await connection.execute(statement, timeout=_SECONDS)
+                # DROP DATABASE waits for a checkpoint and for every other backend to let the files go.
+                await connection.execute(statement, timeout=_STATEMENT_SECONDS)
             finally:
                 await connection.close(timeout=_SECONDS)
         except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
