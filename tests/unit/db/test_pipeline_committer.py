@@ -34,6 +34,15 @@ T = TypeVar("T")
 FAULTS = ["deadlock", "broken off", "lost", "unknown, written", "unknown, not written", "lost at begin"]
 
 
+class Watch(VirtualWorld):
+    """A world in which as much time passes as is said."""
+
+    passed = 0.0
+
+    def monotonic(self) -> float:
+        return self.passed
+
+
 class Database:
     """Committed facts, in the order they were committed, and the faults that are still to come."""
 
@@ -41,6 +50,8 @@ class Database:
         self.facts: list[str] = []
         self.batches: list[list[str]] = []
         self.most_at_once = 1000  # rows that one statement writes before its time is over
+        self.watch = Watch()
+        self.commit_takes = 0.0
         self._faults: Iterator[str | None] = iter(ahead)
 
     def fault(self) -> str | None:
@@ -96,6 +107,7 @@ class FakeSession:
         self._open = False
 
     def _finish(self) -> None:
+        self._database.watch.passed += self._database.commit_takes + 5e-6 * len(self._written)
         if self._due in {"lost", "lost at begin"}:
             raise ConnectionLost("lost")
         if self._due != "unknown, not written":
@@ -108,9 +120,8 @@ class FakeSession:
 class FakeLane:
     """Runs nothing by itself: the test calls ``drain``."""
 
-    def __init__(self, database: Database, *, lone_statement_commits: bool, overlaps: bool) -> None:
+    def __init__(self, database: Database, *, overlaps: bool) -> None:
         self._database = database
-        self.lone_statement_commits = lone_statement_commits
         self.overlaps = overlaps
         self.can_go_back = False
         self.leads_to: str | None = "one"
@@ -151,10 +162,9 @@ class FakeLane:
 class Fact:
     """A kind whose row is its key; a key that begins with "poison" fails whatever stands beside it."""
 
-    one_statement = True
-
-    def __init__(self, database: Database, name: str = "fact") -> None:
+    def __init__(self, database: Database, name: str = "fact", *, one_statement: bool = True) -> None:
         self.name = name
+        self.one_statement = one_statement
         self._database = database
         self.asked: Callable[[], None] = lambda: None
 
@@ -195,10 +205,10 @@ class Scene:
     def __init__(self, ahead: Sequence[str | None] = (), *, lone: bool = True, overlaps: bool = False) -> None:
         self.database = Database(ahead)
         self.mailbox = Mailbox(most_operations=1000, most_bytes=10**9)
-        self.lane = FakeLane(self.database, lone_statement_commits=lone, overlaps=overlaps)
+        self.lane = FakeLane(self.database, overlaps=overlaps)
         self.losses = 0
-        self.committer = Committer(self.mailbox, self.lane, DialectName.SQLITE, VirtualWorld(), self.lose)
-        self.kinds = [Fact(self.database, name) for name in ("one", "two")]
+        self.committer = Committer(self.mailbox, self.lane, DialectName.SQLITE, self.database.watch, self.lose)
+        self.kinds = [Fact(self.database, name, one_statement=lone) for name in ("one", "two")]
         self.waiters: dict[str, ThreadWaiter] = {}
 
     def lose(self) -> None:
@@ -299,18 +309,42 @@ def test_batch_for_which_the_server_gives_no_time_is_written_in_smaller_ones(lon
     assert all(scene.outcome(key) == f"one {key}" for key in keys)
 
 
-@pytest.mark.parametrize(("overlaps", "crowd", "first"), [(True, 65, 32), (True, 63, 63), (False, 65, 65)])
-def test_crowd_that_comes_at_rest_is_halved_where_that_overlaps(overlaps: bool, crowd: int, first: int) -> None:
-    scene = Scene(overlaps=overlaps)
-    for number in range(crowd):
+def _batches_of_crowds(scene: Scene, *crowds: int) -> list[int]:
+    """Return how large the batches of crowds are, each of which comes when the one before has been written."""
+    before = len(scene.database.batches)
+    for crowd in crowds:
+        for number in range(crowd):
+            scene.put(f"key {scene.committer.commits} {number}")
+        scene.drain()
+    return [len(batch) for batch in scene.database.batches[before:]]
+
+
+def test_crowd_that_comes_at_rest_is_halved_where_that_overlaps() -> None:
+    scene = Scene(overlaps=True)
+    assert _batches_of_crowds(scene, 65, 65, 63, 130) == [65, 32, 33, 63, 65, 65]  # at first no commit's time is known
+    assert _batches_of_crowds(Scene(overlaps=False), 65, 65) == [65, 65]
+
+
+def test_crowd_that_comes_during_a_commit_is_written_whole() -> None:
+    scene = Scene(overlaps=True)
+    _batches_of_crowds(scene, 1)
+    for number in range(65):
         scene.put(f"key {number}")
-    more = run_sync(scene.committer.drain())
-    assert more == (first < crowd)
+    assert run_sync(scene.committer.drain())
     for number in range(70):
         scene.put(f"late {number}")
     scene.drain()
-    late = [crowd - first + 70] if more else [35, 35] if overlaps else [70]
-    assert [len(batch) for batch in scene.database.batches] == [first, *late]
+    assert [len(batch) for batch in scene.database.batches] == [1, 32, 33 + 70]
+
+
+def test_crowd_is_halved_only_where_a_commit_is_not_a_longer_wait_than_the_crowd() -> None:
+    scene = Scene(overlaps=True)
+    scene.database.commit_takes = 0.002  # as long as 133 operations take
+    assert _batches_of_crowds(scene, 1, 130, 140) == [1, 130, 70, 70]
+    scene.database.commit_takes = 0.004  # which is known when the shorter ones are forgotten
+    assert _batches_of_crowds(scene, 130, *[1] * 80, 140)[-2:] == [1, 140]
+    scene.database.commit_takes = 0.001  # which is known at once
+    assert _batches_of_crowds(scene, 1, 70) == [1, 35, 35]
 
 
 @pytest.fixture

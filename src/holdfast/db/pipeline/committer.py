@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from holdfast import faults
 from holdfast.db.pipeline.look_back import LookBack
 from holdfast.db.pipeline.operation import Counted, Fleeting, ThreadWaiter, grouped, written
+from holdfast.db.pipeline.pace import Pace
 from holdfast.db.queries.text import together
 from holdfast.db.session import Transaction, commit, run_sync
 from holdfast.db.url import DialectName
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("holdfast.pipeline")
 
-_MOST_IN_BATCH = 1_000
-_CROWD = 64  # from here on half a batch is worth a commit of its own
 _BATCH_BYTES = 4 * 1024 * 1024  # well below MariaDB's default max_allowed_packet of 16 MiB
 
 
@@ -72,6 +71,7 @@ class Committer:
         went_back: Callable[[], None] | None = None,
     ) -> None:
         self._past = LookBack(lane, dialect, went_back)
+        self._pace = Pace(overlaps=lane.overlaps)
         self._texts: dict[tuple[Counted, ...], str] = {}  # of statements that write several kinds
         self._mailbox = mailbox
         self._lane = lane
@@ -87,14 +87,16 @@ class Committer:
 
     async def drain(self) -> bool:
         """Write one batch to its end; return whether more is waiting."""
-        operations = self._mailbox.take(self._most(), _BATCH_BYTES)
+        operations = self._mailbox.take(self._pace.most(self._mailbox.waiting, rested=self._rested), _BATCH_BYTES)
         more = self._mailbox.waiting > 0  # of what comes from now on the lane is told: the box was empty
         if operations:
             faults.point("pipeline.taken")
-            self._busy_since = self._world.monotonic()
+            self._busy_since = begun = self._world.monotonic()
             self._parts.append(Part(operations))
         while self._parts and not self._giving_up:
             await self._try(self._parts[0])
+        if operations:
+            self._pace.note(len(operations), self._world.monotonic() - begun)
         self._busy_since = None
         self._rested = self._mailbox.waiting == 0
         return more and not self._giving_up
@@ -138,18 +140,6 @@ class Committer:
         cast("ThreadWaiter", part.operations[0].waiter).settle(outcome)
         faults.point("pipeline.acknowledged")
         return True
-
-    def _most(self) -> int:
-        """Return how many operations the next batch takes.
-
-        Callers who are told together come back together, and then database and program wait for each other in turn.
-        Half of a crowd that comes while nothing is being written breaks the step: from then on one half is written
-        while the other goes on to its next operation.
-        """
-        waiting = self._mailbox.waiting
-        if self._rested and self._lane.overlaps and waiting >= _CROWD:
-            return min(_MOST_IN_BATCH, waiting // 2)
-        return _MOST_IN_BATCH
 
     def busy_for(self) -> float:
         """Return for how many seconds the batch in flight has been under way; 0 if there is none."""
@@ -248,8 +238,8 @@ class Committer:
     def _is_one_statement(self, groups: Groups) -> bool:
         """Whether one statement writes them all, so that it needs no BEGIN and COMMIT around it."""
         if len(groups) == 1:
-            [(kind, (places, _))] = groups.items()
-            return kind.one_statement and (len(places) == 1 or self._lane.lone_statement_commits)
+            [kind] = groups
+            return kind.one_statement
         if self._dialect is not DialectName.POSTGRES:
             return False
         if not all(isinstance(kind, Counted) and kind.one_statement for kind in groups):

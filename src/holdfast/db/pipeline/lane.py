@@ -38,10 +38,6 @@ class Lane(Protocol):
     """Where batches are written. ``drain`` returns whether more is waiting."""
 
     @property
-    def lone_statement_commits(self) -> bool:
-        """Whether one statement writes a whole batch, so that it needs no BEGIN and COMMIT around it."""
-
-    @property
     def overlaps(self) -> bool:
         """Whether the database writes one batch while this process makes the next, at one round trip a batch."""
 
@@ -95,7 +91,6 @@ class Lane(Protocol):
 class LoopLane:
     """A task on the loop that owns a connection of its own (PostgreSQL, MariaDB/MySQL)."""
 
-    lone_statement_commits = True
     can_go_back = True
 
     def __init__(
@@ -194,9 +189,8 @@ class ThreadLane:
     A thread that waits anyway, and writes alone, borrows the writer's connection: no other thread is woken for it.
     """
 
-    lone_statement_commits = False
     can_go_back = False
-    overlaps = False  # the writer's thread and the loop take turns at the interpreter's lock
+    overlaps = True  # a statement runs, and commits, without the interpreter's lock
 
     def __init__(self, writer: SqliteThreads) -> None:
         self._writer = writer

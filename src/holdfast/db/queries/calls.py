@@ -1,6 +1,6 @@
 """How the rows of a batch query become calls: which texts are sent, and which values go with each.
 
-PostgreSQL and MySQL take one call for each statement; SQLite one for each statement and some of the rows.
+PostgreSQL and MySQL take one call for each statement; SQLite one for each statement and ``MOST_ROWS`` rows.
 """
 
 from __future__ import annotations
@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from holdfast.db.queries.text import ALL_ROWS, Statement, fits_json, rows_table
+from holdfast.db.queries.text import (
+    ALL_ROWS,
+    MOST_ROWS,
+    PLACE,
+    Statement,
+    fits_json,
+    union_table,
+    values_table,
+)
 from holdfast.db.url import DialectName
 
 if TYPE_CHECKING:
@@ -24,7 +32,6 @@ Call: TypeAlias = "tuple[str, tuple[Any, ...]]"
 Take: TypeAlias = "Callable[[Any], tuple[Any, ...]]"
 Spread: TypeAlias = "Callable[[Sequence[Sequence[Any]], tuple[Any, ...]], list[Call]]"
 
-_MOST_ROWS = 128  # in one statement of SQLite
 _encode = msgspec.json.encode
 
 
@@ -97,69 +104,97 @@ def _spread_arrays(written: tuple[Statement, ...], columns: tuple[Column, ...], 
     return spread
 
 
-def _spread_texts(
-    written: tuple[Statement, ...], columns: tuple[Column, ...], parameters: tuple[str, ...], dialect: DialectName
-) -> Spread:
-    """Each statement once, in a text for that number of rows."""
+def _cuts(written: tuple[Statement, ...], parameters: tuple[str, ...]) -> list[list[tuple[str, Take]]]:
+    """Return the parts of each statement between which its rows go, each with what takes its values."""
     place = {name: at for at, name in enumerate(parameters)}
-    cuts = [each.cut or ((each.text, each.order),) for each in written]
-    takes = [[taker([place[name] for name in order]) for _, order in cut] for cut in cuts]
-    picks = [_picker(each.columns, columns, numbered=dialect is DialectName.SQLITE) for each in written]
+    return [
+        [(text, taker([place[name] for name in order])) for text, order in each.cut or ((each.text, each.order),)]
+        for each in written
+    ]
+
+
+def _joined(cut: list[tuple[str, Take]], values: tuple[Any, ...], flat: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the values of a statement: those of its parts, and between them those of its rows."""
+    (_, first), *rest = cut
+    return sum([flat + take(values) for _, take in rest], first(values))
+
+
+def _spread_union(written: tuple[Statement, ...], columns: tuple[Column, ...], parameters: tuple[str, ...]) -> Spread:
+    """MySQL: each statement once, in a text for that number of rows."""
+    cuts = _cuts(written, parameters)
+    picks = [_picker(each.columns, columns) for each in written]
 
     # Sizes of batches repeat; a text is about as long as the rows it is for.
     @lru_cache(maxsize=64)
     def texts(count: int) -> tuple[str, ...]:
         return tuple(
-            rows_table(each.columns, count, dialect).join(text for text, _ in cut)
+            union_table(each.columns, count).join(text for text, _ in cut)
             for each, cut in zip(written, cuts, strict=True)
         )
 
     def spread(rows: Sequence[Sequence[Any]], values: tuple[Any, ...]) -> list[Call]:
         calls: list[Call] = []
-        for text, (first, *rest), pick in zip(texts(len(rows)), takes, picks, strict=True):
-            flat = tuple(chain.from_iterable(rows if pick is None else map(pick, rows))) if rest else ()
-            calls.append((text, sum([flat + take(values) for take in rest], first(values))))
+        for text, cut, pick in zip(texts(len(rows)), cuts, picks, strict=True):
+            flat = tuple(chain.from_iterable(rows if pick is None else map(pick, rows))) if len(cut) > 1 else ()
+            calls.append((text, _joined(cut, values, flat)))
         return calls
 
     return spread
 
 
-def _picker(wanted: tuple[Column, ...], columns: tuple[Column, ...], *, numbered: bool) -> Take | None:
-    """Return what picks the columns *wanted* out of a row, and its number if it has one; None if that is all of it."""
-    if wanted == columns:
-        return None
-    first = int(numbered)
-    return taker([*range(first), *(columns.index(column) + first for column in wanted)])
-
-
-def _spread_union(written: tuple[Statement, ...], columns: tuple[Column, ...], parameters: tuple[str, ...]) -> Spread:
-    """MySQL: the whole batch at once."""
-    return _spread_texts(written, columns, parameters, DialectName.MYSQL)
-
-
-def _spread_powers(written: tuple[Statement, ...], columns: tuple[Column, ...], parameters: tuple[str, ...]) -> Spread:
-    """SQLite: some rows at a time, a power of two of them, so that few texts have to be prepared.
+def _spread_sizes(written: tuple[Statement, ...], columns: tuple[Column, ...], parameters: tuple[str, ...]) -> Spread:
+    """SQLite: each statement once for up to ``MOST_ROWS`` rows, in a text for as many rows or some more.
 
     A statement for many rows runs without the interpreter's lock from end to end, and costs half of what the same
-    statement costs row by row.
+    statement costs row by row. Its texts are for few sizes, so that few have to be prepared.
     """
-    some = _spread_texts(written, columns, parameters, DialectName.SQLITE)
+    cuts = _cuts(written, parameters)
+    numbered = any(PLACE in each.columns for each in written)
+    there = (PLACE, *columns) if numbered else columns
+    picks = [_picker(each.columns, there) for each in written]
 
-    def spread(rows: Sequence[Sequence[Any]], values: tuple[Any, ...]) -> list[Call]:
+    @lru_cache(maxsize=64)
+    def texts(size: int) -> tuple[str, ...]:
+        return tuple(
+            values_table(each.columns, size).join(text for text, _ in cut)
+            for each, cut in zip(written, cuts, strict=True)
+        )
+
+    def some(rows: Sequence[Sequence[Any]], values: tuple[Any, ...]) -> list[Call]:
+        count = len(rows)
+        size = _size(count)
         calls: list[Call] = []
-        numbered = [(n, *row) for n, row in enumerate(rows)]
-        at = 0
-        while at < len(rows):
-            count = min(_MOST_ROWS, 1 << ((len(rows) - at).bit_length() - 1))
-            calls += some(numbered[at : at + count], values)
-            at += count
+        for text, cut, pick, each in zip(texts(size), cuts, picks, written, strict=True):
+            flat: tuple[Any, ...] = ()
+            if len(cut) > 1:
+                given = chain.from_iterable(rows if pick is None else map(pick, rows))
+                flat = (*given, *(None,) * ((size - count) * len(each.columns)), *(() if size == 1 else (count,)))
+            calls.append((text, _joined(cut, values, flat)))
         return calls
 
+    def spread(rows: Sequence[Sequence[Any]], values: tuple[Any, ...]) -> list[Call]:
+        if numbered:
+            rows = [(n, *row) for n, row in enumerate(rows)]
+        if len(rows) <= MOST_ROWS:
+            return some(rows, values)
+        return [call for at in range(0, len(rows), MOST_ROWS) for call in some(rows[at : at + MOST_ROWS], values)]
+
     return spread
+
+
+def _size(count: int) -> int:
+    """Return for how many rows the text is that takes *count*: 1, 2, 3, 4, 6, 8, 12, 16 ... of which so many count."""
+    power = 1 << (count - 1).bit_length()
+    return power * 3 // 4 if count <= power * 3 // 4 else power
+
+
+def _picker(wanted: tuple[Column, ...], there: tuple[Column, ...]) -> Take | None:
+    """Return what picks the columns *wanted* out of a row of those that are *there*; None if that is all of it."""
+    return None if wanted == there else taker([there.index(column) for column in wanted])
 
 
 _SPREADS = {
-    DialectName.SQLITE: _spread_powers,
+    DialectName.SQLITE: _spread_sizes,
     DialectName.POSTGRES: _spread_postgres,
     DialectName.MYSQL: _spread_union,
 }

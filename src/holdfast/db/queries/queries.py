@@ -107,7 +107,7 @@ class Query:
         """Return the calls that run this batch query over *rows*; none for no rows.
 
         *values* are for its parameters, the same for all rows. PostgreSQL and MySQL take one call for each
-        statement; SQLite one for each statement and some of the rows, all statements for these before the next. With
+        statement; SQLite one for each statement and ``MOST_ROWS`` rows, all statements for these before the next. With
         *one_text* PostgreSQL gets the same text for any number of rows, for whoever builds on it. Raises QueryFailed if
         values or rows do not fit.
         """

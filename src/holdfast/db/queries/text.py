@@ -34,11 +34,13 @@ _TYPES = {
     "bytes": "bytea",
     "json": "json",
 }
-_PLACE = Column("n", "int")
+PLACE = Column("n", "int")
 # The parameter that takes a whole batch as one JSON text, and the types that come out of JSON as they went in.
 ALL_ROWS = "rows.*"
 _THROUGH_JSON = {"text", "int", "bigint", "bool"}
 _NARROW = 6
+MOST_ROWS = 768  # of a batch in one statement of SQLite, which takes up to ...
+_MOST_VALUES = 32_766
 # Where the rows of SQLite and MySQL will go, in a text that cannot hold a NUL character otherwise.
 _GAP = "\x00rows"
 _FRAGMENT = re.compile(r"\{([a-z_][a-z0-9_]*)\}")
@@ -123,22 +125,18 @@ def expand(text: str, dialect: DialectName, fragments: Mapping[str, str]) -> str
     raise QueryFailed(f"its fragments stand in one another more than {_DEEPEST} deep.")
 
 
-def rows_table(columns: tuple[Column, ...], count: int, dialect: DialectName) -> str:
-    """Return *count* rows as a table, for a dialect that has no arrays."""
-    return (_values_table if dialect is DialectName.SQLITE else _union_table)(columns, count)
-
-
-def _values_table(columns: tuple[Column, ...], count: int) -> str:
-    names = [quote(name, DialectName.SQLITE, "column") for name in ("n", *(column.name for column in columns))]
-    if count == 1:  # a sixth faster than a table of one row
+def values_table(columns: tuple[Column, ...], size: int) -> str:
+    """Return a table of SQLite for up to *size* rows; the last value it takes is how many there are, if not one."""
+    names = [quote(column.name, DialectName.SQLITE, "column") for column in columns]
+    if size == 1:  # a sixth faster than a table of one row
         return f"(SELECT {', '.join(f'? AS {name}' for name in names)})"
     fields = ", ".join(f"column{at} AS {name}" for at, name in enumerate(names, 1))
-    rows = ", ".join([f"({', '.join('?' * len(names))})"] * count)
-    return f"(SELECT {fields} FROM (VALUES {rows}))"  # noqa: S608 -- quoted names and placeholders only
+    rows = ", ".join([f"({', '.join('?' * len(names))})"] * size)
+    return f"(SELECT {fields} FROM (VALUES {rows}) LIMIT ?)"  # noqa: S608 -- quoted names and placeholders only
 
 
-def _union_table(columns: tuple[Column, ...], count: int) -> str:
-    """Return the rows as MySQL and MariaDB both read them: their VALUES differ."""
+def union_table(columns: tuple[Column, ...], count: int) -> str:
+    """Return a table of *count* rows as MySQL and MariaDB both read it: their VALUES differ."""
     names = "".join(f", %s AS {quote(column.name, DialectName.MYSQL)}" for column in columns)
     others = ", %s" * len(columns)
     return f"(SELECT 0 AS `n`{names}{''.join(f' UNION ALL SELECT {n}{others}' for n in range(1, count))})"
@@ -227,18 +225,18 @@ class _Writer:
             f"{self._parameter(f'rows.{column.name}')}::{_TYPES[column.type]} AS {self._column(column)}"
             for column in columns
         ]
-        return f"(SELECT 0 AS {self._column(_PLACE)}, {', '.join(fields)}) AS {alias}"
+        return f"(SELECT 0 AS {self._column(PLACE)}, {', '.join(fields)}) AS {alias}"
 
     def _json_rows(self, columns: tuple[Column, ...], alias: str) -> str:
         """Return the rows of a JSON text whose keys are the numbers of the columns: there is less to send and read."""
-        every = list(enumerate((_PLACE, *columns)))
+        every = list(enumerate((PLACE, *columns)))
         keys = ", ".join(f'"{at}" {_TYPES[column.type]}' for at, column in every)
         names = ", ".join(f'"{at}" AS {self._column(column)}' for at, column in every)
         rows = f"json_to_recordset({self._parameter(ALL_ROWS)}::json) AS j({keys})"
         return f"(SELECT {names} FROM {rows}) AS {alias}"  # noqa: S608 -- quoted names and placeholders only
 
     def _arrays(self, columns: tuple[Column, ...], alias: str) -> str:
-        every = (_PLACE, *columns)
+        every = (PLACE, *columns)
         arrays = ", ".join(f"{self._parameter(f'rows.{column.name}')}::{_TYPES[column.type]}[]" for column in every)
         return f"unnest({arrays}) AS {alias}({', '.join(map(self._column, every))})"
 
@@ -295,11 +293,25 @@ def _with_gaps(text: str, order: list[str], rows: tuple[Column, ...], dialect: D
         else:
             groups[-1].append(name)
     cut = tuple((part, tuple(group)) for part, group in zip(text.split(_GAP), groups, strict=True))
-    columns = tuple(column for column in rows if _EVERY.search(text) or _names(text, column))
-    numbered = ["rows.n"] if dialect is DialectName.SQLITE else []  # MySQL's numbers stand in the text
-    names = numbered + [f"rows.{column.name}" for column in columns]
+    on_sqlite = dialect is DialectName.SQLITE
+    there = (PLACE, *rows) if on_sqlite else rows  # MySQL's numbers stand in the text
+    columns = tuple(column for column in there if _EVERY.search(text) or _names(text, column))
+    if on_sqlite:
+        columns = columns or (PLACE,)
+        _refuse_too_many(len(groups) - 1, columns, len(order))
+    table = values_table(columns, 1) if on_sqlite else union_table(columns, 1)
+    names = [f"rows.{column.name}" for column in columns]
     one_row = [name for at, group in enumerate(groups) for name in ([] if at == 0 else names) + group]
-    return Statement(text.replace(_GAP, rows_table(columns, 1, dialect)), tuple(one_row), cut, columns)
+    return Statement(text.replace(_GAP, table), tuple(one_row), cut, columns)
+
+
+def _refuse_too_many(times: int, columns: tuple[Column, ...], others: int) -> None:
+    """Hold a statement of SQLite to what it takes: a batch of ``MOST_ROWS`` is always one call, which can commit."""
+    if times * (len(columns) * MOST_ROWS + 1) + others > _MOST_VALUES:
+        raise QueryFailed(
+            f"it reads {len(columns)} columns of its rows {times} times: {MOST_ROWS} rows would be more than the "
+            f"{_MOST_VALUES} values that a statement of SQLite takes."
+        )
 
 
 def _names(text: str, column: Column) -> bool:
@@ -307,4 +319,14 @@ def _names(text: str, column: Column) -> bool:
     return re.search(rf"\b{column.name}\b", text, re.IGNORECASE) is not None
 
 
-__all__ = ["Statement", "expand", "expanded", "rows_table", "statements", "together"]
+__all__ = [
+    "MOST_ROWS",
+    "PLACE",
+    "Statement",
+    "expand",
+    "expanded",
+    "statements",
+    "together",
+    "union_table",
+    "values_table",
+]

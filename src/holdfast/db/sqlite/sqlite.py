@@ -80,9 +80,9 @@ class SqliteConnection:
 
     def execute(self, sql: str, args: Sequence[Any]) -> int:
         with self.in_use:
+            alone = not self._raw.in_transaction
             cursor = self._run(sql, args)
-            # A statement that returns rows is not over, and has not committed, before the last of them is read.
-            rows = 0 if cursor.description is None else len(self._all(cursor, sql))
+            rows = 0 if cursor.description is None else len(self._all(cursor, sql, alone=alone))
             self._keep_log_short()
         return max(cursor.rowcount, rows)
 
@@ -102,11 +102,12 @@ class SqliteConnection:
 
     def fetch(self, sql: str, args: Sequence[Any]) -> list[Row]:
         with self.in_use:
+            alone = not self._raw.in_transaction
             cursor = self._run(sql, args)
             if cursor.description is None:
                 return []
             names = [column[0] for column in cursor.description]
-            rows = [dict(zip(names, row, strict=True)) for row in self._all(cursor, sql)]
+            rows = [dict(zip(names, row, strict=True)) for row in self._all(cursor, sql, alone=alone)]
             self._keep_log_short()
         return rows
 
@@ -165,11 +166,12 @@ class SqliteConnection:
             self._checkpointer.after_commit(self._raw)
 
     @staticmethod
-    def _all(cursor: sqlite3.Cursor, sql: str) -> list[Any]:
+    def _all(cursor: sqlite3.Cursor, sql: str, *, alone: bool) -> list[Any]:
+        """Read all rows: a statement that returns some is not over, and has not committed, before the last is read."""
         try:
             return cursor.fetchall()
         except sqlite3.Error as error:
-            raise meaning(error, sql) from error
+            raise _meaning_alone(error, sql) if alone else meaning(error, sql) from error
 
     def _run(self, sql: str, args: Sequence[Any]) -> sqlite3.Cursor:
         values = args if _NATIVE.issuperset(map(type, args)) else [_outgoing(value) for value in args]
@@ -184,7 +186,7 @@ class SqliteConnection:
                 return self._raw.execute(sql, values)
             except sqlite3.OperationalError as error:
                 if alone and _may_have_committed(error, sql):
-                    raise UnknownCommit(f"{_DISK[sqlite3.SQLITE_IOERR]}; it may be written: {_brief(sql)}") from error
+                    raise _meaning_alone(error, sql) from error
                 if (error.sqlite_errorcode & 0xFF) not in _BUSY or (self._raw.in_transaction and sql != "COMMIT"):
                     raise meaning(error, sql) from error
                 now = time.monotonic()
@@ -258,8 +260,15 @@ def meaning(error: Exception, sql: str) -> DatabaseError:
     return QueryFailed(f"SQLite refused the statement: {text}")
 
 
+def _meaning_alone(error: sqlite3.Error, sql: str) -> DatabaseError:
+    """Classify an error of a lone statement, which commits by itself."""
+    if _may_have_committed(error, sql):
+        return UnknownCommit(f"{_DISK[sqlite3.SQLITE_IOERR]}; it may be written: {_brief(sql)}")
+    return meaning(error, sql)
+
+
 def _may_have_committed(error: sqlite3.Error, sql: str) -> bool:
-    """Whether a lone statement, which commits by itself, failed where it may have been at that."""
+    """Whether a lone statement failed where it may have been committing."""
     return error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_IOERR and sql != _BEGIN and not is_read(sql)
 
 
