@@ -25,7 +25,7 @@ _PLACE = re.compile(r"~?(\d+)")
 class Branch:
     """One line of operations in a run."""
 
-    __slots__ = ("_branches", "_closed", "_hearers", "_marks", "_operations", "_parent", "path")
+    __slots__ = ("_branches", "_closed", "_hearers", "_marks", "_operations", "_parent", "_taken", "path")
 
     def __init__(self, path: str = "", parent: Branch | None = None) -> None:
         self.path = path
@@ -33,6 +33,7 @@ class Branch:
         self._operations = 0
         self._branches = 0
         self._marks = 0
+        self._taken = -1
         self._closed = False
         self._hearers: list[Callable[[], object]] = []
 
@@ -71,6 +72,15 @@ class Branch:
     def peek_identity(self) -> str:
         """Return the identity the next operation will get, without taking it."""
         return f"{self.path}.{self._operations}" if self.path else str(self._operations)
+
+    @property
+    def has_taken_last(self) -> bool:
+        """Whether its last operation takes, or has taken, what nobody else can have any more."""
+        return self._taken == self._operations
+
+    def takes(self, something: bool) -> None:
+        """Say that the operation that was begun last takes *something* now, or that there was nothing to take."""
+        self._taken = self._operations if something else -1
 
     def next_mark(self) -> str:
         """Return a name for what begins now and is no operation itself, in the order of those: the same on replay."""

@@ -90,3 +90,14 @@ def test_what_is_recorded_about_an_operation_is_named_after_it_and_is_ahead_as_l
     assert not branch.is_ahead("~0.0.0")
     branch.close()
     assert branch.of_operation("~0.0").is_closed
+
+
+def test_branch_has_taken_last_until_it_begins_something_else() -> None:
+    branch = Branch().open()
+    seen = [branch.has_taken_last]
+    branch.next_identity()
+    for something in (True, False, True):
+        branch.takes(something)
+        seen.append(branch.has_taken_last)
+    branch.next_identity()
+    assert [*seen, branch.has_taken_last] == [False, True, False, True, False]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast import Retry
+from holdfast import Retry, faults
 from holdfast.testing.colours import Colour
 from holdfast.testing.contract.workflows_stage import Stage
 from holdfast.testing.contract.workflows_streams_stage import values
@@ -122,6 +123,34 @@ class TimeLimitsContract:
                 names = [row["function_name"] for row in stage.steps(handle.workflow_id)]
                 assert names == ["holdfast.timeout", "holdfast.timed_out"]
                 assert after == ["CancelledError" if venue.colour is Colour.ASYNC else "PartOver"]
+
+        Stage(venue).play(scene)
+
+    def test_message_that_a_part_takes_as_its_time_ends_is_not_lost(self, venue: Venue) -> None:
+        """The commit by which it is received takes until after the end: it comes in time, or it is not received."""
+
+        async def scene(stage: Stage) -> None:
+            app = stage.app()
+
+            async def limited() -> str | None:
+                await app.do("send", app.raw.workflow_id, "hello")
+                # The next record is the end of the time; the commit after it is that of the message.
+                faults.arm("step.recorded", lambda: faults.arm("pipeline.before_commit", partial(time.sleep, 0.2)))
+                try:
+                    found: str | None = await app.timeout(0.1, partial(app.do, "recv"))
+                except TimeoutError:
+                    found = await app.do("recv", timeout=0)
+                return found
+
+            flow = app.workflow(limited)
+            try:
+                async with app:
+                    handle = await flow.start()
+                    assert await handle.result() == "hello"
+                    forked = await app.do("fork_workflow", handle.workflow_id, 10)
+                    assert await app.value(forked.result()) == "hello"
+            finally:
+                faults.disarm()
 
         Stage(venue).play(scene)
 

@@ -102,11 +102,16 @@ class Messages:
 
     async def _attempt(self, operation: Operation, box: str, instead: Instead | None) -> Received | None:
         """Take a message, or record what is to be recorded instead; None if there is neither."""
-        record = self._engine.recorder.record_with
+        record, branch = self._engine.recorder.record_with, operation.place.branch
+        branch.takes(True)  # before it is looked whether the branch is closed: who closes it looks at this afterwards
         try:
             got: Received = await record(operation, self._receive, (box, instead), point="step.recorded")
         except NothingThere:
+            branch.takes(False)
             return None
+        except BaseException:
+            branch.takes(False)
+            raise
         faults.point("message.consumed")
         return got
 

@@ -45,7 +45,8 @@ async def gather(place: WorkflowPlace | None, parts: Sequence[Awaitable[Any]]) -
         _drop_all(parts)
         raise
     together = Parts()
-    tasks = [_in_task(place.run, branch, part, together) for branch, part in zip(opened, parts, strict=True)]
+    places = [WorkflowPlace(place.run, branch, None) for branch in opened]
+    tasks = [_in_task(each, part, together) for each, part in zip(places, parts, strict=True)]
     with _joining(place, together):
         await asyncio.gather(*tasks, return_exceptions=True)
     return _sorted_out([_outcome(task) for task in tasks], place)
@@ -96,24 +97,34 @@ async def within(durable: Durable, place: WorkflowPlace | None, duration: Durati
     except BaseException:
         drop(part)
         raise
-    together = Parts()
-    task = _in_task(place.run, branch, part, together)
+    together, inner = Parts(), WorkflowPlace(place.run, branch, None)
+    task = _in_task(inner, part, together)
     try:
         with _joining(place, together, None if known is not None else end):
             await asyncio.wait([task], timeout=None if known is not None else durable.seconds_until(end))
+        late = not task.done() and not await _came_with_what_it_took(inner, task)
     except asyncio.CancelledError:
         task.cancel()
         await asyncio.wait([task])  # as gather does: nothing of the part goes on beside what comes after it
         raise
     if known is None:
-        known = await durable.value(verdict, TIMED_OUT, durable.whole, lambda: int(not task.done()))
+        known = await durable.value(verdict, TIMED_OUT, durable.whole, lambda: int(late))
         place.interrupted |= verdict.interrupted  # a cancellation that came meanwhile is due at the next operation
     if known == _LATE:
-        _close(place.run, branch)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
         raise _time_is_over(seconds)
     return _sorted_out([_outcome(task)])[0]
+
+
+async def _came_with_what_it_took(inner: WorkflowPlace, task: asyncio.Task[Any]) -> bool:
+    """End a part whose time is over, before that is recorded; return whether it has come to its end by itself.
+
+    It has if it was just taking a message, and did nothing more: nobody would ever see the message otherwise.
+    """
+    _close(inner.run, inner.branch)
+    task.cancel()
+    await asyncio.wait([task])
+    took = inner.interrupted and inner.branch.has_taken_last  # and so has not heard that it was cancelled
+    return took and not _is_cut_off(_outcome(task))
 
 
 def within_blocking(
@@ -133,15 +144,18 @@ def within_blocking(
     side = _Side(place.run, branch, part, threads)
     with _joining(place, side.parts, None if known is not None else end):
         outcome = side.wait(None if known is not None else durable.seconds_until(end), threads)
+    if outcome is _STILL_RUNS:
+        _close(place.run, branch)  # before it is recorded that its time is over
+        outcome = side.with_what_it_took(branch, threads)
     if known is None:
         known = durable.value_blocking(verdict, TIMED_OUT, durable.whole, lambda: int(outcome is _STILL_RUNS))
     if known == _LATE:
-        _close(place.run, branch)
         raise _time_is_over(seconds)
-    return _sorted_out([outcome if outcome is not _STILL_RUNS else side.wait(None, threads)])[0]
+    return _sorted_out([outcome])[0]
 
 
 _LATE = 1
+_LAST_MOMENT = 2.0  # seconds within which a thread that has just taken a message comes back with it
 _STILL_RUNS = object()
 
 
@@ -170,6 +184,15 @@ class _Side:
                 return self._outcome
             threads.leave(self._place)  # now, since there may be no other for this thread to go on with
             return _STILL_RUNS
+
+    def with_what_it_took(self, branch: Branch, threads: WorkflowThreads) -> Any:
+        """Return how a part has ended whose branch was closed when it was just taking a message, and did nothing more.
+
+        Nobody would ever see the message otherwise. A part that does not end with it is left behind.
+        """
+        if branch.has_taken_last and self.wait(_LAST_MOMENT, threads) is not _STILL_RUNS:
+            return _STILL_RUNS if _is_cut_off(self._outcome) or not branch.has_taken_last else self._outcome
+        return _STILL_RUNS
 
 
 def _verdict(place: WorkflowPlace) -> WorkflowPlace:
@@ -240,11 +263,12 @@ def _time_is_over(seconds: float) -> TimeoutError:
     return TimeoutError(f"This part of the workflow took longer than its {seconds:g} s.")
 
 
-def _in_task(run: Run, branch: Branch, part: Awaitable[Any], together: Parts) -> asyncio.Task[Any]:
-    """Run *part* in a task of its own, as a branch of the run that is counted while it lasts."""
+def _in_task(place: WorkflowPlace, part: Awaitable[Any], together: Parts) -> asyncio.Task[Any]:
+    """Run *part* in a task of its own at *place*, whose branch is counted while it lasts."""
+    run, branch = place.run, place.branch
 
     async def work() -> Any:
-        place = WorkflowPlace(run, branch, asyncio.current_task())
+        place.owner = asyncio.current_task()
         here.set(place)
         try:
             value = await part
@@ -295,6 +319,11 @@ def _on_thread(run: Run | None, branch: Branch | None, part: Callable[[], Any], 
     finally:
         if place is not None:
             place.run.engine.parker.branch_ended(place.run, place.branch, together)
+
+
+def _is_cut_off(outcome: Any) -> bool:
+    """Whether a part was ended from outside, by a cancellation or because its branch was closed."""
+    return isinstance(outcome, _Raised) and not isinstance(outcome.error, Exception)
 
 
 class _Raised:
