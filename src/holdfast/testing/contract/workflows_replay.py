@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from holdfast.errors import CannotSerialize, DeterminismError, RecordedError
+from holdfast.serialize import Encryption, Serialization
 from holdfast.testing.contract import workflows_values as values
 from holdfast.testing.contract.workflows_stage import Stage
 
@@ -310,5 +311,38 @@ class ReplayContract:
             state = await handle.status()
             assert state.recovery_attempts in {0, 1}
             assert stage.run(handle.workflow_id)["executions"] == 2
+
+        Stage(venue).play(scene)
+
+    def test_whatever_is_recorded_is_replayed_though_it_is_encrypted(self, venue: Venue) -> None:
+        """No two ciphertexts are the same, of whatever key: none is what an operation is known by."""
+
+        def build(app: App, life: Life) -> Flow:
+            step, child = app.step(same), app.workflow(double)
+
+            async def sealed() -> list[Any]:
+                here = app.raw.workflow_id
+                found = [await step("a"), await child(1), await app.gather(lambda: step("b"), lambda: step("c"))]
+                await app.do("write_stream", "stream", {"n": 1})
+                await app.do("set_event", "event", [2])
+                await app.do("send", here, "message")
+                found += [await app.do("get_event", here, "event"), await app.do("recv"), await child.start(3)]
+                found[-1] = await found[-1].result()
+                await app.do("register_queue", "sealed")
+                waiting = child.raw.options(queue_name="sealed")
+                found += [await app.value(each) for each in (waiting.enqueue(4), waiting.debounce("key", 0.001, 5))]
+                found[-2:] = [await app.value(each.result()) for each in found[-2:]]
+                await app.do("close_stream", "stream")
+                await life()
+                return found
+
+            return app.workflow(sealed)
+
+        async def scene(stage: Stage) -> None:
+            keys = {"old": b"1" * 32}
+            rotated = Serialization(codecs=[Encryption(keys={**keys, "new": b"2" * 32}, current="new")])
+            stage.settings["serializer"] = Serialization(codecs=[Encryption(keys=keys, current="old")])
+            handle = await stage.relive(build, between=lambda: stage.settings.update(serializer=rotated))
+            assert await handle.result() == ["a", 2, ["b", "c"], [2], "message", 6, 8, 10]
 
         Stage(venue).play(scene)

@@ -65,7 +65,7 @@ class Streams:
         voice = voice_of(self._engine)
         if voice is None:
             place = _in_workflow(task_place(self._engine), "write_stream")
-            mark = self._mark(WRITE_STREAM, stream, text)
+            mark = self._mark(WRITE_STREAM, stream, value)
             await self._engine.recorder.say(place, WRITE_STREAM, mark, self._entry(stream, text, format_))
         elif live:
             entry = self._live_entry(voice, stream, text, format_)
@@ -84,7 +84,7 @@ class Streams:
         voice = voice_of(self._engine)
         if voice is None:
             place = _in_workflow(thread_place(self._engine), "write_stream")
-            mark = self._mark(WRITE_STREAM, stream, text)
+            mark = self._mark(WRITE_STREAM, stream, value)
             self._engine.recorder.say_blocking(place, WRITE_STREAM, mark, self._entry(stream, text, format_))
         elif live:
             entry = self._live_entry(voice, stream, text, format_)
@@ -177,7 +177,7 @@ class Streams:
         self._engine.check_launched()
         return self._engine.payloads.dump(value)
 
-    def _mark(self, name: str, *given: str) -> str:
+    def _mark(self, name: str, *given: Any) -> str:
         return self._engine.payloads.mark(name, given, {})
 
     def _entry(self, stream: str, text: str, format_: str | None) -> Any:
