@@ -94,6 +94,7 @@ def test_run_travels_through_all_databases_and_comes_home_unchanged(fresh_databa
         ("attributes", {"tenant": ["a"]}),
         ("attributes", {1: "a"}),
         ("attributes", {"n": float("nan")}),
+        ("attributes", {"n": float("inf")}),  # would be null, and find the runs that have none
         ("search", ""),
         ("search", 5),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
+from math import isfinite
 from typing import Any
 
 import msgspec
@@ -133,8 +134,9 @@ def _check_attributes(value: Any) -> None:
     told = "is a mapping of attribute names to texts, numbers, True, False or None"
     _demand(isinstance(value, Mapping), "attributes", told, value)
     for key, each in value.items():
-        plain = each is None or isinstance(each, bool | float) or _is_number(each) or _is_text(each)
-        _demand(_is_text(key) and plain and each == each, "attributes", told, value)  # noqa: PLR0124 -- NaN fits nothing
+        number = isfinite(each) if isinstance(each, float) else _is_number(each)  # JSON has null for the others
+        plain = each is None or isinstance(each, bool) or number or _is_text(each)
+        _demand(_is_text(key) and plain, "attributes", told, value)
 
 
 def _is_text(value: Any) -> bool:
