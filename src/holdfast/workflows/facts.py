@@ -15,6 +15,7 @@ from holdfast.db.url import DialectName
 from holdfast.errors import Conflict, Retryable, Superseded, WorkflowConflict
 from holdfast.model.workflow import INTERNAL_QUEUE, WorkflowStatus
 from holdfast.workflows.messaging.going_back import GoingBack
+from holdfast.workflows.streams.entries import CutStreams
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -340,14 +341,14 @@ class RetryRuns(EndRuns):
         constants = {"internal_queue": INTERNAL_QUEUE}
         super().__init__("retry", queries["run_retry"], queries["runs_look"], constants)
         self._cut = queries["run_retry_cut"]
-        self._cut_streams = queries["run_retry_cut_streams"]
+        self._streams = CutStreams(queries)
         self._going_back = GoingBack(queries)
         self.one_statement = False
 
     async def apply(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[Any]:
         outcomes = await super().apply(transaction, rows)
         await transaction.execute_batch(self._cut, rows)
-        await transaction.execute_batch(self._cut_streams, rows)
+        await self._streams.cut(transaction, rows)
         done = [(row[0], row[2]) for row, outcome in zip(rows, outcomes, strict=True) if outcome is True]
         await self._going_back.cut(transaction, done)
         return outcomes

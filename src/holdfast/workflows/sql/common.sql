@@ -242,9 +242,18 @@ WHERE (workflow_uuid, function_id) IN (
            WHERE v.workflow_uuid = o.workflow_uuid AND v.identity = o.identity || '.0') = 0
 );
 
+-- name: run_retry_streams
+-- rows: id text, token text, cut int, delay_ms bigint
+-- The streams to which those operations have written, and from which offset on.
+SELECT s.workflow_uuid AS id, s."key" AS stream, min(s."offset") AS first_offset, min(r.cut) AS cut
+FROM {rows} AS r JOIN @workflow_status AS w ON w.workflow_uuid = r.id AND w.change_key = r.token
+JOIN @streams AS s ON s.workflow_uuid = r.id AND s.function_id >= r.cut
+WHERE w.status || '' = 'DELAYED'
+GROUP BY s.workflow_uuid, s."key";
+
 -- name: run_retry_cut_streams
 -- rows: id text, token text, cut int, delay_ms bigint
--- What those operations have written to streams goes too; their offsets are given again.
+-- What those operations have written to streams goes too.
 DELETE FROM @streams
 WHERE (workflow_uuid, "key", "offset") IN (
     SELECT s.workflow_uuid, s."key", s."offset"

@@ -156,6 +156,15 @@ LEFT JOIN @operation_outputs AS v FORCE INDEX (uq_operation_outputs_identity)
     ON v.workflow_uuid = o.workflow_uuid AND v.identity = CONCAT(o.identity, '.0')
 WHERE v.workflow_uuid IS NULL;
 
+-- name: run_retry_streams
+-- rows: id text, token text, cut int, delay_ms bigint
+SELECT s.workflow_uuid AS id, s."key" AS stream, min(s."offset") AS first_offset, min(r.cut) AS cut
+FROM {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY)
+    ON w.workflow_uuid = r.id AND w.change_key = r.token AND w.status = 'DELAYED'
+STRAIGHT_JOIN @streams AS s FORCE INDEX (PRIMARY)
+    ON s.workflow_uuid = r.id AND s.function_id >= r.cut
+GROUP BY s.workflow_uuid, s."key";
+
 -- name: run_retry_cut_streams
 -- rows: id text, token text, cut int, delay_ms bigint
 DELETE s FROM {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY)

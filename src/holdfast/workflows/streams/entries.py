@@ -16,6 +16,7 @@ from holdfast import faults
 from holdfast.core.texts import check_text
 from holdfast.errors import StreamClosed
 from holdfast.workflows.parts import parts
+from holdfast.workflows.queries import stream_queries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -140,6 +141,30 @@ class SettleAttempts:
 
     def written(self, rows: Sequence[Values]) -> None:
         self._told([(row[0], "") for row in rows])
+
+
+class CutStreams:
+    """What runs that are tried again had written from the operation on that failed, within the cut of their records.
+
+    It is thrown away like that of an attempt. Its offsets are not given again: a reader that has seen it would go on
+    behind them, and miss what comes in its place.
+    """
+
+    def __init__(self, queries: Queries) -> None:
+        self._written = queries["run_retry_streams"]
+        self._cut = queries["run_retry_cut_streams"]
+        self._queries = stream_queries(queries.dialect, queries.schema)
+
+    async def cut(self, transaction: Transaction, rows: Sequence[Values]) -> None:
+        """Delete it, and leave a mark in each stream; rows as in the query ``run_retry``."""
+        found = await transaction.fetch_batch(self._written, rows)
+        if not found:
+            return
+        tails = Tails(self._queries)
+        await tails.load(transaction, {(row["id"], row["stream"]) for row in found})
+        await transaction.execute_batch(self._cut, rows)
+        marks = [Entry(row["id"], row["stream"], f"{RESET}{row['first_offset']}", None, row["cut"]) for row in found]
+        await tails.append(transaction, [tails.place(mark) for mark in marks])
 
 
 class Attempts:

@@ -29,9 +29,9 @@ READ_STREAM = "holdfast.read_stream"
 
 @dataclass(frozen=True, slots=True)
 class StreamReset:
-    """Says that an attempt of a step, which wrote live, came to nothing: what it wrote is void.
+    """Says that an attempt of a step, which wrote live, or a try of the workflow has failed: what it wrote is void.
 
-    That is everything this step wrote to the stream from *offset* on, up to here.
+    That is everything the step, or what is tried again, wrote to the stream from *offset* on, up to here.
     """
 
     offset: int
