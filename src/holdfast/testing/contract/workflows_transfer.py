@@ -83,6 +83,7 @@ def breakages(document: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     return [
         ("format", broken(document, "format", value="other")),
         ("version 2", broken(document, "format_version", value=2)),
+        ("half a character", broken(document, *run, "priority", value="\ud800")),
         ("steps", broken(document, "steps")),
         ("surprise", broken(document, "surprise", value=1)),
         ("colour", broken(document, *run, "colour", value="red")),

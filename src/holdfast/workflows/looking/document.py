@@ -160,6 +160,8 @@ class Document:
             read = msgspec.convert(document, cls)
         except msgspec.ValidationError as error:
             raise _misfit(str(error)) from None
+        except UnicodeEncodeError:  # a text where there is to be none
+            raise _misfit("it holds half a character, which no database keeps") from None
         _check_run(read.workflow)
         _check_steps(read.steps)
         _check_streams(read.streams)
