@@ -7,6 +7,8 @@ from collections import deque
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from holdfast.core.numbers import count
+
 _BUCKETS = 10
 
 
@@ -36,14 +38,16 @@ class TripRules:
 
     def __post_init__(self) -> None:
         for name, rate in (("failure_rate", self.failure_rate), ("slow_call_rate", self.slow_call_rate)):
-            if rate is not None and not 0 < rate <= 1:
-                raise ValueError(f"{name} is a part of the calls, above 0 and up to 1, not {rate}.")
+            if rate is not None and not (type(rate) in {int, float} and 0 < rate <= 1):
+                raise ValueError(f"{name} is a part of the calls, above 0 and up to 1, not {rate!r:.50}.")
         if (self.slow_call_rate is None) != (self.slow_call_seconds is None):
             raise ValueError("slow_call_rate and slow_call_duration belong together: give both or neither.")
-        if self.failures is not None and self.failures < 1:
-            raise ValueError(f"failures counts failures in a row, so it is at least 1, not {self.failures}.")
-        if self.window < 1 or self.minimum_calls < 1 or (self.window_seconds is not None and self.window_seconds <= 0):
-            raise ValueError("window, window_duration and minimum_calls are at least 1, or above 0 seconds.")
+        if self.failures is not None:
+            count(self.failures, "failures", least=1)
+        count(self.window, "window", least=1)
+        count(self.minimum_calls, "minimum_calls", least=1)
+        if self.window_seconds is not None and self.window_seconds <= 0:
+            raise ValueError("window_duration is above 0 seconds.")
 
     def reason(self, in_a_row: int, tally: Tally) -> str | None:
         """Say why it trips, or None if it does not."""

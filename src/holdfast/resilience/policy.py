@@ -6,10 +6,12 @@ from collections.abc import Callable  # noqa: TC003 -- whoever reads the hints o
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
+from math import inf
 from typing import Any, TypeAlias, TypedDict, Unpack, cast
 
 from holdfast.core.breaker_rules import TripRules
 from holdfast.core.durations import checked_seconds
+from holdfast.core.numbers import count
 from holdfast.errors import CircuitOpen, ConfigurationError
 from holdfast.model.breaker import OpenTime
 from holdfast.model.workflow import Duration  # noqa: TC001 -- as Callable
@@ -91,13 +93,13 @@ def policy_of(**options: Unpack[BreakerOptions]) -> BreakerPolicy:
         return BreakerPolicy(
             rules=_rules(options),
             open_time=_open_time(options),
-            probes=_at_least_one("probes", options.get("probes", 3)),
-            successes=_at_least_one("successes", options.get("successes", 2)),
+            probes=count(options.get("probes", 3), "probes", least=1),
+            successes=count(options.get("successes", 2), "successes", least=1),
             probe_timeout=checked_seconds(options.get("probe_timeout", 60), "probe_timeout", least=_SHORTEST),
-            quorum=_at_least_one("quorum", options.get("quorum", 1)),
+            quorum=count(options.get("quorum", 1), "quorum", least=1),
             quorum_within=_duration("quorum_within", options.get("quorum_within", 60), least=_SHORTEST),
             storage_timeout=checked_seconds(options.get("storage_timeout", 2), "storage_timeout", least=_SHORTEST),
-            mode=BreakerMode(options.get("mode", BreakerMode.ENFORCE)),
+            mode=_mode(options.get("mode", BreakerMode.ENFORCE)),
             failed_result=_function("failed_result", options.get("failed_result")),
             _counts=_errors("counts", options.get("counts", Exception)),
             _ignores=_errors("ignores", options.get("ignores", ())),
@@ -121,8 +123,9 @@ def _rules(options: BreakerOptions) -> TripRules:
 
 def _open_time(options: BreakerOptions) -> OpenTime:
     jitter, backoff = options.get("open_jitter", 0.1), options.get("open_backoff", 1.0)
-    if not 0 <= jitter <= 1 or not backoff >= 1:  # nor is it if this is no number
-        raise ValueError("open_jitter is from 0 to 1, and open_backoff at least 1.")
+    for name, value, least, most in (("open_jitter", jitter, 0, 1), ("open_backoff", backoff, 1, inf)):
+        if type(value) not in {int, float} or not least <= value <= most:
+            raise ValueError(f"{name} is a number from {least} to {most}, not {value!r:.50}.")
     base, cap = _duration("open_for", options.get("open_for", 60)), _duration("open_cap", options.get("open_cap", 3600))
     if cap < base:
         raise ValueError("open_for is a duration, and open_cap at least as long.")
@@ -141,16 +144,16 @@ def _errors(name: str, errors: Any) -> Errors:
     raise ValueError(f"{name} is a class of errors, a tuple of such, or a function of an error, not {errors!r}.")
 
 
+def _mode(mode: BreakerMode | str) -> BreakerMode:
+    if mode in set(BreakerMode):
+        return BreakerMode(mode)
+    raise ValueError(f"mode is {', '.join(BreakerMode)}, not {mode!r:.50}.")
+
+
 def _function(name: str, function: Callable[[Any], bool] | None) -> Callable[[Any], bool] | None:
     if function is None or callable(function):
         return function
     raise ValueError(f"{name} is a function of a result, not {function!r}.")
-
-
-def _at_least_one(name: str, value: int) -> int:
-    if value < 1:
-        raise ValueError(f"{name} is at least 1, not {value}.")
-    return value
 
 
 __all__ = ["BreakerMode", "BreakerOptions", "BreakerPolicy", "Errors", "policy_of"]

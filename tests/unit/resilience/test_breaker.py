@@ -538,12 +538,24 @@ def test_threads_together_lose_no_failure() -> None:
         {"ignores": int},
         {"failed_result": 500},
         {"probes": "3"},
+        {"probes": 1.5},
+        {"successes": 1.5},
+        {"quorum": 1.5},
+        {"failures": 2.5},
+        {"failures": True},
+        {"window": 2.5},
+        {"minimum_calls": "10"},
+        {"failure_rate": "0.5"},
+        {"failure_rate": True},
+        {"open_jitter": "0.1"},
+        {"open_backoff": None},
         {"mode": "sleepy"},
+        {"mode": None},
         {"failuers": 3},
     ],
 )
-def test_option_that_makes_no_sense_is_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(ConfigurationError):
+def test_option_that_makes_no_sense_is_refused_by_name(options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match=list(options)[-1]):
         CircuitBreaker("api", **options)
 
 
