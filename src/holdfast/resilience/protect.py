@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.durations import checked_seconds
+from holdfast.core.functions import makes_coroutine
 from holdfast.errors import ConfigurationError
 from holdfast.resilience import layers
 from holdfast.resilience.colour import is_awaited
@@ -88,6 +89,10 @@ class Protection:
 
             call = once(call, self.keys, self.world) if is_async else once_blocking(call, self.keys)
         if self.fallback is not NO_FALLBACK:
+            if not is_async and callable(self.fallback) and makes_coroutine(self.fallback):
+                raise ConfigurationError(
+                    f"The fallback of {self.name!r} is async, and the function is not: nobody would await it."
+                )
             call = layers.fallen_back(call, self.fallback, is_async=is_async)
         return call
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -219,6 +220,19 @@ def test_one_call_for_each_idempotency_key_and_fallbacks_are_not_stored(app: Hol
         assert pay("a") == pay("a") == {"number": 2}
         assert pay("b") == {"number": 3}
     assert calls == ["a", "a", "b"]
+
+
+def test_async_fallback_of_a_sync_function_is_refused(app: Holdfast) -> None:
+    async def later(order: str) -> str:
+        return f"later {order}"
+
+    def pay(order: str) -> str:
+        raise Broken
+
+    for fallback in (later, functools.partial(later, "a")):
+        with pytest.raises(ConfigurationError, match="fallback of 'pay' is async"):
+            app.protect("pay", fallback=fallback)(pay)
+    assert app.protect("pay", fallback=str)(pay)("a") == "a"
 
 
 def test_async_functions_have_the_same_layers(url: str) -> None:
