@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from holdfast.errors import MisuseError
+from holdfast.errors import ConfigurationError, MisuseError
 from holdfast.serialize import PortableJSON
 from holdfast.serialize.annotations import Decoder, hints_of
 from holdfast.stores.idempotency.claims import giving_back
@@ -50,16 +52,27 @@ class Keys:
     _space: str = field(init=False)
 
     def __post_init__(self) -> None:
+        """Refuse what is no key, where it is given."""
+        if not isinstance(self.key, str) and not callable(self.key):
+            raise ConfigurationError(
+                f"idempotency_key of {self.name!r} is a text or a function of the arguments, not {self.key!r:.50}."
+            )
         space = self.name.replace("%", "%25").replace(":", "%3A")  # so that it ends at the colon
         object.__setattr__(self, "_space", f"protect:{space}:")
         object.__setattr__(self, "_what", f"idempotency key of {self.name!r}")
 
-    def held(self, claims: KeyClaims, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Held:
-        """Return the key of a call, to be taken."""
+    def held(
+        self, claims: KeyClaims, signature: inspect.Signature | None, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Held:
+        """Return the key of a call, to be taken. An argument given by its name is the same as one in its place."""
         chosen = self.key(*args, **kwargs) if callable(self.key) else self.key
         if not isinstance(chosen, str):
             raise MisuseError(f"The idempotency key of {self.name!r} is text, not {type(chosen).__name__}.")
         checked_key(chosen, self._what)
+        if kwargs and signature is not None:
+            with suppress(TypeError):  # arguments that do not fit: the call itself says so
+                bound = signature.bind(*args, **kwargs)
+                args, kwargs = bound.args, bound.kwargs
         return claims.hold(self._space + chosen, digest(self.name, {"positionalArgs": args, "namedArgs": kwargs}))
 
 
@@ -69,12 +82,12 @@ def once(call: Call, keys: Keys, world: World) -> Call:
     It is stored as JSON, and read as the type that the function says it returns. An error releases the key, and so does
     a result that does not fit JSON or that type.
     """
-    read = _reader(call, keys.name)
+    read, signature = _reader(call, keys.name), _signature(call)
 
     @functools.wraps(call)
     async def one(*args: Any, **kwargs: Any) -> Any:
         claims = keys.claims(True)
-        held = keys.held(claims, args, kwargs)
+        held = keys.held(claims, signature, args, kwargs)
         try:
             while (kept := await claims.take(held)) is None:
                 await world.sleep(claims.patience(held))
@@ -95,12 +108,12 @@ def once(call: Call, keys: Keys, world: World) -> Call:
 
 def once_blocking(call: Call, keys: Keys) -> Call:
     """Do as ``once`` for a sync function, which runs on its caller's own thread."""
-    read = _reader(call, keys.name)
+    read, signature = _reader(call, keys.name), _signature(call)
 
     @functools.wraps(call)
     def one(*args: Any, **kwargs: Any) -> Any:
         claims = keys.claims(False)
-        held = keys.held(claims, args, kwargs)
+        held = keys.held(claims, signature, args, kwargs)
         try:
             while (kept := claims.take(held)) is None:
                 time.sleep(claims.patience(held))
@@ -124,6 +137,13 @@ def _reader(call: Call, name: str) -> Callable[[str], Any]:
     """Return what reads a result as the type that *call* says it returns; without one it is plain JSON."""
     hints, _ = hints_of(call)
     return Decoder(hints["return"], f"the result of {name!r}").decode if "return" in hints else _json.deserialize
+
+
+def _signature(call: Call) -> inspect.Signature | None:
+    try:
+        return inspect.signature(call)
+    except (TypeError, ValueError):  # of some functions in C
+        return None
 
 
 class AskedClaims:

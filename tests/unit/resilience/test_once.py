@@ -257,6 +257,43 @@ def test_key_with_other_arguments_is_a_conflict(app: Holdfast, options: Kept) ->
     assert calls == ["a"]
 
 
+def test_argument_given_by_its_name_is_the_same_as_one_in_its_place(app: Holdfast, options: Kept) -> None:
+    calls: list[object] = []
+
+    @app.protect("pay", idempotency_key=lambda order, *_, **__: f"{order}", **options)
+    def pay(order: str, cents: int = 5, *, note: str = "") -> int:
+        calls.append((order, cents, note))
+        return len(calls)
+
+    with app:
+        assert pay("a") == pay(order="a") == 1
+        assert pay("b", 7, note="n") == pay("b", note="n", cents=7) == pay(note="n", cents=7, order="b") == 2
+        with pytest.raises(KeyConflict):
+            pay(order="b", cents=8, note="n")
+        with pytest.raises(TypeError, match="unexpected keyword"):
+            pay(order="c", sum=7)  # type: ignore[call-arg]
+    assert calls == [("a", 5, ""), ("b", 7, "n")]
+
+
+def test_argument_given_by_its_name_is_the_same_for_async_functions(url: str) -> None:
+    async def scene() -> None:
+        app = AsyncHoldfast(url, name="guarded")
+
+        @app.protect("pay", idempotency_key="k", idempotency_store=InMemoryIdempotencyStore())
+        async def pay(order: str) -> str:
+            return order
+
+        assert await pay("a") == await pay(order="a") == "a"
+        await app.close()
+
+    asyncio.run(scene())
+
+
+def test_key_that_is_neither_text_nor_a_function_is_refused_where_it_is_given(app: Holdfast) -> None:
+    with pytest.raises(ConfigurationError, match="idempotency_key of 'pay'"):
+        app.protect("pay", idempotency_key=17)(str)  # type: ignore[call-overload]
+
+
 def test_each_function_has_keys_of_its_own(app: Holdfast, options: Kept) -> None:
     def pay(order: str) -> str:
         return f"paid {order}"
