@@ -12,7 +12,7 @@ from holdfast.cli.examples import examples
 from holdfast.cli.failure import Failure
 from holdfast.cli.output import Output, plain
 from holdfast.cli.repositories import on_repository
-from holdfast.cli.words import duration
+from holdfast.cli.words import duration, person
 from holdfast.stores.breakers.blocking import RedisCircuitBreakerStateRepository, SQLCircuitBreakerStateRepository
 from holdfast.stores.breakers.sql_store import AsyncSQLCircuitBreakerStateRepository
 
@@ -36,7 +36,7 @@ def _while(word: str) -> timedelta:
 
 _named = click.argument("name", metavar="NAME")
 _reason = click.option("--reason", default="", help="Why; it is kept in the history.")
-_by = click.option("--by", "by_id", type=int, help="The id of whoever decides this.")
+_by = click.option("--by", "by_id", type=person, metavar="INTEGER", help="The id of whoever decides this.")
 _for = click.option(
     "--for", "ttl", type=_while, metavar="DURATION", help="For how long, as in 30m; after that it goes its own way."
 )

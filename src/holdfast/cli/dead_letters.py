@@ -16,7 +16,7 @@ from holdfast.cli.examples import examples
 from holdfast.cli.failure import Failure, failures
 from holdfast.cli.output import Output
 from holdfast.cli.repositories import on_repository
-from holdfast.cli.words import text
+from holdfast.cli.words import COUNT, DAYS, person, text
 from holdfast.model.dead_letter import FailedOperationStatus
 from holdfast.stores.dead_letters.sql import AsyncSQLFailedOperationRepository
 from holdfast.stores.dead_letters.standing import RedisDLQRepository, SQLFailedOperationRepository
@@ -91,7 +91,7 @@ def show(letters: BlockingFailedOperations, out: Output, *, id: str) -> None:  #
 @command.command(short_help="Say that letters were put right by hand.")
 @_named
 @click.option("--note", default="", help="Why; it is kept with the letter.")
-@click.option("--by", "by_id", type=int, help="The id of whoever decides this.")
+@click.option("--by", "by_id", type=person, metavar="INTEGER", help="The id of whoever decides this.")
 @_yes
 @_on_letters
 def resolve(
@@ -108,7 +108,7 @@ def resolve(
 
 
 @command.command()
-@click.option("--days", type=click.IntRange(0), default=30, show_default=True, help="Resolved more days ago than that.")
+@click.option("--days", type=DAYS, default=30, show_default=True, help="Resolved more days ago than that.")
 @_yes
 @_on_letters
 def archive(letters: BlockingFailedOperations, out: Output, *, days: int, yes: bool) -> None:
@@ -121,7 +121,7 @@ def archive(letters: BlockingFailedOperations, out: Output, *, days: int, yes: b
 
 @command.command()
 @_named
-@click.option("--days", type=click.IntRange(0), help="Those archived more days ago than that; 0 for all.")
+@click.option("--days", type=DAYS, help="Those archived more days ago than that; 0 for all.")
 @_yes
 @_on_letters
 def purge(letters: BlockingFailedOperations, out: Output, *, ids: Sequence[str], days: int | None, yes: bool) -> None:
@@ -165,12 +165,12 @@ def stats(letters: BlockingFailedOperations, out: Output) -> None:
 @_named
 @_domain
 @_type
-@click.option("--limit", type=click.IntRange(1), help="How many at most.")
+@click.option("--limit", type=COUNT, help="How many at most.")
 @click.option("--rate", type=click.FloatRange(0, min_open=True), help="How many are begun in a second at most.")
-@click.option("--concurrency", type=click.IntRange(1), default=32, show_default=True, help="How many at once.")
+@click.option("--concurrency", type=COUNT, default=32, show_default=True, help="How many at once.")
 @click.option("--force", is_flag=True, help="Also those that were replayed often enough, or require review.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be replayed.")
-@click.option("--by", "by_id", type=int, help="The id of whoever decides this.")
+@click.option("--by", "by_id", type=person, metavar="INTEGER", help="The id of whoever decides this.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 @_yes
 def replay(

@@ -9,7 +9,7 @@ import click
 from holdfast.cli.examples import examples
 from holdfast.cli.putting import put_in_words, remark_unregistered
 from holdfast.cli.runs import on_runs
-from holdfast.cli.words import array, attribute, distinct, duration, mapping, text, time
+from holdfast.cli.words import POSITION, array, attribute, distinct, duration, mapping, text, time
 from holdfast.cli.workflow_start import finish
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ _ON_DUPLICATE = click.Choice(["reject", "return_existing"])
 )
 @click.option("--delay", type=duration, help="Not before this time has passed, as 15m or 7d.")
 @click.option("--delay-until", type=time, help="Not before then; ISO-8601, without a zone it is UTC.")
-@click.option("--priority", type=int, default=0, show_default=True, help="Smaller comes first.")
+@click.option("--priority", type=POSITION, default=0, show_default=True, help="Smaller comes first.")
 @click.option("--deduplication-id", type=text, help="One run of this word at a time, until it has ended.")
 @click.option(
     "--on-duplicate", type=_ON_DUPLICATE, default="reject", show_default=True, help="If there is one already."

@@ -9,7 +9,7 @@ import click
 from holdfast.cli.asking import ask, progress
 from holdfast.cli.examples import examples
 from holdfast.cli.runs import on_runs
-from holdfast.cli.words import duration
+from holdfast.cli.words import COUNT, duration
 from holdfast.model.workflow import WorkflowStatus
 from holdfast.workflows.retention import Retention
 
@@ -31,7 +31,7 @@ _ENDED = [status.value for status in WorkflowStatus if status.has_ended]
     ),
 )
 @click.option("--older-than", type=duration, help="Those that ended longer ago than this, as 30d.")
-@click.option("--keep-last", type=click.IntRange(1), help="Those that are not among the newest so many.")
+@click.option("--keep-last", type=COUNT, help="Those that are not among the newest so many.")
 @click.option(
     "--status", "statuses", type=click.Choice(_ENDED, case_sensitive=False), multiple=True, help="By default all."
 )

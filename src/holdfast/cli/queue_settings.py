@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli.words import duration
+from holdfast.cli.words import COUNT, duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -35,14 +35,12 @@ def seconds(word: str) -> float:
     return length
 
 
-_NUMBER = click.IntRange(1, 2**31 - 1)
-
 # The option, its type, the settings it stands for, what it says, and what its opposite says.
 _LIMITS: tuple[tuple[str, Any, tuple[str, ...], str, str], ...] = (
-    ("concurrency", _NUMBER, ("concurrency",), "How many may run at once.", "However many."),
-    ("worker-concurrency", _NUMBER, ("worker_concurrency",), "How many may run at once in a process.", "However many."),
+    ("concurrency", COUNT, ("concurrency",), "How many may run at once.", "However many."),
+    ("worker-concurrency", COUNT, ("worker_concurrency",), "How many may run at once in a process.", "However many."),
     ("rate-limit", rate, ("rate_limit_max", "rate_limit_period_sec"), "How many in which time, as 100/1m.", "No rate."),
-    ("partition-concurrency", _NUMBER, ("partition_concurrency",), "The same, of each partition.", "However many."),
+    ("partition-concurrency", COUNT, ("partition_concurrency",), "The same, of each partition.", "However many."),
     (
         "partition-rate-limit",
         rate,

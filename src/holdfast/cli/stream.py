@@ -9,6 +9,7 @@ import msgspec
 
 from holdfast.cli.output import plain, shown
 from holdfast.cli.runs import on_runs
+from holdfast.core.numbers import MOST_BITS
 
 if TYPE_CHECKING:
     from holdfast.cli.output import Output
@@ -38,7 +39,7 @@ def list_(client: Client, out: Output, *, workflow_id: str) -> None:
 @command.command(short_help="Print the values of a stream as they come.")
 @click.argument("workflow_id", metavar="ID")
 @click.argument("key")
-@click.option("--offset", type=click.IntRange(0), default=0, show_default=True, help="Where to begin.")
+@click.option("--offset", type=click.IntRange(0, MOST_BITS), default=0, show_default=True, help="Where to begin.")
 @click.option("--no-follow", is_flag=True, help="Do not wait for what comes: end with what is there.")
 @on_runs
 def tail(client: Client, out: Output, *, workflow_id: str, key: str, offset: int, no_follow: bool) -> None:

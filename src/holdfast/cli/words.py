@@ -10,12 +10,26 @@ import click
 import msgspec
 
 from holdfast.core.durations import LONGEST
+from holdfast.core.numbers import MOST_COUNTED, number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _DURATION = re.compile(r"([0-9]{1,8}(?:\.[0-9]{1,6})?)([smhd])")
+
+
+COUNT = click.IntRange(1, MOST_COUNTED)
+POSITION = click.IntRange(0, MOST_COUNTED)
+DAYS = click.IntRange(0, int(LONGEST / 86_400))
+
+
+def person(word: str) -> int:
+    """Read the id of a person."""
+    try:
+        return number(int(word), "It")
+    except ValueError:
+        raise click.BadParameter(f"{word!r} is no id: write a whole number of at most 64 bits.") from None
 
 
 def duration(word: str) -> timedelta:
@@ -96,4 +110,17 @@ def _json(word: str, *, example: str) -> Any:
         raise click.BadParameter(f"This is not JSON ({error}): write it as {example}.") from None
 
 
-__all__ = ["array", "attribute", "distinct", "duration", "mapping", "text", "time", "value"]
+__all__ = [
+    "COUNT",
+    "DAYS",
+    "POSITION",
+    "array",
+    "attribute",
+    "distinct",
+    "duration",
+    "mapping",
+    "person",
+    "text",
+    "time",
+    "value",
+]

@@ -21,7 +21,7 @@ from holdfast.cli.output import complain
 from holdfast.cli.processes import is_child, supervise, tell_parent
 from holdfast.cli.reload import Watch, start_anew
 from holdfast.cli.signals import BY_SIGNAL, Restart, because, heard, keep_hang_ups
-from holdfast.cli.words import duration
+from holdfast.cli.words import COUNT, duration
 from holdfast.errors import HoldfastError
 from holdfast.workflows.application.worker import Worker
 
@@ -50,7 +50,7 @@ _Event = _Order | Future[Any]
 @click.argument("place", metavar="MODULE:APP", type=application_place)
 @click.option("--queues", help="Names of queues, with commas between; by default all that are registered.")
 @click.option("--drain", type=duration, default="30s", show_default=True, help="How long runs may take to end, as 30s.")
-@click.option("--processes", type=click.IntRange(1), default=1, show_default=True, help="How many of them.")
+@click.option("--processes", type=COUNT, default=1, show_default=True, help="How many of them.")
 @click.option("--reload", is_flag=True, help="Start anew when Python or YAML files below this folder change.")
 @click.option(
     "--log-level", type=click.Choice(_LEVELS), default="info", show_default=True, help="Unless the module sets it."

@@ -10,6 +10,7 @@ from holdfast.cli.choosing import filter_options
 from holdfast.cli.examples import examples
 from holdfast.cli.output import moment, plain
 from holdfast.cli.runs import on_runs
+from holdfast.cli.words import COUNT, POSITION
 from holdfast.cli.workflow_change import cancel, delete, fork, resume, rewind
 from holdfast.cli.workflow_move import export_, import_
 from holdfast.cli.workflow_start import start
@@ -77,8 +78,8 @@ def show(client: Client, out: Output, *, workflow_id: str) -> None:
 
 @command.command()
 @click.argument("workflow_id", metavar="ID")
-@click.option("--limit", type=click.IntRange(1), help="How many at most.")
-@click.option("--offset", type=click.IntRange(0), default=0, help="How many to pass over.")
+@click.option("--limit", type=COUNT, help="How many at most.")
+@click.option("--offset", type=POSITION, default=0, help="How many to pass over.")
 @on_runs
 def steps(client: Client, out: Output, *, workflow_id: str, limit: int | None, offset: int) -> None:
     """Show what one run has recorded, in order."""

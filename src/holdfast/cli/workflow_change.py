@@ -12,7 +12,7 @@ from holdfast.cli.choosing import chosen, run_options
 from holdfast.cli.examples import examples
 from holdfast.cli.putting import remark_unregistered
 from holdfast.cli.runs import on_runs
-from holdfast.cli.words import text
+from holdfast.cli.words import COUNT, text
 from holdfast.core.transitions import Event
 from holdfast.errors import TransitionRefused
 
@@ -31,7 +31,7 @@ _yes = click.option("--yes", is_flag=True, help="Do not ask.")
 _to_queue = click.option("--to-queue", "to_queue", type=text, help="The queue to go on in.")
 _to_partition = click.option("--to-partition", "to_partition", type=text, help="The partition of that queue.")
 _step = click.option(
-    "--from-step", "start_step", type=click.IntRange(1), default=1, show_default=True, help="The first step to run."
+    "--from-step", "start_step", type=COUNT, default=1, show_default=True, help="The first step to run."
 )
 
 

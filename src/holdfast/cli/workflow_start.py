@@ -11,7 +11,7 @@ from holdfast.cli.failure import Failure
 from holdfast.cli.output import complain, shown
 from holdfast.cli.putting import put_in_words, remark_unregistered
 from holdfast.cli.runs import on_runs
-from holdfast.cli.words import array, attribute, distinct, duration, mapping, text
+from holdfast.cli.words import POSITION, array, attribute, distinct, duration, mapping, text
 from holdfast.model.workflow import WorkflowStatus
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ _FAILED = 1
     "--queue", "queue_name", type=text, help="The queue to put it in; by default any executor may run it at once."
 )
 @click.option("--deduplication-id", type=text, help="In the queue: refuse a second run of this word.")
-@click.option("--priority", type=int, default=0, show_default=True, help="In the queue: smaller comes first.")
+@click.option("--priority", type=POSITION, default=0, show_default=True, help="In the queue: smaller comes first.")
 @click.option("--partition", "queue_partition_key", type=text, help="In the queue: its partition.")
 @click.option("--delay", type=duration, help="In the queue: not before this time has passed, as 15m.")
 @click.option("--wait", is_flag=True, help="Wait for the result and print it; exit with 1 if the run fails.")
