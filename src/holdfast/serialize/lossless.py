@@ -87,9 +87,10 @@ def _is_plain(value: Any, depth: int = 1) -> bool:
             return False
         dicts = [part for part in level if type(part) is dict] if dict in kinds else []
         lists = [part for part in level if type(part) is list] if list in kinds else []
-        # A text equals no other kind of key, so that each other kind is seen among those that differ.
-        keys = set(chain.from_iterable(dicts))
-        if not set(map(type, keys)) <= _TEXT or any(key[:1] == "$" for key in keys):
+        # All of them: a member of an enum that equals a text of another dictionary is not among those that differ.
+        if not set(map(type, chain.from_iterable(dicts))) <= _TEXT:
+            return False
+        if any(key[:1] == "$" for key in set(chain.from_iterable(dicts))):
             return False
         if depth > MAX_DEPTH and (dicts or lists):
             return False

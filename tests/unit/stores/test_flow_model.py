@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, time, timedelta
 from decimal import Decimal
-from enum import Enum, Flag, IntFlag
+from enum import Enum, Flag, IntFlag, StrEnum
 from functools import cached_property
 from threading import Lock
 from typing import Any, NamedTuple
@@ -27,6 +27,10 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 class Colour(Enum):
     RED = "red"
+
+
+class Day(StrEnum):
+    MONDAY = "monday"
 
 
 @dataclass(frozen=True)
@@ -134,6 +138,13 @@ def test_value_comes_back_as_it_was(value: Any) -> None:
     assert back == made
     assert type(back.original_input) is type(value)
     assert FlowCheckpoint.from_json(made.to_json()) == made
+
+
+def test_key_that_equals_a_text_beside_it_comes_back_as_what_it_was() -> None:
+    value = [{"monday": 1}, {Day.MONDAY: 2}]
+    back = FlowCheckpoint.from_bytes(FlowCheckpoint("f", "r", original_input=value).to_bytes()).original_input
+    assert back == value
+    assert [type(key) for each in back for key in each] == [str, Day]
 
 
 def test_zone_and_fold_of_a_moment_come_back() -> None:
