@@ -143,6 +143,8 @@ def test_password_and_options_reach_the_server(url: str) -> None:
         prefix=PREFIX,
         socket_timeout=5,
         client_name="flows",
+        username=None,
+        ssl_ca_certs=None,
     )
     with made as backend:
         assert backend.load(backend.save(checkpoint())) is not None
@@ -183,6 +185,11 @@ def test_options_that_cannot_be_are_refused() -> None:
     for wrong in (0, 0.5, math.nan, math.inf, "5", 10**30):
         with pytest.raises(ConfigurationError, match="default_ttl"):
             RedisCheckpointBackend(default_ttl=wrong)
+    for wrong in (None, 5):
+        with pytest.raises(ConfigurationError, match="host of Redis"):
+            RedisCheckpointBackend(wrong)
+        with pytest.raises(ConfigurationError, match="prefix"):
+            RedisCheckpointBackend(prefix=wrong)
     with pytest.raises(ConfigurationError, match="retry"):
         RedisCheckpointBackend(retry=object())
     with pytest.raises(ConfigurationError, match="url=") as refused:
@@ -190,7 +197,8 @@ def test_options_that_cannot_be_are_refused() -> None:
     assert "secret" not in str(refused.value)
 
 
-def test_server_that_is_not_there_is_a_storage_error() -> None:
-    backend = RedisCheckpointBackend("127.0.0.1", 1)
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_server_that_is_not_there_is_a_storage_error(host: str) -> None:
+    backend = RedisCheckpointBackend(host, 1)
     with pytest.raises(StorageError, match="cannot be reached"):
         backend.load("1")

@@ -87,6 +87,8 @@ class RedisCheckpointBackend(ShelfBackend):
 
 
 def _address(host: str, port: int, db: int, password: str | None, options: dict[str, Any]) -> str:
+    if not isinstance(host, str):
+        raise ConfigurationError(f"The host of Redis is its name, not {type(host).__name__}.")
     if "://" in host:
         raise ConfigurationError("The host of Redis is its name, not a URL: give a URL as url=, or to from_url().")
     scheme = "rediss" if options.pop("ssl", False) else "redis"
@@ -94,12 +96,14 @@ def _address(host: str, port: int, db: int, password: str | None, options: dict[
     socket = options.pop("unix_socket_path", None)
     if socket is not None:
         return _with(f"unix://{secret}{quote(socket)}", {"db": db, **options})
-    return _with(f"{scheme}://{secret}{host}:{port}/{db}", options)
+    place = f"[{host}]" if ":" in host else host  # an address of IPv6
+    return _with(f"{scheme}://{secret}{place}:{port}/{db}", options)
 
 
 def _with(url: str, options: dict[str, Any]) -> str:
     """Return *url* with *options* behind those it has."""
-    given = {name: value for name, value in options.items() if name != "decode_responses"}  # nobody sees those answers
+    # Nobody sees the answers that would be decoded; and None is how the client says that nothing was said.
+    given = {name: value for name, value in options.items() if name != "decode_responses" and value is not None}
     for name, value in given.items():
         if not isinstance(value, str | int | float):
             raise ConfigurationError(f"The option {name} of Redis is text or a number; a URL cannot say anything else.")
@@ -109,6 +113,8 @@ def _with(url: str, options: dict[str, Any]) -> str:
 
 
 def _refuse_unless_it_fits(address: str, prefix: str) -> None:
+    if not isinstance(prefix, str):
+        raise ConfigurationError(f"The prefix of the keys is text, not {type(prefix).__name__}.")
     begin = prefix.find("{")
     if "+cluster://" in address and not 0 <= begin < prefix.find("}", begin) - 1:
         raise ConfigurationError(
