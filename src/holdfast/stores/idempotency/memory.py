@@ -57,7 +57,7 @@ class Memory:
     """The seven verbs of a backend on dictionaries, for any number of threads; see ``IdempotencyStore``."""
 
     def __init__(self, most: int, world: World) -> None:
-        self._most = most
+        self._most = self._looks_at = most
         self._now = world.monotonic
         self._wall = world.now
         self._turn = threading.Lock()  # nobody waits while holding it
@@ -94,6 +94,8 @@ class Memory:
                 if before.status_code == IN_PROGRESS and before.fingerprint == fingerprint:
                     note = before.response_data
                 self._results.pop(key, None)
+            elif len(self._claims) >= self._looks_at:
+                self._make_room(now)
             wall, lease = self._wall(), lease_ms / 1000
             claim = Remembered(key, fingerprint, note, IN_PROGRESS, "{}", wall, wall + lease, now + lease, token)
             self._claims[key] = claim
@@ -150,6 +152,14 @@ class Memory:
                 self._forget(key)
         return len(over)
 
+    def _make_room(self, now: float) -> None:
+        """Forget the oldest claims that have expired: those that nobody ends would pile up for ever."""
+        spare = len(self._claims) - self._most // 2
+        over = [key for key, claim in self._claims.items() if claim.over <= now]
+        for key in over[:spare]:
+            del self._claims[key]
+        self._looks_at = max(self._most, 2 * len(self._claims))  # so that a look is rare, however many are at work
+
     def _live(self, key: str, now: float) -> Remembered | None:
         found = self._claims.get(key)
         if found is None:
@@ -181,7 +191,8 @@ class Memory:
 class InMemoryIdempotencyStore(IdempotencyStore):
     """Idempotency keys of one process, for any number of threads and event loops; they are gone with it.
 
-    At most *max_entries* results are kept: the one that was not asked for longest makes room. A claim never does.
+    At most *max_entries* results are kept: the one that was not asked for longest makes room. A claim does so only when
+    it has expired, and there are as many claims: then its owner, who may end it for a day otherwise, has lost it.
     """
 
     at_once = True
