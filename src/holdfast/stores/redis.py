@@ -70,7 +70,7 @@ class RedisLink(Opened):
             await client.ping()
         except (*lost(), *refused()) as error:
             await client.aclose()
-            raise Unavailable(f"Redis cannot be reached: {plain(error)}") from error
+            raise Unavailable(f"Redis at {self.address} cannot be reached: {plain(error)}") from error
         if self._loop is not None:  # another task was faster
             await client.aclose()
             return

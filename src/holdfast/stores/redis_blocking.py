@@ -42,7 +42,7 @@ class BlockingRedisLink(RedisLink):
                 self._ask(("PING",))
             except (*lost(), *refused()) as error:
                 self._pool = None
-                raise Unavailable(f"Redis cannot be reached: {plain(error)}") from error
+                raise Unavailable(f"Redis at {self.address} cannot be reached: {plain(error)}") from error
 
     async def close(self) -> None:
         """End the connections; a second call changes nothing."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
+import re
 import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -10,8 +12,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from holdfast.errors import ConfigurationError, InvalidURL, StorageError
-from holdfast.stores import CheckpointStatus, RedisCheckpointBackend, from_url
+from holdfast.errors import ConfigurationError, InvalidURL, StorageError, Unavailable
+from holdfast.stores import CheckpointStatus, RedisCheckpointBackend, RedisLink, from_url
 from holdfast.testing.contract.store_flow_stage import checkpoint, ended
 
 if TYPE_CHECKING:
@@ -197,8 +199,16 @@ def test_options_that_cannot_be_are_refused() -> None:
     assert "secret" not in str(refused.value)
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
-def test_server_that_is_not_there_is_a_storage_error(host: str) -> None:
-    backend = RedisCheckpointBackend(host, 1)
-    with pytest.raises(StorageError, match="cannot be reached"):
+@pytest.mark.parametrize(("host", "place"), [("127.0.0.1", "127.0.0.1:1/3"), ("::1", "[::1]:1/3")])
+def test_server_that_is_not_there_is_a_storage_error_that_names_it(host: str, place: str) -> None:
+    backend = RedisCheckpointBackend(host, 1, 3, "s3cret")
+    with pytest.raises(StorageError, match="cannot be reached") as refused:
         backend.load("1")
+    assert f"Redis at {place} " in str(refused.value)
+    assert "s3cret" not in str(refused.value)
+
+
+def test_loop_is_told_which_server_is_not_there() -> None:
+    with pytest.raises(Unavailable, match=re.escape("Redis at 127.0.0.1:1/0 cannot")) as refused:
+        asyncio.run(RedisLink("redis://ada:s3cret@127.0.0.1:1?password=s3cret").initialize())
+    assert "s3cret" not in str(refused.value)
