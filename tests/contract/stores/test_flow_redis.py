@@ -14,6 +14,7 @@ import pytest
 
 from holdfast.errors import ConfigurationError, InvalidURL, StorageError, Unavailable
 from holdfast.stores import CheckpointStatus, RedisCheckpointBackend, RedisLink, from_url
+from holdfast.stores.redis_blocking import BlockingRedisLink
 from holdfast.testing.contract.store_flow_stage import checkpoint, ended
 
 if TYPE_CHECKING:
@@ -126,6 +127,25 @@ def test_time_to_live_is_any_duration(url: str, raw: Any, ttl: float | timedelta
     with RedisCheckpointBackend.from_url(url, prefix=PREFIX, default_ttl=ttl) as backend:
         backend.save(ended(0, id="1"))
         assert 990 < raw.ttl(f"{PREFIX}checkpoint:1") <= 1000
+
+
+def test_many_are_read_in_one_round_trip(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    ask = BlockingRedisLink._ask  # each is one packet and its reply
+
+    def counted(link: BlockingRedisLink, command: tuple[Any, ...]) -> Any:
+        asked.append(command[0])
+        return ask(link, command)
+
+    monkeypatch.setattr(BlockingRedisLink, "_ask", counted)
+    with RedisCheckpointBackend.from_url(url, prefix=PREFIX) as backend:
+        for minute in range(12):
+            backend.save(checkpoint(minute=minute))
+        backend.list_by_flow("flow", limit=1)  # the server knows the script from now on
+        for status in (None, CheckpointStatus.ACTIVE):
+            asked.clear()
+            assert len(backend.list_by_flow("flow", status=status, limit=None)) == 12
+            assert asked == ["EVALSHA"]
 
 
 def test_without_a_ttl_nothing_goes(url: str, raw: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -90,6 +91,20 @@ def test_async_call_that_has_to_wait_leaves_the_loop_free(kind: str, tmp_path: P
             assert len(await backend.alist_by_flow("flow")) == 2
 
     asyncio.run(scene())
+
+
+@pytest.mark.parametrize("kind", ["file", "sqlite"])
+def test_call_waits_while_another_program_writes_and_others_read_on(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "flows"
+    with FileCheckpointBackend(path) if kind == "file" else SQLiteCheckpointBackend(path) as backend:
+        first = backend.save(checkpoint())
+        with ThreadPoolExecutor(1) as threads:
+            with held_up(kind, path):
+                waiting = threads.submit(backend.save, checkpoint(id="second"))
+                assert all(backend.load(first) is not None for _ in range(50))
+                assert not waiting.done()
+            assert waiting.result(60) == "second"
+        assert {each.id for each in backend.list_by_flow("flow")} == {first, "second"}
 
 
 @pytest.mark.parametrize("kind", KINDS)
