@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
 from holdfast.web.core import Answer, Refused, Request, Rules, RuleSettings
 from holdfast.web.gate import Gate, Pass
+from holdfast.web.settings import client_function
 
 if TYPE_CHECKING:
     import os
@@ -44,7 +45,7 @@ class IdempotencyMiddleware:
     ) -> None:
         self.app = app
         self._gate = Gate(Rules(**rules), store)
-        self._client = client
+        self._client = client_function(client)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection."""

@@ -262,6 +262,10 @@ def store_key(key: str, client: str | None) -> str:
     """Return the key as it is stored: one client's keys are not another's, nor those of nobody, whatever they say."""
     if client is None:
         return f"http:any:{key}"
+    if not isinstance(client, str):  # 1 and True, or the texts of two objects, would be told apart by nobody
+        raise TypeError(
+            f"Who sent a request is said by a text, or None, not by {type(client).__name__}: as str(user.id)."
+        )
     return f"http:of:{sha256(client.encode(errors='surrogatepass')).hexdigest()[:32]}:{key}"
 
 

@@ -19,6 +19,7 @@ from django.utils.module_loading import import_string  # type: ignore[import-unt
 from holdfast.errors import MisuseError
 from holdfast.web.blocking import BlockingGate
 from holdfast.web.core import Answer, Refused, Request, Rules, body_length
+from holdfast.web.settings import client_function
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,7 +47,7 @@ class IdempotencyMiddleware:
         if "store" not in given:
             raise ImproperlyConfigured('HOLDFAST_IDEMPOTENCY needs a "store": the URL of a database, or a store.')
         store, client = given.pop("store"), given.pop("client", None)
-        self._client: Callable[[HttpRequest], str | None] | None = (
+        self._client: Callable[[HttpRequest], str | None] | None = client_function(
             import_string(client) if isinstance(client, str) else client
         )
         self._gate = BlockingGate(Rules(**given), store)

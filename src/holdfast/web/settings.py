@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from holdfast.core.functions import makes_coroutine
+
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 _NAME = re.compile(r"[!#$%&'*+.^`|~0-9A-Za-z-]+")  # HTTP's token, without "_": servers drop or change such headers
 
@@ -35,6 +37,13 @@ def routes(given: Any, what: str) -> Any:
     return given if isinstance(given, bool) or callable(given) else texts(given, what)
 
 
+def client_function(given: Any) -> Any:
+    """Return what tells whose request it is: a function, or None if nobody asks."""
+    if given is None or (callable(given) and not makes_coroutine(given)):
+        return given
+    raise ValueError(f"client is a function, not an async one, that returns whose a request is, not {given!r:.50}.")
+
+
 def texts(given: Any, what: str) -> tuple[str, ...]:
     """Return several texts. One text is several too, one a character, and never meant so."""
     if isinstance(given, Iterable) and not isinstance(given, str | bytes):
@@ -44,4 +53,4 @@ def texts(given: Any, what: str) -> tuple[str, ...]:
     raise ValueError(f"{what} are texts in a list or a set, not {given!r:.50}.")
 
 
-__all__ = ["header_name", "header_names", "method_names", "routes", "texts"]
+__all__ = ["client_function", "header_name", "header_names", "method_names", "routes", "texts"]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from holdfast.errors import MisuseError
 from holdfast.web.blocking import BlockingGate
 from holdfast.web.core import Answer, Refused, Request, Rules, RuleSettings, body_length
+from holdfast.web.settings import client_function
 
 if TYPE_CHECKING:
     import os
@@ -41,7 +42,7 @@ class WSGIIdempotencyMiddleware:
     ) -> None:
         self.app = app
         self._gate = BlockingGate(Rules(**rules), store)
-        self._client = client
+        self._client = client_function(client)
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """Serve one request."""

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.stores.keys import LONGEST_KEY
+from holdfast.web import IdempotencyMiddleware, WSGIIdempotencyMiddleware
 from holdfast.web.core import UNSTORED_HEADERS, Answer, Refused, Request, Rules, store_key
 
 
@@ -128,6 +129,23 @@ def test_keys_of_clients_never_meet() -> None:
     keys = {store_key(key, client) for key in ("a", "b") for client in clients}
     assert len(keys) == 14
     assert len(store_key("x" * 255, "z" * 1000)) <= 512
+
+
+@pytest.mark.parametrize("client", [0, 5, True, b"x", ["x"]], ids=repr)
+def test_client_that_is_no_text_is_refused(client: Any) -> None:
+    with pytest.raises(TypeError, match=f"not by {type(client).__name__}"):
+        store_key("k", client)
+
+
+async def _whose(scope: Any) -> str:
+    return "x"
+
+
+@pytest.mark.parametrize("middleware", [IdempotencyMiddleware, WSGIIdempotencyMiddleware])
+@pytest.mark.parametrize("client", ["acme", 5, _whose], ids=["text", "number", "async"])
+def test_client_that_tells_nobody_is_refused_where_it_is_given(middleware: Any, client: Any) -> None:
+    with pytest.raises(ValueError, match="client is a function"):
+        middleware(None, store="keys.db", client=client)
 
 
 @pytest.mark.parametrize("cut", range(60))
