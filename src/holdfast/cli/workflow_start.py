@@ -92,10 +92,12 @@ def start(
 
 
 def finish(out: Output, handle: ClientHandle, limit: timedelta | None) -> None:
-    """Print the result; or, on standard error, what the run ended with."""
+    """Print the result; or, on standard error, what the run ended with. Whoever does not get it learns the run's id."""
+    known = {"workflow_id": handle.workflow_id}
     try:
         value = handle.result(limit)
     except KeyboardInterrupt:
+        out.document(known)
         complain(f"{handle.workflow_id} goes on, though nobody waits for it here any more.")
         raise
     except Exception as error:
@@ -103,12 +105,13 @@ def finish(out: Output, handle: ClientHandle, limit: timedelta | None) -> None:
         # cannot be read here, or the database is away: then it does not say that the run has failed.
         status = handle.status().status
         if not status.has_ended or status is WorkflowStatus.SUCCESS:
+            out.document(known)
             raise Failure(" ".join(str(error).split())) from error
         told = {"name": type(error).__name__, "message": str(error)}
-        out.document({"workflow_id": handle.workflow_id, "error": told})
+        out.document(known | {"error": told})
         complain(f"{handle.workflow_id} ended with {type(error).__name__}: {error}")
         raise click.exceptions.Exit(_FAILED) from error
-    out.document({"workflow_id": handle.workflow_id, "output": value})
+    out.document(known | {"output": value})
     out.say(shown(value))
 
 

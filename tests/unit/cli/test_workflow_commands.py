@@ -149,6 +149,13 @@ class TestStarting:
         assert told in " ".join(done.stderr.split())
         assert shop.statuses() == {}
 
+    def test_run_that_goes_on_is_named_though_nobody_waits_any_more(self, shop: Any) -> None:
+        words = ("workflow", "start", "checkout", "--id", "slow", "--wait-for", "0.01s")
+        told = shop.run(*words, "--json")
+        assert (told.exit_code, json.loads(told.stdout)) == (2, {"workflow_id": "slow"})
+        assert "slow has not ended" in told.stderr
+        assert shop.run(*words).stdout == ""
+
     def test_result_is_waited_for_and_tells_how_the_run_ended(self, shop: Any) -> None:
         app = Holdfast(shop.path, application_version="v1")
 
