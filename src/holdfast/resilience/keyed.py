@@ -55,7 +55,9 @@ class KeyedBreakers:
         this_process.tell(self)
 
     def __getitem__(self, key: str) -> CircuitBreaker:
-        """Return the breaker of *key*."""
+        """Return the breaker of *key*, which counts as its text: 5 and "5" are one."""
+        if type(key) is not str:
+            key = _text(key)
         with self._lock:
             breaker = self._kept.get(key)
             if breaker is not None:
@@ -71,16 +73,15 @@ class KeyedBreakers:
         return len(self._kept)
 
     def __contains__(self, key: object) -> bool:
-        return key in self._kept
+        return key is not None and _text(key) in self._kept
 
     def forked(self) -> None:
         """Have a lock that nobody holds, in a forked child."""
         self._lock = threading.Lock()
 
     def _made(self, key: str) -> CircuitBreaker:
-        given: object = key  # a number may be one, too
         return CircuitBreaker(
-            f"{as_text(self.name)}:{as_text(given) if isinstance(given, str) else given}",
+            f"{as_text(self.name)}:{key}",
             repository=self._repository,
             listeners=self._listeners,
             world=self._world,
@@ -89,7 +90,13 @@ class KeyedBreakers:
 
     def _drop_one(self) -> CircuitBreaker:
         closed = (key for key, breaker in self._kept.items() if breaker.state == "closed")
-        return self._kept.pop(next(closed, None) or next(iter(self._kept)))
+        return self._kept.pop(next(closed, next(iter(self._kept))))
+
+
+def _text(key: object) -> str:
+    if key is None:
+        raise TypeError("The key of a breaker is text, a number or the like, not None: what has none would share one.")
+    return as_text(key) if isinstance(key, str) else str(key)
 
 
 __all__ = ["KeyedBreakers"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import Any
 
 import pytest
 
@@ -52,6 +53,27 @@ def test_closed_ones_go_before_open_ones() -> None:
     outcomes(hosts["a"], 1)
     hosts["b"], hosts["c"]
     assert ("a" in hosts, "b" in hosts, hosts["a"].state) == (True, False, "open")
+
+
+def test_key_counts_as_its_text() -> None:
+    tenants = KeyedBreakers("tenant", failures=2)
+    by_number: Any = tenants
+    assert by_number[5] is tenants["5"]
+    assert by_number[5].name == "tenant:5"
+    assert 5 in by_number
+    assert None not in by_number
+    with pytest.raises(TypeError, match="not None"):
+        by_number[None]
+    assert len(tenants) == 1
+
+
+@pytest.mark.parametrize("closed", [0, ""], ids=repr)
+def test_closed_one_goes_before_open_ones_whatever_its_key(closed: Any) -> None:
+    hosts: Any = KeyedBreakers("host", most=2, failures=1)
+    assert outcomes(hosts["down"], 1) == ["LookupError"]
+    hosts[closed]
+    hosts["new"]
+    assert "down" in hosts
 
 
 def test_breaker_that_nobody_holds_is_watched_for_no_more() -> None:
