@@ -3,6 +3,8 @@
 --
 -- A write carries a key of its own that is stored with it: start_key, end_key. By it a lost reply is asked for.
 
+-- fragment: few
+
 -- name: executions_start
 -- rows: run_id text, workflow_id text, parameters text, worker_id text, metadata text, start_key text
 -- none -> pending. A row whose run id is taken is left out.
@@ -17,18 +19,19 @@ ON CONFLICT (run_id) DO NOTHING;
 
 -- name: executions_end
 -- rows: run_id text, outcome text, outcome_result text, outcome_error text, end_key text
--- pending -> completed / failed. A row that has ended, or is not there, is left out.
+-- pending -> completed / failed. A row that has ended, or is not there, is left out. IS TRUE keeps databases from going by
+-- the index of the status.
 UPDATE @holdfast_executions AS e
 SET status = r.outcome, result = r.outcome_result, error = r.outcome_error, completed_at = {now_iso},
     end_key = r.end_key
 FROM {rows} AS r
-WHERE e.run_id = r.run_id AND e.status || '' = 'pending';
+WHERE e.run_id = r.run_id {few} AND (e.status = 'pending') IS TRUE;
 
 -- name: executions_look
 -- rows: run_id text
 -- Whose they are, for a write that was left out or whose outcome is unknown.
 SELECT e.run_id, e.status, e.start_key, e.end_key
-FROM {rows} AS r JOIN @holdfast_executions AS e ON e.run_id = r.run_id;
+FROM {rows} AS r JOIN @holdfast_executions AS e ON e.run_id = r.run_id {few};
 
 -- name: execution_get
 SELECT
