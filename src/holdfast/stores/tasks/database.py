@@ -118,12 +118,11 @@ class SQLTaskQueue(TaskQueue):
         return await self.manager.run(work)
 
     async def _put(self, new: NewTask) -> None:
-        await self._commits.write(self._puts, new.row)
+        await self._commits.write(self._puts, new)
 
     async def _put_all(self, new: Sequence[NewTask]) -> None:
-        rows = [each.row for each in new]
         # A row of this very call that is there already counts as put, so the whole may be run again.
-        await self._idempotently(lambda transaction: self._puts.apply_all(transaction, rows))
+        await self._idempotently(lambda transaction: self._puts.apply_all(transaction, new))
 
     async def _take(self, queue_name: str, worker_id: str, n: int, claim: str) -> Sequence[Row]:
         kind = self._takes.get(queue_name)

@@ -92,7 +92,7 @@ class RedisTaskQueue(TaskQueue):
         await self._put_all([new])
 
     async def _put_all(self, new: Sequence[NewTask]) -> None:
-        taken = await self._run("put", *(_text(value) for each in new for value in each.row))
+        taken = await self._run("put", *(_text(value) for each in new for value in each))
         if taken:
             raise TaskConflict(f"There is a task {taken.decode()} already; nothing was put into {new[0].queue_name}.")
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 VISIBILITY_TIMEOUT = 300
 _ENDED = (TaskStatus.COMPLETED, TaskStatus.DEAD_LETTERED)
 _LONGEST_LIST = 10_000
+_FIRST = -(2**31)  # the smallest priority
 
 
 class TaskQueue(Opened, ABC):
@@ -244,18 +245,16 @@ class TaskQueue(Opened, ABC):
         texts = [payload_text(payload) for payload in payloads]
         if task_ids is not None and len(set(task_ids)) != len(texts):
             raise ValueError(f"There are {len(texts)} payloads and {len(set(task_ids))} different task ids.")
-        ids = [self._world.new_id() for _ in texts] if task_ids is None else [checked_id(each) for each in task_ids]
+        name = checked_name(queue_name, "queue name")
+        most = checked_count(max_attempts, "max_attempts", least=1)
+        order = checked_count(priority, "priority", least=_FIRST)
+        delay_ms = milliseconds(delay, "delay") or None
+        new_id = self._world.new_id
+        if task_ids is None:
+            return [NewTask(new_id(), name, text, most, lease, order, delay_ms, None) for text in texts]
+        ids = [checked_id(each) for each in task_ids]
         return [
-            NewTask(
-                task_id=id_,
-                queue_name=checked_name(queue_name, "queue name"),
-                payload=text,
-                max_attempts=checked_count(max_attempts, "max_attempts", least=1),
-                visibility_timeout=lease,
-                priority=checked_count(priority, "priority", least=-(2**31)),
-                delay_ms=milliseconds(delay, "delay") or None,
-                creation_key=None if task_ids is None else self._world.new_id(),
-            )
+            NewTask(id_, name, text, most, lease, order, delay_ms, new_id())
             for id_, text in zip(ids, texts, strict=True)
         ]
 

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.core.durations import checked_seconds
 from holdfast.errors import CannotDeserialize, TooLong
@@ -61,9 +61,11 @@ class Task:
     lease_until: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class NewTask:
-    """A task that is to be put into a queue, as it is stored. *creation_key* is None if its id was made for it."""
+class NewTask(NamedTuple):
+    """A task that is to be put into a queue: a row of the query ``tasks_put``.
+
+    *creation_key* is None if its id was made for it.
+    """
 
     task_id: str
     queue_name: str
@@ -73,20 +75,6 @@ class NewTask:
     priority: int
     delay_ms: int | None
     creation_key: str | None
-
-    @property
-    def row(self) -> tuple[Any, ...]:
-        """Its values in the order of the query ``tasks_put``."""
-        return (
-            self.task_id,
-            self.queue_name,
-            self.payload,
-            self.max_attempts,
-            self.visibility_timeout,
-            self.priority,
-            self.delay_ms,
-            self.creation_key,
-        )
 
 
 def task_of(row: dict[str, Any], *, taken: bool = False) -> Task:
