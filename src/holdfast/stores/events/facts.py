@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _HEAD = 3  # what a row has before its events
 _MOST_EVENTS = 1_000  # in one statement
+_MANY_STREAMS = 32  # in a batch; from here on a join takes longer than to sort
 _MOST_CHARACTERS = 1024 * 1024  # well below MariaDB's default max_allowed_packet of 16 MiB, however they are escaped
 
 
@@ -42,20 +43,22 @@ class AppendEvents:
     def __init__(self, queries: Queries) -> None:
         self.one_statement = queries.dialect is DialectName.POSTGRES
         self._append = queries["events_append"] if self.one_statement else None
+        self._append_to_many = queries["events_append_to_many"] if self.one_statement else None
         self._raise = queries["streams_raise"]
         self._insert = queries["events_insert"]
         self._look = queries["appends_look"]
 
     async def apply(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[Any]:
         added, places = _places(rows)
-        if self._append is not None:
+        append = self._append if len(added) < _MANY_STREAMS else self._append_to_many
+        if append is not None:
             events = [event for row, place in zip(rows, places, strict=True) for event in _behind(row, place, added)]
-            answer = await transaction.fetch_batch(self._append, events)
+            answer = await transaction.fetch_batch(append, events)
             lasts = {row["stream_key"]: row for row in answer}
         else:
             lasts = await self.raised(transaction, added)
         outcomes = [_appended(lasts[row[0]], added[row[0]], place) for row, place in zip(rows, places, strict=True)]
-        if self._append is None:
+        if append is None:
             events = [event for row, where in zip(rows, outcomes, strict=True) for event in _numbered(row, where)]
             for portion in _portions(events):
                 await transaction.execute_batch(self._insert, portion)

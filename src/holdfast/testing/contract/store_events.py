@@ -151,6 +151,20 @@ class EventContract:
 
         store_venue.play(scene, empty=empty(store_venue))
 
+    def test_appends_to_many_streams_at_once_are_each_numbered_in_their_own(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            store = await open_store(ground)
+            for _ in range(2):  # to streams that are new, and to those that have events
+                wanted = [(f"s{n // 2:02}", [{"data": [n, k]} for k in range(1 + n % 3)]) for n in range(160)]
+                answers = await asyncio.gather(*(store.append(key, events) for key, events in wanted))
+                for (key, events), answer in zip(wanted, answers, strict=True):
+                    assert [event["data"] for event in answer] == [event["data"] for event in events]
+                    assert await store.get_after(key, answer[0]["sequence"] - 1, limit=len(answer)) == answer
+            for key in await store.stream_keys():
+                assert numbers(await store.get(key)) == list(range(1, await store.count(key) + 1))
+
+        store_venue.play(scene, empty=empty(store_venue))
+
     def test_appends_of_one_task_keep_their_order(self, store_venue: StoreVenue) -> None:
         async def scene(ground: Ground) -> None:
             store = await open_store(ground)
