@@ -5,7 +5,8 @@ least 10 times the peer's rate, where the peer survives it; due dead letters amo
 ``--large``: appending to a stream of a million events, and reading its end, is not slower than to an empty one.
 
 Ours, the raw statements and the peer, which is a process of its own, take turns; of each the best round counts, which
-is the one that others on the machine disturbed least. Kailash does not start on MariaDB.
+is the one that others on the machine disturbed least. Kailash does not start on MariaDB. At once on SQLite ours are
+compared also with what the bare driver comes to when it commits together whatever waits.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from yard.databases import SQL, databases
 from yard.machine import load
 from yard.options import Options
 from yard.peers import Conversation, conversing
-from yard.raw_stores import RawStores
+from yard.raw_stores import RawStores, RawTogether
 from yard.table import print_table
 
 from holdfast.db import ConnectionManager
@@ -137,6 +138,7 @@ class Best:
     blocking: float = 1e9
     peer: float = 1e9
     rate: float = 0.0
+    bare_rate: float = 0.0
     peer_rate: float = 0.0
     peer_failed: float = 0.0
 
@@ -147,6 +149,7 @@ class Turns:
 
     ours: Ours
     raw: list[RawStores]
+    together: RawTogether | None
     peer: Conversation | None
     calls: int
     rounds: int
@@ -176,6 +179,9 @@ class Turns:
             raw = [await one_by_one(partial(each.call, name), self.by_hand, self.calls) for each in self.raw]
             best.raw, best.blocking = min(best.raw, raw[0]), min(best.blocking, raw[-1])
             best.rate = max(best.rate, await at_once(call, self.mine))
+            if self.together is not None:
+                bare = partial(self.together.call, name)
+                best.bare_rate = max(best.bare_rate, await at_once(bare, self.by_hand))
             if peer is not None:
                 best.peer = min(best.peer, peer.ask(case=name, calls=self.calls)["ms"])
                 said = peer.ask(case=name, calls=AT_ONCE * TASKS, tasks=TASKS)
@@ -205,7 +211,10 @@ async def _measure(url: str, raw_url: str, peer: Conversation | None, given: arg
         raw = [RawStores(raw_url, BLOB), *([RawStores(raw_url, BLOB, blocking=True)] if "sqlite" in raw_url else [])]
         for each in raw:
             await each.open()
-        turns = Turns(ours, raw, peer, given.calls, given.rounds)
+        together = RawTogether(raw_url, BLOB) if "sqlite" in raw_url else None
+        if together is not None:
+            afterwards.callback(together.close)
+        turns = Turns(ours, raw, together, peer, given.calls, given.rounds)
         await turns.warm()
         wanted = [name for name in ours.calls if not given.only or any(part in name for part in given.only)]
         found = {name: await turns.measure(name) for name in wanted}
@@ -245,6 +254,7 @@ def _rows(database: str, found: dict[str, Best]) -> list[tuple[object, ...]]:
             best.ours / best.blocking if best.blocking != best.raw else "-",
             best.peer / best.ours if best.peer < 1e9 else "-",
             best.rate or "-",
+            best.rate / best.bare_rate if best.bare_rate else "-",
             best.rate / best.peer_rate if best.peer_rate else "-",
             f"{best.peer_failed:.0%}" if best.peer < 1e9 and best.rate else "-",
         )
@@ -264,7 +274,18 @@ def _given() -> argparse.Namespace:
 def main() -> None:
     """Measure, and print tables."""
     given = _given()
-    columns = ["database", "call", "ms", "x raw", "x blocking", "peer / ours", "100 tasks: calls/s", "x peer", "failed"]
+    columns = [
+        "database",
+        "call",
+        "ms",
+        "x raw",
+        "x blocking",
+        "peer / ours",
+        "100 tasks: calls/s",
+        "x bare",
+        "x peer",
+        "failed",
+    ]
     lengths = ["database", "append", "append, 1,000,000 there", "get_after", "get_after, 1,000,000 there"]
     for name in given.databases:
         # Each has a database of its own, so that nobody's tables slow the others down.
