@@ -17,7 +17,12 @@ if TYPE_CHECKING:
 
     from holdfast.db.queries.queries import Queries
 
-SIZES = ("empty", "small and never analysed", "large and analysed")
+SIZES = {  # how many rows there are, and whether PostgreSQL was told
+    "empty": (0, False),
+    "small and analysed": (60, True),
+    "small and never analysed": (500, False),
+    "large and analysed": (20_000, True),
+}
 HOT: dict[str, list[tuple[Any, ...]]] = {
     "step_record": [("r1", "t", 1, "s", "0", None, None, None, None, "portable_json", 0)],
     "step_record_new": [("r1", "t", 1, "s", "0", None, None, None, None, "portable_json", 0)],
@@ -57,9 +62,9 @@ async def _plans(
     async with ConnectionManager(url) as manager:
         await Migrator(manager).migrate()
         postgres = manager.dialect is DialectName.POSTGRES
-        rows = {"empty": 0, "small and never analysed": 500, "large and analysed": 20_000}[size]
+        rows, analyse = SIZES[size]
         if rows:
-            await _fill(manager, "holdfast." if postgres else "", rows, analyse="analysed" in size[6:])
+            await _fill(manager, "holdfast." if postgres else "", rows, analyse=analyse)
         queries: Queries = workflow_queries(manager.dialect, "holdfast")
         plans = {}
         for name, batch in HOT.items():
@@ -71,13 +76,15 @@ async def _plans(
 
 
 async def _explain_postgres(manager: ConnectionManager, text: str, values: Any) -> str:
-    """Explain on a session like the pipeline's, with the generic plan that it would settle on."""
+    """Explain on a session like the pipeline's, with the plan that it makes once, for any values."""
     backend = manager.backend()
     assert isinstance(backend, PooledBackend)
     session = await backend.connect_for_lookups()
     try:
         await session.execute("SET plan_cache_mode = force_generic_plan", ())
-        return "\n".join(row["QUERY PLAN"] for row in await session.fetch(f"EXPLAIN {text}", values))
+        await session.execute(f"PREPARE it AS {text}", ())
+        given = ", ".join("NULL" for _ in values)
+        return "\n".join(row["QUERY PLAN"] for row in await session.fetch(f"EXPLAIN EXECUTE it ({given})", ()))
     finally:
         await session.close()
 

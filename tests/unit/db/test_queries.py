@@ -233,7 +233,8 @@ def test_batch_of_wide_rows_on_postgres_is_one_call_with_json(tmp_path: Path) ->
             (
                 'INSERT INTO "t" (x) SELECT r.a, $1 FROM (SELECT "0" AS "n", "1" AS "a", "2" AS "b", "3" AS "c", '
                 '"4" AS "d", "5" AS "e", "6" AS "f", "7" AS "g" FROM json_to_recordset($2::json) AS j("0" integer, '
-                '"1" text, "2" integer, "3" text, "4" text, "5" bigint, "6" boolean, "7" text)) AS "r" WHERE r.b > $3'
+                '"1" text, "2" integer, "3" text, "4" text, "5" bigint, "6" boolean, "7" text) '
+                'WHERE "0" BETWEEN 0 AND 2147483647) AS "r" WHERE r.b > $3'
             ),
             (
                 8,
@@ -254,8 +255,8 @@ def test_batch_of_narrow_rows_on_postgres_is_one_call_with_arrays(tmp_path: Path
     assert [(text, _plain(args)) for text, args in query.batch([("x", 1), ("y", 2)], {"p": 8, "q": 9})] == [
         (
             (
-                'INSERT INTO "t" (x) SELECT r.a, $1 FROM unnest($2::integer[], $3::text[], $4::integer[])'
-                ' AS "r"("n", "a", "b") WHERE r.b > $5'
+                'INSERT INTO "t" (x) SELECT r.a, $1 FROM (SELECT * FROM unnest($2::integer[], $3::text[], '
+                '$4::integer[]) AS "r"("n", "a", "b") WHERE "n" BETWEEN 0 AND 2147483647) AS "r" WHERE r.b > $5'
             ),
             [8, [0, 1], ["x", "y"], [1, 2], 9],
         ),
@@ -267,7 +268,10 @@ def test_batch_on_postgres_takes_arrays_for_what_json_does_not_keep(tmp_path: Pa
     query = _one(tmp_path, POSTGRES, "-- rows: a bytes, b float\nSELECT r.a, :p FROM {rows} AS r")
     assert [(text, _plain(args)) for text, args in query.batch([(b"x", 1.0), (b"y", 2.0)], {"p": 8})] == [
         (
-            ('SELECT r.a, $1 FROM unnest($2::integer[], $3::bytea[], $4::double precision[]) AS "r"("n", "a", "b")'),
+            (
+                "SELECT r.a, $1 FROM (SELECT * FROM unnest($2::integer[], $3::bytea[], $4::double precision[]) AS "
+                '"r"("n", "a", "b") WHERE "n" BETWEEN 0 AND 2147483647) AS "r"'
+            ),
             [8, [0, 1], [b"x", b"y"], [1.0, 2.0]],
         )
     ]

@@ -39,6 +39,9 @@ PLACE = Column("n", "int")
 ALL_ROWS = "rows.*"
 _THROUGH_JSON = {"text", "int", "bigint", "bool"}
 _NARROW = 6
+# PostgreSQL takes the rows of a batch for 10 or 100, and would walk through all keys of a table that was small when the
+# plan was made, long after it has grown. Of such a range it believes that it leaves one row, to be found by its key.
+_FEW = "BETWEEN 0 AND 2147483647"
 MOST_ROWS = 768  # of a batch in one statement of SQLite, which takes up to ...
 _MOST_VALUES = 32_766
 # Where the rows of SQLite and MySQL will go, in a text that cannot hold a NUL character otherwise.
@@ -233,12 +236,14 @@ class _Writer:
         keys = ", ".join(f'"{at}" {_TYPES[column.type]}' for at, column in every)
         names = ", ".join(f'"{at}" AS {self._column(column)}' for at, column in every)
         rows = f"json_to_recordset({self._parameter(ALL_ROWS)}::json) AS j({keys})"
-        return f"(SELECT {names} FROM {rows}) AS {alias}"  # noqa: S608 -- quoted names and placeholders only
+        return f'(SELECT {names} FROM {rows} WHERE "0" {_FEW}) AS {alias}'  # noqa: S608 -- quoted names and placeholders only
 
     def _arrays(self, columns: tuple[Column, ...], alias: str) -> str:
         every = (PLACE, *columns)
         arrays = ", ".join(f"{self._parameter(f'rows.{column.name}')}::{_TYPES[column.type]}[]" for column in every)
-        return f"unnest({arrays}) AS {alias}({', '.join(map(self._column, every))})"
+        names = ", ".join(map(self._column, every))
+        few = f"{self._column(PLACE)} {_FEW}"
+        return f"(SELECT * FROM unnest({arrays}) AS {alias}({names}) WHERE {few}) AS {alias}"  # noqa: S608 -- as above
 
     def _column(self, column: Column) -> str:
         return quote(column.name, self._dialect, "column")

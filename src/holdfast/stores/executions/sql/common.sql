@@ -3,8 +3,6 @@
 --
 -- A write carries a key of its own that is stored with it: start_key, end_key. By it a lost reply is asked for.
 
--- fragment: few
-
 -- name: executions_start
 -- rows: run_id text, workflow_id text, parameters text, worker_id text, metadata text, start_key text
 -- none -> pending. A row whose run id is taken is left out.
@@ -25,13 +23,13 @@ UPDATE @holdfast_executions AS e
 SET status = r.outcome, result = r.outcome_result, error = r.outcome_error, completed_at = {now_iso},
     end_key = r.end_key
 FROM {rows} AS r
-WHERE e.run_id = r.run_id {few} AND (e.status = 'pending') IS TRUE;
+WHERE e.run_id = r.run_id AND (e.status = 'pending') IS TRUE;
 
 -- name: executions_look
 -- rows: run_id text
 -- Whose they are, for a write that was left out or whose outcome is unknown.
 SELECT e.run_id, e.status, e.start_key, e.end_key
-FROM {rows} AS r JOIN @holdfast_executions AS e ON e.run_id = r.run_id {few};
+FROM {rows} AS r JOIN @holdfast_executions AS e ON e.run_id = r.run_id;
 
 -- name: execution_get
 SELECT

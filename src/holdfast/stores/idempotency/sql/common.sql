@@ -10,8 +10,6 @@ k.expires_at > {now_iso} AS is_live
 CASE WHEN k.status_code = 0 AND k.fingerprint = excluded.fingerprint THEN k.response_data
     ELSE excluded.response_data END
 
--- fragment: few
-
 -- name: key_get
 SELECT {kept} FROM @holdfast_idempotency AS k WHERE k.idempotency_key = :idempotency_key;
 
@@ -44,7 +42,7 @@ UPDATE @holdfast_idempotency AS k
 SET response_data = r.response_data, status_code = r.status_code, headers = r.headers, expires_at = {row_later_iso},
     owner_token = r.mark
 FROM {rows} AS r
-WHERE k.idempotency_key = r.idempotency_key {few} AND k.status_code = 0
+WHERE k.idempotency_key = r.idempotency_key AND k.status_code = 0
   AND (k.owner_token = r.token OR (r.token IS NULL AND k.expires_at <= {now_iso}));
 
 -- name: key_finish
@@ -59,7 +57,7 @@ WHERE idempotency_key = :idempotency_key AND status_code = 0 AND owner_token = :
 UPDATE @holdfast_idempotency AS k
 SET expires_at = {row_later_iso}
 FROM {rows} AS r
-WHERE k.idempotency_key = r.idempotency_key {few} AND k.status_code = 0 AND k.owner_token = r.token;
+WHERE k.idempotency_key = r.idempotency_key AND k.status_code = 0 AND k.owner_token = r.token;
 
 -- name: keys_expired_delete
 -- A claim that has expired is left for a while: its owner may come back, or somebody take it over. The time is asked

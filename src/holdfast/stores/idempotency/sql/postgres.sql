@@ -1,8 +1,3 @@
--- fragment: few
--- PostgreSQL takes the rows of a batch for 10 or 100, and would walk through all keys of a table that was small when the
--- plan was made, long after it has grown. Of a range it believes that it leaves one row: each is then found by its key.
-AND r.n BETWEEN 0 AND 2147483647
-
 -- name: keys_claim
 -- rows: idempotency_key text, fingerprint text, token text, later_ms bigint, note text
 -- Answers with the claims that were made, and beside them with who had the other keys when the statement began: who
@@ -37,6 +32,6 @@ WHERE k.expires_at > {now_iso} AND NOT (k.status_code = 0 AND k.owner_token = r.
 -- rows: idempotency_key text, token text
 DELETE FROM @holdfast_idempotency AS k
 USING {rows} AS r
-WHERE k.idempotency_key = r.idempotency_key {few} AND k.status_code = 0
+WHERE k.idempotency_key = r.idempotency_key AND k.status_code = 0
   AND (k.owner_token = r.token OR (r.token IS NULL AND k.expires_at <= {now_iso}))
 RETURNING k.idempotency_key;

@@ -4,8 +4,6 @@
 -- Who may end a task is said by its token: a task that is processing is its holder's alone. Rows carry the token that the
 -- caller holds (held, NULL for none) and the key by which this very write is recognised, which stays in the row.
 
--- fragment: few
-
 -- name: tasks_put
 -- rows: id text, queue_name text, payload text, max_attempts int, visibility_timeout int, priority int
 -- rows: delay_ms bigint, creation_key text
@@ -28,7 +26,7 @@ ON CONFLICT (task_id) DO NOTHING;
 SELECT
     t.task_id, t.status, t.token, t.creation_key, t.queue_name, t.payload, t.error, t.attempts, t.max_attempts,
     t.due_at_ms
-FROM {rows} AS r JOIN {tasks} AS t ON t.task_id = r.id {few};
+FROM {rows} AS r JOIN {tasks} AS t ON t.task_id = r.id;
 
 -- name: tasks_claim
 -- rows: token text, worker_id text
@@ -104,7 +102,7 @@ SET error = COALESCE(r.said, t.error),
     due_at_ms = CASE WHEN r.spent = 1 THEN {now_ms} + CAST(:owed_ms AS bigint) END,
     worker_id = '', updated_at = {now_ms} / 1000.0
 FROM {rows} AS r
-WHERE t.task_id = r.id {few};
+WHERE t.task_id = r.id;
 
 -- name: tasks_complete
 -- rows: id text, held text, key text
@@ -112,7 +110,7 @@ WHERE t.task_id = r.id {few};
 UPDATE {tasks} AS t
 SET status = 'completed', token = r.key, worker_id = '', due_at_ms = NULL, updated_at = {now_ms} / 1000.0
 FROM {rows} AS r
-WHERE t.task_id = r.id {few}
+WHERE t.task_id = r.id
   AND (t.status = 'processing' AND t.token = r.held OR t.status = 'pending' AND (r.held IS NULL OR t.token = r.held));
 
 -- name: tasks_fail
@@ -128,7 +126,7 @@ SET status = CASE WHEN r.uncount = 0 AND t.attempts >= t.max_attempts THEN 'dead
     attempts = t.attempts - r.uncount, error = COALESCE(r.said, t.error), token = r.key, worker_id = '',
     updated_at = {now_ms} / 1000.0
 FROM {rows} AS r
-WHERE t.task_id = r.id {few}
+WHERE t.task_id = r.id
   AND (t.status = 'processing' AND t.token = r.held
        OR t.status = 'pending' AND r.held IS NULL AND COALESCE(t.token, '') <> r.key)
 RETURNING task_id, status, token, queue_name, payload, error, attempts, max_attempts, due_at_ms;
@@ -143,7 +141,7 @@ CASE WHEN t.attempts > 20 OR (CAST(:base_ms AS bigint) << (CASE WHEN t.attempts 
 -- A lease that is over but that nobody has taken since goes on.
 UPDATE {tasks} AS t SET due_at_ms = {now_ms} + r.for_ms, updated_at = {now_ms} / 1000.0
 FROM {rows} AS r
-WHERE t.task_id = r.id {few} AND t.status = 'processing' AND t.token = r.held;
+WHERE t.task_id = r.id AND t.status = 'processing' AND t.token = r.held;
 
 -- name: tasks_letter_made
 -- The dead letter of a task is no longer owed. No row, if it was not.
