@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -274,3 +274,13 @@ def test_what_redis_was_sent_is_remembered_up_to_so_many_bytes() -> None:
     assert (remembered.get("0"), remembered.get("1") is None) == (None, False)
     remembered.note("1", b"x" * (Remembered.LARGEST + 1), now, "later", now)
     assert remembered.get("1") is None
+
+
+def test_time_of_what_is_remembered_is_whole_milliseconds_as_the_servers_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = iter([10.0, 10.0019, 10.0021])
+    monkeypatch.setattr("holdfast.stores.dead_letters.remembered.monotonic", lambda: next(ticks))
+    remembered, then = Remembered(), datetime(2030, 1, 1, tzinfo=UTC)
+    remembered.note("1", b"x", then, "key", then)
+    known = remembered.get("1")
+    assert known is not None
+    assert [known.now() - then for _ in range(2)] == [timedelta(milliseconds=1), timedelta(milliseconds=2)]

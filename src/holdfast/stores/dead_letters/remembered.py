@@ -32,8 +32,12 @@ class Known:
         return records.seen(self._body, self._made)
 
     def now(self) -> datetime:
-        """Return the server's time, if its clock goes like this one."""
-        return self._at + timedelta(seconds=monotonic() - self._then)
+        """Return the server's time, if its clock goes like this one: whole milliseconds, as the server's are.
+
+        With a fraction it would be later than what the server says in the same millisecond, and what is due at once
+        not due to whoever asks then.
+        """
+        return self._at + timedelta(milliseconds=int((monotonic() - self._then) * 1000))
 
 
 class Remembered:

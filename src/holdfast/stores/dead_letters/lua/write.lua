@@ -15,8 +15,8 @@
 -- deletes it), how many sets it leaves and their names, how many sets it joins and for each its name and score, how many
 -- counts change and for each its name and by how much. Then the number of summaries, each with its ten fields.
 --
--- Answers a "1" or "0" for each record, a space, and the time in milliseconds. Who is wrong about the time by more than
--- NEAR is refused.
+-- Answers a "1" or "0" for each record, a space, and the time in milliseconds. Whose time is behind by more than NEAR is
+-- refused; so is whose time is ahead at all, since what is due at once would not be due to whoever asks next.
 local NEAR = 100
 local base = KEYS[1]
 local done = base .. 'done:' .. ARGV[1]
@@ -33,7 +33,8 @@ local function take()
 end
 
 local records = {}
-local fits_all = ARGV[3] == '' or math.abs(now - ARGV[3]) <= NEAR
+local behind = ARGV[3] == '' and 0 or now - ARGV[3]
+local fits_all = behind >= 0 and behind <= NEAR
 for i = 1, tonumber(take()) do
     local record = {id = take(), version = take(), new_version = take(), key = take(), body = take(),
                     leaves = {}, joins = {}, counts = {}}
