@@ -1,7 +1,7 @@
 """Failed operations in Redis: records as JSON, sorted sets as indexes, counts in a hash; every write is one script.
 
-A change reads, decides here, and writes if the version is still the one that was read. A script that has run answers
-the same when it is run again under the same key, so that a lost reply costs a second try and nothing else.
+A change reads, decides here, and writes if the last change is still the one that was read. A script that has run
+answers the same when it is run again under the same key, so that a lost reply costs a second try and nothing else.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from msgspec.structs import replace
 from holdfast import faults
 from holdfast.core.dead_letters import summary_may_become
 from holdfast.core.texts import is_kept
-from holdfast.model.dead_letter import IN_FLIGHT, CompressedStatus, DLQCompressedEntry, FailedOperationData
+from holdfast.model.dead_letter import CompressedStatus, DLQCompressedEntry, FailedOperationData
 from holdfast.model.world import RealWorld, World
 from holdfast.stores.cancels import to_the_end
 from holdfast.stores.dead_letters import redis_records as records
+from holdfast.stores.dead_letters.redis_walk import fits, is_behind, is_exact, walk_to
 from holdfast.stores.dead_letters.remembered import Remembered
 from holdfast.stores.dead_letters.repository import DEFAULT_LEASE, AsyncFailedOperationRepository
 from holdfast.stores.dead_letters.shelf import Gone, Wanted
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
 _LUA = Path(__file__).with_name("lua")
 _CHUNK = 200
-_AGES = {"resolved_for": "resolved_at", "untouched_for": "updated_at", "unheard_for": "replay_beat_at"}
 
 
 class RedisShelf:
@@ -91,7 +91,7 @@ class RedisShelf:
             before, now = known.record(), known.now()
             after = decide(before, now)
             if after is not None and not isinstance(after, Gone):
-                written = await self._put([(before, after)], whole=True, now=now, known_by=known.key)
+                written = await self._put([(before, after)], {id: known.key}, whole=True, near=now)
                 if all(written):
                     return [after]
         return await self.change_all([id], decide)
@@ -105,22 +105,22 @@ class RedisShelf:
     ) -> list[FailedOperationData]:
         wanted = [id for id in ids if _may_be_there(id)]  # noqa: A001
         while True:
-            now, found, _ = records.read(await self._run("read", *wanted))
+            now, found, keys = records.read(await self._run("read", *wanted))
             decided = [(before, decide(before, now)) for before in found]
             changes = [(before, after) for before, after in decided if after is not None]
-            if not changes or all(await self._put(changes, whole=True, now=now)):
+            if not changes or all(await self._put(changes, keys, whole=True)):
                 return [before if isinstance(after, Gone) else after for before, after in changes]
 
     async def sweep(
         self, wanted: Wanted, decide: Decide, summarise: Summarise | None = None
     ) -> list[FailedOperationData]:
         while True:
-            now, found = await self._found(wanted)
+            now, found, keys = await self._found(wanted)
             decided = [(before, decide(before, now)) for before in found]
             changes = [(before, after) for before, after in decided if after is not None]
             summaries = [] if summarise is None or not changes else summarise([before for before, _ in changes], now)
             whole = summarise is not None
-            written = await self._put(changes, summaries, whole=whole, now=now) if changes else []
+            written = await self._put(changes, keys, summaries, whole=whole) if changes else []
             if any(written) or not changes:
                 return [
                     before if isinstance(after, Gone) else after
@@ -132,8 +132,8 @@ class RedisShelf:
         return (await self._found(wanted))[1]
 
     async def count(self, wanted: Wanted) -> int:
-        index, low, high = _range(wanted)
-        return int(await self._run("number", index, low, high))
+        walk = walk_to(wanted)
+        return int(await self._run("number", walk.name, walk.low, walk.high, *walk.statuses))
 
     async def tally(self) -> Tally:
         return records.tally(await self._run("hash", "counts"))
@@ -194,46 +194,47 @@ class RedisShelf:
     async def _put(
         self,
         changes: Sequence[tuple[FailedOperationData, FailedOperationData | Gone]],
+        keys: Mapping[str, str],
         summaries: Sequence[DLQCompressedEntry] = (),
         *,
         whole: bool,
-        now: datetime,
-        known_by: str | None = None,
+        near: datetime | None = None,
     ) -> list[bool]:
-        """Write what was decided at *now*; *known_by* names the change that the only record stands on, if not read."""
+        """Write what was decided; *keys* name, by id, the change that each record stands on. *near* is as there."""
         key = self._world.new_id()
         writes = [
-            records.change(before, None if isinstance(after, Gone) else after, key, known_by)
+            records.change(before, None if isinstance(after, Gone) else after, keys[before.id])
             for before, after in changes
         ]
         summed = [records.summary_arguments(entry, entry.last_seen) for entry in summaries]
-        written, at = await self._write(key, writes, summed, whole=whole, near=now if known_by else None)
+        written, at = await self._write(key, writes, summed, whole=whole, near=near)
         for (before, _), write, done in zip(changes, writes, written, strict=True):
             if done and before.created_at is not None:
                 self._remembered.note(before.id, write[records.WRITTEN], before.created_at, key, at)
         return written
 
-    async def _found(self, wanted: Wanted) -> tuple[datetime, list[FailedOperationData]]:
-        """Walk an index, some records at a time, until enough of them fit; return the server's time and the records.
+    async def _found(self, wanted: Wanted) -> tuple[datetime, list[FailedOperationData], dict[str, str]]:
+        """Walk an index, some records at a time, until enough of them fit; return as ``records.read`` does.
 
         It goes on behind the place of the last record, and does not count: others come and go meanwhile.
         """
-        index, low, high = _range(wanted)
-        last = None if wanted.beyond is None else (float(records.score(wanted.beyond[0])), wanted.beyond[1])
-        exact, order = _is_exact(wanted), _order(wanted)
+        walk, last, exact = walk_to(wanted), wanted.beyond, is_exact(wanted)
         passed, skipped = (wanted.offset, 0) if exact else (0, wanted.offset)
         some = min(_CHUNK, wanted.limit) if exact else _CHUNK
         found: list[FailedOperationData] = []
+        known: dict[str, str] = {}
         while True:
-            replies = await self._run("page", index, int(wanted.newest), low, high, passed, some)
-            now, met, _ = records.read(replies)
-            fresh = [record for record in met if _is_behind(_place(record, order), last, newest=wanted.newest)]
-            found += [record for record in fresh if _fits(wanted, record)]
-            if len(replies) <= 4 * some - 3 or len(found) >= wanted.limit + skipped:
-                return now, found[skipped : skipped + wanted.limit]
+            newest = int(wanted.newest)
+            replies = await self._run("page", walk.name, newest, walk.low, walk.high, passed, some, *walk.statuses)
+            now, met, keys = records.read(replies)
+            known |= keys
+            fresh = [record for record in met if is_behind(walk.place(record), last, newest=wanted.newest)]
+            found += [record for record in fresh if fits(wanted, record)]
+            if len(replies) <= some or len(found) >= wanted.limit + skipped:
+                return now, found[skipped : skipped + wanted.limit], known
             if fresh:
-                last, passed = _place(fresh[-1], order), 0
-                low, high = (low, repr(last[0])) if wanted.newest else (repr(last[0]), high)
+                last, passed = walk.place(fresh[-1]), 0
+                walk = walk.behind(last[0], newest=wanted.newest)
             else:  # so many have one and the same time
                 passed += some
             some = _CHUNK
@@ -242,80 +243,6 @@ class RedisShelf:
 @cache
 def _script(name: str) -> Path:
     return _LUA / f"{name}.lua"
-
-
-def _is_exact(wanted: Wanted) -> bool:
-    """Whether the index that is walked holds what is wanted and nothing else."""
-    if wanted.retry_below is not None or wanted.evictable or wanted.beyond is not None:
-        return False
-    by_time = wanted.due or wanted.expires_before is not None or any(getattr(wanted, age) for age in _AGES)
-    return not by_time or (wanted.domain is None and wanted.failure_type is None)
-
-
-def _order(wanted: Wanted) -> str:
-    """Return the time that the index goes by that is walked."""
-    if wanted.due:
-        return "next_retry_at"
-    if wanted.expires_before is not None:
-        return "expires_at"
-    return next((time for age, time in _AGES.items() if getattr(wanted, age) is not None), "created_at")
-
-
-def _place(record: FailedOperationData, order: str) -> tuple[float, str]:
-    """Return where *record* stands in an index that goes by the time *order*, and by the ids of what has the same."""
-    return float(records.score(getattr(record, order))), record.id
-
-
-def _is_behind(place: tuple[float, str], last: tuple[float, str] | None, *, newest: bool) -> bool:
-    """Whether a walk that has come to *last* meets *place* later."""
-    return last is None or (place < last if newest else place > last)
-
-
-def _range(wanted: Wanted) -> tuple[str, str, str]:
-    """Return the index to walk, and its lowest and highest score."""
-    if wanted.due:
-        return "due", "-inf", "now"
-    if wanted.expires_before is not None:
-        return "expires", "-inf", f"({records.score(wanted.expires_before)}"
-    for name, index in zip(_AGES, (f"resolved:{wanted.status}", "archived", "beat"), strict=True):
-        if (age := getattr(wanted, name)) is not None:
-            return index, "-inf", f"age:{round(age.total_seconds() * 1_000_000)}"
-    low, high = "-inf", "+inf"
-    if wanted.created_from is not None:
-        low = records.score(wanted.created_from)
-    if wanted.created_to is not None:
-        high = records.score(wanted.created_to)
-    if wanted.created_before is not None:
-        high = f"({records.score(wanted.created_before)}"
-    if wanted.beyond is not None and wanted.newest:
-        high = records.score(wanted.beyond[0])
-    elif wanted.beyond is not None:
-        low = records.score(wanted.beyond[0])
-    return _index(wanted), low, high
-
-
-def _index(wanted: Wanted) -> str:
-    """Return the index, in the order of making, of what has this status, domain and failure type."""
-    names = [("s", wanted.status)]
-    if wanted.domain is not None and wanted.failure_type is not None:
-        names.append(("dt", records.pair(wanted.domain, wanted.failure_type)))
-    else:
-        names += [("d", wanted.domain), ("t", wanted.failure_type)]
-    given = [(letter, value) for letter, value in names if value is not None]
-    if not given:
-        return "all"
-    return ":".join(["".join(letter for letter, _ in given), *(value for _, value in given)])
-
-
-def _fits(wanted: Wanted, record: FailedOperationData) -> bool:
-    """Whether a record that was met in an index is one that is wanted."""
-    if wanted.status not in {None, record.status} or wanted.domain not in {None, record.domain}:
-        return False
-    if wanted.failure_type not in {None, record.failure_type}:
-        return False
-    if wanted.retry_below is not None and record.retry_count >= wanted.retry_below:
-        return False
-    return not (wanted.evictable and record.status in IN_FLIGHT)
 
 
 def _may_be_there(id: Any) -> bool:  # noqa: A002

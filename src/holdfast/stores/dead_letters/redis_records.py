@@ -9,40 +9,56 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.model.dead_letter import DLQCompressedEntry, FailedOperationData
+from holdfast.model.dead_letter import DLQCompressedEntry, FailedOperationData, FailedOperationStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
 logger = logging.getLogger("holdfast.dead_letters")
 
-ADDED, WRITTEN = 3, 4
+ADDED, WRITTEN = 2, 2
 """Where the JSON of a record stands among the arguments of an addition, and of a change."""
+
+SPAN = 1 << 48
+"""How many milliseconds, and so places in an index, each status has."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _encode = msgspec.json.Encoder().encode
 _record = msgspec.json.Decoder(FailedOperationData).decode
 _plain = msgspec.json.Decoder().decode
+_NUMBERS = {status.value: number for number, status in enumerate(FailedOperationStatus)}  # stored: a new one comes last
+_NOBODYS = 15
+
+
+def microseconds(moment: datetime) -> int:
+    """Return a time in microseconds since the epoch."""
+    return (moment - _EPOCH) // _MICROSECOND
 
 
 def score(moment: datetime) -> str:
-    """Return a time as the score it has in an index: microseconds since the epoch."""
-    return str((moment - _EPOCH) // _MICROSECOND)
+    """Return a time as the score it has in an index by that time: microseconds since the epoch."""
+    return str(microseconds(moment))
 
 
-def moment(microseconds: bytes | str | float) -> datetime:
+def moment(stamp: bytes | str | float) -> datetime:
     """Return the time that a score, or the server's milliseconds times 1000, stands for."""
-    return _EPOCH + timedelta(microseconds=int(microseconds))
+    return _EPOCH + timedelta(microseconds=int(stamp))
+
+
+def numbers(statuses: Iterable[str]) -> list[int]:
+    """Return the numbers by which the statuses stand in the indexes; that of nobody for a word that is none."""
+    return [_NUMBERS.get(status, _NOBODYS) for status in statuses] or [_NOBODYS]
 
 
 def read(replies: Sequence[bytes]) -> tuple[datetime, list[FailedOperationData], dict[str, str]]:
     """Return the server's time, the records in an answer of ``read.lua`` or ``page.lua``, and keys of changes by id."""
     now = moment(int(replies[0]) * 1000)
     records, keys = [], {}
-    for at in range(1, len(replies), 4):
-        id_, body, made, key = replies[at : at + 4]
-        if body:  # an index is never ahead of its records; this is for one that somebody has deleted by hand
+    for reply in replies[1:]:
+        id_, *rest = reply.split(b" ", 3)
+        if rest:  # an index is never ahead of its records; this is for one that somebody has deleted by hand
+            made, key, body = rest
             try:
                 record = seen(body, moment(made))
             except msgspec.MsgspecError as error:
@@ -62,87 +78,63 @@ def seen(body: bytes, made: datetime) -> FailedOperationData:
     return replace(record, created_at=made, updated_at=made, next_retry_at=due)
 
 
-def body(record: FailedOperationData) -> bytes:
-    """Return a record as JSON."""
-    return _encode(record)
-
-
-def indexes(record: FailedOperationData, made: str, due: str | None) -> Iterator[tuple[str, str]]:
-    """Yield each index that *record* stands in and its score there; *made* and *due* are scores, or "now"."""
-    yield "all", made
-    yield f"s:{record.status}", made
-    yield f"d:{record.domain}", made
-    yield f"sd:{record.status}:{record.domain}", made
-    yield f"t:{record.failure_type}", made
-    yield f"st:{record.status}:{record.failure_type}", made
-    yield f"dt:{pair(record.domain, record.failure_type)}", made
-    yield f"sdt:{record.status}:{pair(record.domain, record.failure_type)}", made
-    if due is not None:
-        yield "due", due
-    if record.expires_at is not None:
-        yield "expires", score(record.expires_at)
-    if record.resolved_at is not None:
-        yield f"resolved:{record.status}", score(record.resolved_at)
-    if record.status == "archived" and record.updated_at is not None:
-        yield "archived", score(record.updated_at)
-    if record.replay_beat_at is not None:
-        yield "beat", score(record.replay_beat_at)
-
-
 def pair(domain: str, failure_type: str) -> str:
     """Return a name for the two that no other two have."""
-    return ":".join((str(len(domain)), domain, failure_type))
+    return ":".join((str(len(domain.encode())), domain, failure_type))  # a member of an enum is its text there
 
 
-def places(record: FailedOperationData) -> dict[str, str]:
-    """Return the indexes of a record that has its times."""
-    assert record.created_at is not None  # noqa: S101 -- every stored record has it
-    due = None if record.next_retry_at is None else score(record.next_retry_at)
-    return dict(indexes(record, score(record.created_at), due))
-
-
-def group(record: FailedOperationData) -> str:
-    """Return the name of the count that *record* belongs to."""
-    return _encode([record.domain, record.failure_type, record.status]).decode()
+def times(record: FailedOperationData) -> dict[str, str]:
+    """Return the indexes by a time that *record* stands in, and its score in each."""
+    found = {}
+    if record.next_retry_at is not None:
+        found["due"] = score(record.next_retry_at)
+    if record.expires_at is not None:
+        found["expires"] = score(record.expires_at)
+    if record.resolved_at is not None:
+        found[f"resolved:{record.status}"] = score(record.resolved_at)
+    if record.status == "archived" and record.updated_at is not None:
+        found["archived"] = score(record.updated_at)
+    if record.replay_beat_at is not None:
+        found["beat"] = score(record.replay_beat_at)
+    return found
 
 
 def addition(record: FailedOperationData, key: str) -> list[Any]:
     """Return the arguments of ``add.lua`` for a new record."""
-    due = "now" if record.retry_delay is not None and record.status == "pending" else None
-    joins = [part for each in indexes(record, "now", due) for part in each]
-    return [record.id, record.version, key, body(record), group(record), *joins]
+    joins = [part for each in times(record).items() for part in each]
+    if record.retry_delay is not None and record.status == "pending":
+        joins += ["due", "now"]
+    number = _NUMBERS[record.status]
+    return [record.id, key, _encode(record), record.domain, record.failure_type, record.status, number, *joins]
 
 
-def change(
-    before: FailedOperationData, after: FailedOperationData | None, key: str, known_by: str | None = None
-) -> list[Any]:
+def change(before: FailedOperationData, after: FailedOperationData | None, stands_on: str) -> list[Any]:
     """Return the arguments of ``write.lua`` for a record that is changed, or with None deleted.
 
-    *known_by* are the keys of the change that made *before*, if it was not just read.
+    *stands_on* is the key of the change that made *before*.
     """
-    old = places(before)
-    new = {} if after is None else places(after)
+    assert before.created_at is not None  # noqa: S101 -- every stored record has it
+    old, new = times(before), {} if after is None else times(after)
     leaves = [name for name in old if name not in new]
     joins = [part for name, place in new.items() if old.get(name) != place for part in (name, place)]
-    counts: list[Any] = [group(before), -1] if after is None or group(before) != group(after) else []
-    if counts and after is not None:
-        counts += [group(after), 1]
-    written = b"" if after is None else body(after)
-    version = 0 if after is None else after.version
-    read = str(before.version) if known_by is None else f"{before.version} {known_by}"
+    written, status, place = b"", "", 0
+    if after is not None:
+        written, status = _encode(after), after.status
+        place = _NUMBERS[status] * SPAN + microseconds(before.created_at) // 1000
     return [
-        before.id, read, version, key, written, len(leaves), *leaves, len(joins) // 2, *joins,
-        len(counts) // 2, *counts,
+        before.id, stands_on, written, before.domain, before.failure_type, before.status, status, place,
+        len(leaves), *leaves, len(joins) // 2, *joins,
     ]  # fmt: skip
 
 
 def tally(replies: Sequence[bytes]) -> dict[tuple[str, str, str], int]:
-    """Return the counts in a whole hash."""
-    return {
-        (fields[0], fields[1], fields[2]): int(number)
-        for name, number in zip(replies[::2], replies[1::2], strict=True)
-        if (fields := _plain(name)) and int(number)
-    }
+    """Return the counts in a whole hash, by domain, failure type and status."""
+    counts = {}
+    for name, number in zip(replies[::2], replies[1::2], strict=True):
+        status, length, kind = name.split(b":", 2)
+        domain, failure_type = kind[: int(length)], kind[int(length) + 1 :]
+        counts[domain.decode(), failure_type.decode(), status.decode()] = int(number)
+    return counts
 
 
 def summary_arguments(entry: DLQCompressedEntry, now: datetime) -> list[Any]:
@@ -189,10 +181,13 @@ def summary(id: bytes, fields: Sequence[bytes]) -> DLQCompressedEntry:  # noqa: 
 
 __all__ = [
     "ADDED",
+    "SPAN",
     "WRITTEN",
     "addition",
     "change",
+    "microseconds",
     "moment",
+    "numbers",
     "pair",
     "read",
     "score",

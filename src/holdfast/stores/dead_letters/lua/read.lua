@@ -1,11 +1,10 @@
--- Reads records. Arguments: ids. Answers the time in milliseconds, then id, JSON, time of making and keys of the last
--- change of each record that is there.
+-- Reads records. Arguments: ids. Answers the time in milliseconds, then of each record that is there its id, when it was
+-- made, the key of its last change and its JSON, with spaces between them.
 local answer = {string.format('%.0f', now_ms())}
 for _, id in ipairs(ARGV) do
-    local record = redis.call('HMGET', KEYS[1] .. 'r:' .. id, 'b', 'c', 'k')
-    if record[1] then
-        answer[#answer + 1] = id
-        for i = 1, 3 do answer[#answer + 1] = record[i] end
+    local record = redis.call('HMGET', KEYS[1] .. 'r:' .. id, 'c', 'k', 'b')
+    if record[3] then
+        answer[#answer + 1] = id .. ' ' .. table.concat(record, ' ')
     end
 end
 return answer

@@ -1,0 +1,70 @@
+"""Scripts of dead letters in Redis that run twice, as after a lost reply: they change nothing the second time."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from holdfast.stores import AsyncRedisDLQRepository
+from holdfast.stores.redis import RedisLink
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+    from pathlib import Path
+
+
+class Twice(RedisLink):
+    """Runs every script twice, and tells the second answer; *meanwhile* happens once, after the first ``write``."""
+
+    meanwhile: Callable[[], Awaitable[Any]] | None = None
+
+    async def run(self, script: Path, keys: Sequence[str], args: Sequence[Any] = (), *, again: bool = False) -> Any:
+        await super().run(script, keys, args, again=again)
+        if self.meanwhile is not None and script.stem == "write":
+            happens, self.meanwhile = self.meanwhile, None
+            await happens()
+        return await super().run(script, keys, args, again=again)
+
+
+def test_scripts_that_run_twice_do_once_what_they_do(fresh_database: Callable[[str], str]) -> None:
+    async def play() -> None:
+        async with Twice(fresh_database("redis")) as link, AsyncRedisDLQRepository(link) as letters:
+            one, two, three = [(await letters.create("d", "t", retry_delay=0)).id for _ in range(3)]
+            assert await letters.try_acquire_for_replay(one, 2) is not None
+            assert await letters.return_replay_attempt(one)
+            assert await letters.increment_retry_count(one)
+            assert [each.retry_count for each in await letters.acquire_many([one, two], 9)] == [2, 1]
+            assert await letters.complete_replay(one, True)
+            assert await letters.evict_oldest(1) == 1  # never what somebody replays
+            assert (await letters.get_statistics())["by_status"]["replaying"] == 1
+            assert {each.id for each in await letters.find()} == {two, three}
+            assert await letters.count_all() == 2
+
+    asyncio.run(play())
+
+
+def test_change_is_told_as_it_was_though_somebody_has_changed_the_record_since(
+    fresh_database: Callable[[str], str],
+) -> None:
+    async def play() -> None:
+        url = fresh_database("redis")
+        async with Twice(url) as link, RedisLink(url) as plain:
+            mine, others = AsyncRedisDLQRepository(link), AsyncRedisDLQRepository(plain)
+            entry = (await mine.create("d", "t")).id
+            link.meanwhile = lambda: others.increment_retry_count(entry)
+            assert await mine.increment_retry_count(entry)
+            read = await mine.get_by_id(entry)
+            assert read is not None
+            assert read.retry_count == 2
+
+            taken = await mine.try_acquire_for_replay(entry, 9)
+            assert taken is not None
+            link.meanwhile = lambda: others.try_acquire_for_replay(entry, 9)
+            assert await mine.return_replay_attempt(entry, token=taken.replay_token)
+
+            link.meanwhile = lambda: others.create("d", "t")
+            assert await mine.evict_oldest(1) == 0  # it is being replayed
+            assert await others.update_status(entry, "resolved")
+            assert await mine.evict_oldest(1) == 1
+
+    asyncio.run(play())
