@@ -75,6 +75,7 @@ end
 local answer = {string.format('%.0f', now)}
 for _, id in ipairs(ids) do
     local record = redis.call('HMGET', KEYS[1] .. 'r:' .. id, 'c', 'k', 'b')
-    answer[#answer + 1] = record[3] and id .. ' ' .. table.concat(record, ' ') or id
+    local there = record[1] and record[2] and record[3]
+    answer[#answer + 1] = there and id .. ' ' .. table.concat(record, ' ') or id
 end
 return answer

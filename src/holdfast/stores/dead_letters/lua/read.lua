@@ -3,7 +3,7 @@
 local answer = {string.format('%.0f', now_ms())}
 for _, id in ipairs(ARGV) do
     local record = redis.call('HMGET', KEYS[1] .. 'r:' .. id, 'c', 'k', 'b')
-    if record[3] then
+    if record[1] and record[2] and record[3] then
         answer[#answer + 1] = id .. ' ' .. table.concat(record, ' ')
     end
 end
