@@ -106,6 +106,7 @@ if fits_all or ARGV[2] == '0' then
     end
 end
 
-local said = table.concat(answer) .. ' ' .. string.format('%.0f', now)
-if string.find(said, '1', 1, true) < string.find(said, ' ', 1, true) then redis.call('SET', done, said, 'PX', 120000) end
+local written = table.concat(answer)
+local said = written .. ' ' .. string.format('%.0f', now)
+if string.find(written, '1', 1, true) then redis.call('SET', done, said, 'PX', 120000) end
 return said
