@@ -319,28 +319,42 @@ def _batches_of_crowds(scene: Scene, *crowds: int) -> list[int]:
     return [len(batch) for batch in scene.database.batches[before:]]
 
 
+def _scene_of_crowds(*, overlaps: bool = True, lone: bool = True, commit_takes: float = 0.0) -> Scene:
+    """Return a scene in which eight batches have been written."""
+    scene = Scene(overlaps=overlaps, lone=lone)
+    scene.database.commit_takes = commit_takes
+    assert _batches_of_crowds(scene, *[65] * 8) == [65] * 8
+    return scene
+
+
 def test_crowd_that_comes_at_rest_is_halved_where_that_overlaps() -> None:
-    scene = Scene(overlaps=True)
-    assert _batches_of_crowds(scene, 65, 65, 63, 130) == [65, 32, 33, 63, 65, 65]  # at first no commit's time is known
-    assert _batches_of_crowds(Scene(overlaps=False), 65, 65) == [65, 65]
+    assert _batches_of_crowds(_scene_of_crowds(), 65, 63, 130) == [32, 33, 63, 65, 65]
+    assert _batches_of_crowds(_scene_of_crowds(overlaps=False), 65, 65) == [65, 65]
 
 
 def test_crowd_that_comes_during_a_commit_is_written_whole() -> None:
-    scene = Scene(overlaps=True)
-    _batches_of_crowds(scene, 1)
+    scene = _scene_of_crowds()
     for number in range(65):
         scene.put(f"key {number}")
     assert run_sync(scene.committer.drain())
     for number in range(70):
         scene.put(f"late {number}")
     scene.drain()
-    assert [len(batch) for batch in scene.database.batches] == [1, 32, 33 + 70]
+    assert [len(batch) for batch in scene.database.batches[8:]] == [32, 33 + 70]
+
+
+def test_crowd_is_halved_only_where_batches_are_one_statement_each() -> None:
+    assert _batches_of_crowds(_scene_of_crowds(lone=False), 65, 65) == [65, 65]
+    scene = _scene_of_crowds()
+    for kind in (0, 1):
+        scene.put(f"of kind {kind}", kind)
+    scene.drain()
+    assert _batches_of_crowds(scene, *[65] * 8, 65) == [65] * 8 + [32, 33]
 
 
 def test_crowd_is_halved_only_where_a_commit_is_not_a_longer_wait_than_the_crowd() -> None:
-    scene = Scene(overlaps=True)
-    scene.database.commit_takes = 0.002  # as long as 133 operations take
-    assert _batches_of_crowds(scene, 1, 130, 140) == [1, 130, 70, 70]
+    scene = _scene_of_crowds(commit_takes=0.002)  # as long as 133 operations take
+    assert _batches_of_crowds(scene, 130, 140) == [130, 70, 70]
     scene.database.commit_takes = 0.004  # which is known when the shorter ones are forgotten
     assert _batches_of_crowds(scene, 130, *[1] * 80, 140)[-2:] == [1, 140]
     scene.database.commit_takes = 0.001  # which is known at once

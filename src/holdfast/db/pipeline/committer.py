@@ -83,6 +83,7 @@ class Committer:
         self._parts: deque[Part] = deque()
         self._giving_up = False
         self._rested = True
+        self._one_statement = True  # whether the last batch was
         self.commits = 0
 
     async def drain(self) -> bool:
@@ -96,7 +97,8 @@ class Committer:
         while self._parts and not self._giving_up:
             await self._try(self._parts[0])
         if operations:
-            self._pace.note(len(operations), self._world.monotonic() - begun)
+            seconds = self._world.monotonic() - begun
+            self._pace.note(len(operations), seconds, one_statement=self._one_statement)
         self._busy_since = None
         self._rested = self._mailbox.waiting == 0
         return more and not self._giving_up
@@ -208,6 +210,7 @@ class Committer:
             await self._past.look(session)
         first = part.operations[0]
         if len(part.operations) == 1 and first.kind.one_statement and not part.asks:
+            self._one_statement = True
             outcomes = await self._write_alone(session, first)
         else:
             outcomes = await self._write_together(session, part)
@@ -226,7 +229,8 @@ class Committer:
     async def _write_together(self, session: Session, part: Part) -> Sequence[Any]:
         groups = grouped(part.operations)
         self._lane.wait_for_disk(not all(isinstance(kind, Fleeting) for kind in groups))
-        if part.asks or not self._is_one_statement(groups):
+        self._one_statement = not part.asks and self._is_one_statement(groups)
+        if not self._one_statement:
             return await self._write_in_transaction(session, part, groups)
         faults.point("pipeline.before_commit")
         return await self._write_at_once(session, groups, len(part.operations))
