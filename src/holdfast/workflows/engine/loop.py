@@ -32,7 +32,8 @@ class EngineLoop:
 
     def refuse_other_loop(self) -> None:
         """Raise if the engine lives on another loop than the one that runs this code."""
-        if self._loop is not None and self._loop is not asyncio.get_running_loop():
+        # On the engine's own loop asyncio need not ask the system which loop it is.
+        if self._loop is not None and self.loop_here() is None and self._loop is not asyncio.get_running_loop():
             raise WrongLoop(
                 "The application was launched on another event loop, and lives on one at a time: use it there. close() "
                 "it there before it is launched on this one; with `async with app:` it is closed before its loop ends."
