@@ -149,9 +149,7 @@ def _spread_sizes(written: tuple[Statement, ...], columns: tuple[Column, ...], p
     statement costs row by row. Its texts are for few sizes, so that few have to be prepared.
     """
     cuts = _cuts(written, parameters)
-    numbered = any(PLACE in each.columns for each in written)
-    there = (PLACE, *columns) if numbered else columns
-    picks = [_picker(each.columns, there) for each in written]
+    picks = [_picker(each.columns, (PLACE, *columns)) for each in written]
 
     @lru_cache(maxsize=64)
     def texts(size: int) -> tuple[str, ...]:
@@ -160,30 +158,26 @@ def _spread_sizes(written: tuple[Statement, ...], columns: tuple[Column, ...], p
             for each, cut in zip(written, cuts, strict=True)
         )
 
-    def some(rows: Sequence[Sequence[Any]], values: tuple[Any, ...]) -> list[Call]:
-        count = len(rows)
-        size = _size(count)
+    def some(numbered: Sequence[Sequence[Any]], values: tuple[Any, ...]) -> list[Call]:
+        size = _size(len(numbered))
         calls: list[Call] = []
         for text, cut, pick, each in zip(texts(size), cuts, picks, written, strict=True):
             flat: tuple[Any, ...] = ()
             if len(cut) > 1:
-                given = chain.from_iterable(rows if pick is None else map(pick, rows))
-                flat = (*given, *(None,) * ((size - count) * len(each.columns)), *(() if size == 1 else (count,)))
+                given = chain.from_iterable(numbered if pick is None else map(pick, numbered))
+                flat = (*given, *(None,) * ((size - len(numbered)) * len(each.columns)))
             calls.append((text, _joined(cut, values, flat)))
         return calls
 
     def spread(rows: Sequence[Sequence[Any]], values: tuple[Any, ...]) -> list[Call]:
-        if numbered:
-            rows = [(n, *row) for n, row in enumerate(rows)]
-        if len(rows) <= MOST_ROWS:
-            return some(rows, values)
-        return [call for at in range(0, len(rows), MOST_ROWS) for call in some(rows[at : at + MOST_ROWS], values)]
+        numbered = [(n, *row) for n, row in enumerate(rows)]
+        return [call for at in range(0, len(rows), MOST_ROWS) for call in some(numbered[at : at + MOST_ROWS], values)]
 
     return spread
 
 
 def _size(count: int) -> int:
-    """Return for how many rows the text is that takes *count*: 1, 2, 3, 4, 6, 8, 12, 16 ... of which so many count."""
+    """Return for how many rows the text is that takes *count*: 1, 2, 3, 4, 6, 8, 12, 16 ..."""
     power = 1 << (count - 1).bit_length()
     return power * 3 // 4 if count <= power * 3 // 4 else power
 
