@@ -16,12 +16,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 
     from holdfast.model.dead_letter import FailedOperationData
+    from holdfast.resilience.sealing import Sealing
 
 MASK = "***"
 TRUNCATED = "_truncated"
 NOT_KEPT = "_not_kept"
 MASKED = "_masked"
 TYPES = "_types"
+HIDDEN = "hidden"
+SEALED = "_sealed"
 DEFAULT_BYTES = 65_536
 _MOST_TRACEBACK = 16_384
 _LONGEST_WORD = 255
@@ -179,6 +182,7 @@ def arguments_of(letter: FailedOperationData) -> tuple[list[Any], dict[str, Any]
         (TRUNCATED, "were too large to be kept with it"),
         (NOT_KEPT, "were not all kept with it"),
         (MASKED, "were masked before they were stored"),
+        (SEALED, "went through codecs of the application, which has to replay it"),
     ):
         if mark in kept:
             raise ReplayRefused(
@@ -215,27 +219,33 @@ def make_letter(
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
     *,
+    contents: Contents,
+    sealing: Sealing,
     metadata: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> Coroutine[Any, Any, FailedOperationData | None]:
     """Keep a call that failed for good with *error*; what is awaited returns its letter.
 
-    It only writes: all that is kept of the call is read here. None, and nothing is kept, if the call belongs to the
-    replay of a letter of this domain: then that replay has failed, whatever stands in for the error. *more* goes to
-    ``create`` as it is.
+    It only writes: all that is kept of the call is read here, as *contents* and *sealing* say. None, and nothing is
+    kept, if the call belongs to the replay of a letter of this domain: then that replay has failed, whatever stands in
+    for the error. *more* goes to ``create`` as it is.
     """
     replay = replayed.get()
     if replay is not None and replay.domain == domain:
         replay.failures.append(error)
         return _no_letter()
+    told = sealing.letter(
+        error,
+        request_data=contents.call(args, kwargs),
+        error_message=safe_text(error),
+        error=traceback_of(error),
+    )
     return letters.create(
         domain,
         failure_type_of(error),
-        safe_text(error),
         error_code=error_code_of(error),
-        request_data=Contents().call(args, kwargs),
         metadata=dict(metadata or {}),
-        error=traceback_of(error),
+        **told,
         **more,
     )
 
@@ -246,9 +256,11 @@ async def _no_letter() -> None:
 
 __all__ = [
     "DEFAULT_BYTES",
+    "HIDDEN",
     "MASK",
     "MASKED",
     "NOT_KEPT",
+    "SEALED",
     "TRUNCATED",
     "TYPES",
     "Contents",

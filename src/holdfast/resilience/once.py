@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from holdfast.model.world import World
     from holdfast.resilience.layers import Ask, Call
+    from holdfast.resilience.sealing import Sealing
     from holdfast.stores.idempotency.claims import Claims, Held
     from holdfast.stores.idempotency.entry import Kept
     from holdfast.stores.idempotency.memory_claims import MemoryClaims
@@ -34,7 +35,7 @@ class KeyClaims(Protocol):
     def hold(self, key: str, mark: str) -> Held: ...
     def patience(self, held: Held) -> float: ...
     def take(self, held: Held) -> Any: ...
-    def keep(self, held: Held, data: str) -> Any: ...
+    def keep(self, held: Held, data: str, headers: str = "{}") -> Any: ...
     def drop(self, held: Held) -> Any: ...
 
 
@@ -42,12 +43,14 @@ class KeyClaims(Protocol):
 class Keys:
     """Which key a call of the function *name* has; *claims* returns where it is claimed, by whether it is async.
 
+    With *sealing* results go through the codecs of the application.
     Each function has keys of its own: two of them may be called with the same order number.
     """
 
     name: str
     key: str | Callable[..., str]
     claims: Callable[[bool], KeyClaims]
+    sealing: Sealing | None = None
     _what: str = field(init=False)
     _space: str = field(init=False)
 
@@ -75,6 +78,14 @@ class Keys:
                 args, kwargs = bound.args, bound.kwargs
         return claims.hold(self._space + chosen, digest(self.name, {"positionalArgs": args, "namedArgs": kwargs}))
 
+    def sealed(self, data: str) -> tuple[str, str]:
+        """Return a result, JSON text, as it is kept: data and headers."""
+        return (data, "{}") if self.sealing is None else self.sealing.result(data)
+
+    def result(self, kept: Kept) -> str:
+        """Return the result that was kept, JSON text."""
+        return kept.response_data if self.sealing is None else self.sealing.opened_result(kept)
+
 
 def once(call: Call, keys: Keys, world: World) -> Call:
     """Make one call of an async function for each key. Everybody gets what was stored, the first as the last.
@@ -92,10 +103,10 @@ def once(call: Call, keys: Keys, world: World) -> Call:
             while (kept := await claims.take(held)) is None:
                 await world.sleep(claims.patience(held))
             if not held.is_ours:
-                return read(kept.response_data)
+                return read(keys.result(kept))
             data = _json.serialize(await call(*args, **kwargs))
             result = read(data)
-            await claims.keep(held, data)
+            await claims.keep(held, *keys.sealed(data))
         except BaseException:
             if held.is_ours:
                 with giving_back(held):
@@ -118,10 +129,10 @@ def once_blocking(call: Call, keys: Keys) -> Call:
             while (kept := claims.take(held)) is None:
                 time.sleep(claims.patience(held))
             if not held.is_ours:
-                return read(kept.response_data)
+                return read(keys.result(kept))
             data = _json.serialize(call(*args, **kwargs))
             result = read(data)
-            claims.keep(held, data)
+            claims.keep(held, *keys.sealed(data))
         except BaseException:
             held.is_over = True  # also if it is won from now on
             if held.is_ours:
@@ -161,8 +172,8 @@ class AskedClaims:
     def take(self, held: Held) -> Any:
         return self._ask(self._claims.take(held))
 
-    def keep(self, held: Held, data: str) -> Any:
-        return self._ask(self._claims.keep(held, data))
+    def keep(self, held: Held, data: str, headers: str = "{}") -> Any:
+        return self._ask(self._claims.keep(held, data, headers))
 
     def drop(self, held: Held) -> Any:
         return self._ask(self._claims.drop(held))
@@ -179,8 +190,8 @@ class AwaitedClaims:
     async def take(self, held: Held) -> Kept | None:
         return self._claims.take(held)
 
-    async def keep(self, held: Held, data: str) -> None:
-        self._claims.keep(held, data)
+    async def keep(self, held: Held, data: str, headers: str = "{}") -> None:
+        self._claims.keep(held, data, headers)
 
     async def drop(self, held: Held) -> None:
         self._claims.drop(held)

@@ -8,9 +8,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from holdfast.errors import ConfigurationError, HoldfastError
+from holdfast.errors import ConfigurationError, HoldfastError, ReplayRefused, SerializationError
 from holdfast.model.dead_letter import ReplayEnd
-from holdfast.resilience.letters import Replayed, replayed, traceback_of
+from holdfast.resilience.letters import HIDDEN, Replayed, replayed, traceback_of
 from holdfast.resilience.replay_bulk import Bulk, outcome
 from holdfast.resilience.replay_choice import CONCURRENCY, Manner, Selection
 from holdfast.resilience.replay_report import ReplayOutcome, ReplayResult
@@ -33,6 +33,7 @@ logger = logging.getLogger("holdfast.replay")
 
 LEASE = 300.0
 _BEATS = 3  # in a lease
+_OURS = (ReplayRefused, SerializationError)  # why a letter cannot be replayed, which shows no value
 
 
 @dataclass(slots=True)
@@ -206,10 +207,12 @@ def _ended(
         return Ended(letter, end, is_cancelled=is_cancelled)
     interrupt = error if isinstance(error, KeyboardInterrupt) else None
     stopped = isinstance(error, asyncio.CancelledError)
-    note = "The replay was cancelled." if stopped else f"{type(error).__name__}: {safe_text(error)}"
-    details = {} if stopped else {"last_replay_error": traceback_of(error)}
+    why = "The replay was cancelled." if stopped else f"{type(error).__name__}: {safe_text(error)}"
+    note, details = why, {} if stopped else {"last_replay_error": traceback_of(error)}
+    if HIDDEN in letter.request_data and not stopped and not isinstance(error, _OURS):
+        note, details = type(error).__name__, {}  # what it says is hidden, as all of the call
     end = ReplayEnd(id=letter.id, token=held.token, success=False, note=note, error_details=details)
-    return Ended(letter, end, note, is_cancelled, interrupt)
+    return Ended(letter, end, why, is_cancelled, interrupt)
 
 
 __all__ = ["CONCURRENCY", "LEASE", "Ended", "Find", "Manner", "Progress", "Replayer", "Selection"]

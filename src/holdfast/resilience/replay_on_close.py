@@ -26,9 +26,9 @@ logger = logging.getLogger("holdfast.protect")
 class ReplaysOnClose:
     """Replays the dead letters of one protected function, *call* with its retries, when its breaker has closed.
 
-    *on_thread* calls it unless it *is_async*. ``ConfigurationError`` if its arguments could not be read back. Every
-    process of the fleet hears of it; each letter is taken by one of them. If the breaker opens again the rest stays
-    pending, untried.
+    *opened* opens a letter that was sealed. *on_thread* makes the call unless it *is_async*. ``ConfigurationError`` if
+    its arguments could not be read back. Every process of the fleet hears of it; each letter is taken by one of them.
+    If the breaker opens again the rest stays pending, untried.
     """
 
     def __init__(
@@ -41,6 +41,7 @@ class ReplaysOnClose:
         start: Callable[[Coroutine[Any, Any, None]], None],
         world: World,
         *,
+        opened: Callable[[FailedOperationData], FailedOperationData],
         on_thread: Callable[..., Awaitable[Any]],
         is_async: bool,
     ) -> None:
@@ -51,6 +52,7 @@ class ReplaysOnClose:
         self._letters = letters
         self._start = start
         self._world = world
+        self._opened = opened
         self._on_thread = on_thread
         self._is_async = is_async
         self._arguments = Arguments(call)
@@ -76,7 +78,7 @@ class ReplaysOnClose:
         return self._again
 
     async def _again(self, letter: FailedOperationData) -> Any:
-        args, kwargs = self._arguments.of(letter)
+        args, kwargs = self._arguments.of(self._opened(letter))
         if self._is_async:
             return await self._call(*args, **kwargs)
         return await self._on_thread(self._call, *args, **kwargs)

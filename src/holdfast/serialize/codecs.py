@@ -6,6 +6,7 @@ import zlib
 from typing import Protocol
 
 from holdfast.errors import CodecError, ConfigurationError
+from holdfast.serialize.marker import split
 
 
 class Codec(Protocol):
@@ -78,4 +79,9 @@ class Compression:
         return f"Compression(min_bytes={self._min_bytes}, level={self._level}, max_bytes={self._max_bytes})"
 
 
-__all__ = ["Codec", "Compression"]
+def is_hidden(marker: str | None) -> bool:
+    """Whether what is stored under *marker* went through a codec that keeps it from whoever reads the tables."""
+    return marker is not None and any(each.codec != Compression.name for each in split(marker)[1])
+
+
+__all__ = ["Codec", "Compression", "is_hidden"]

@@ -140,6 +140,14 @@ class Serialization:
         """Return the recorded error; see :func:`decode_error` for *known*. A row's format does not matter."""
         return decode_error(self._stack.open(text, format), known)
 
+    def close(self, text: str) -> Stored:
+        """Return portable JSON as it is to be stored: *text* after the codecs. Raises :class:`CodecError`."""
+        return self._store(text, PortableJSON.name, None)
+
+    def open(self, text: str, format: str) -> str:
+        """Undo :meth:`close`."""
+        return self._stack.open(text, format)
+
     def _format(self, marker: str | None) -> Serializer:
         return self._default if marker is None else self._named(split(marker)[0])
 

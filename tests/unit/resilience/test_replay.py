@@ -18,6 +18,8 @@ from holdfast.resilience.letters import MASK, Contents, arguments_of, make_lette
 from holdfast.resilience.replay import Manner, Replayer, Selection
 from holdfast.resilience.replay_arguments import Arguments
 from holdfast.resilience.replay_report import ReplayReport, ReplayResult
+from holdfast.resilience.sealing import Sealing
+from holdfast.serialize import Serialization
 from holdfast.stores import AsyncInMemoryFailedOperationRepository
 from holdfast.testing.world import VirtualWorld
 
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from holdfast.model.dead_letter import FailedOperationData, ReplayEnd
+
+
+PLAIN: Any = {"contents": Contents(), "sealing": Sealing(Serialization())}
 
 
 class Scene:
@@ -391,7 +396,7 @@ def test_error_whose_code_cannot_be_had_becomes_a_letter() -> None:
             raise RuntimeError("no code")
 
     async def main() -> None:
-        letter = await make_letter(AsyncInMemoryFailedOperationRepository(), "d", Odd("x"), [], {})
+        letter = await make_letter(AsyncInMemoryFailedOperationRepository(), "d", Odd("x"), [], {}, **PLAIN)
         assert letter is not None
         assert (letter.error_message, letter.error_code) == ("x", "")
 
@@ -404,7 +409,7 @@ def test_letter_of_a_call_has_its_error_and_traceback() -> None:
         try:
             raise OSError("down")
         except OSError as error:
-            letter = await make_letter(letters, "d", error, [1], {"two": 2}, metadata={"protect": "x"})
+            letter = await make_letter(letters, "d", error, [1], {"two": 2}, metadata={"protect": "x"}, **PLAIN)
         assert letter is not None
         assert (letter.failure_type, letter.error_message, letter.metadata) == ("OSError", "down", {"protect": "x"})
         assert "Traceback" in letter.error

@@ -167,12 +167,15 @@ class Claims(Claiming):
                 self._threads.add(held)
         return kept
 
-    async def keep(self, held: Held, data: str) -> None:
-        """End the claim with a result, JSON text. ``ClaimLost``, and nothing is changed, if another has the key."""
+    async def keep(self, held: Held, data: str, headers: str = "{}") -> None:
+        """End the claim with a result, JSON text as its headers.
+
+        ``ClaimLost``, and nothing is changed, if another has the key.
+        """
         if held.extending is not None:
             held.extending.end()
         faults.point("key.before_result")
-        stored = await self._verbs.finish(held.key, held.token, held.token, (data, DONE, "{}", self._ttl_ms))
+        stored = await self._verbs.finish(held.key, held.token, held.token, (data, DONE, headers, self._ttl_ms))
         faults.point("key.result_stored")
         if not stored:
             raise claim_lost(held.key)

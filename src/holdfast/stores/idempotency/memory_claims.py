@@ -35,9 +35,9 @@ class MemoryClaims(Claiming):
         kept = self._memory.claim(held.key, held.mark, held.token, _FOREVER_MS, held.note)
         return kept if kept.token == held.token else self._found(held, kept)
 
-    def keep(self, held: Held, data: str) -> None:
-        """End the claim with a result, JSON text."""
-        if not self._memory.finish(held.key, held.token, held.token, (data, DONE, "{}", self._ttl_ms)):
+    def keep(self, held: Held, data: str, headers: str = "{}") -> None:
+        """End the claim with a result, JSON text as its headers."""
+        if not self._memory.finish(held.key, held.token, held.token, (data, DONE, headers, self._ttl_ms)):
             raise claim_lost(held.key)
 
     def drop(self, held: Held) -> None:

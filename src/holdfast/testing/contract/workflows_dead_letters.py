@@ -343,6 +343,37 @@ class ReplayContract:
 
         Stage(venue).play(scene)
 
+    def test_letters_and_results_of_protected_functions_go_through_the_codecs(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            secret = Serialization(codecs=[Encryption(keys={"k1": b"1" * 32}, current="k1")])
+            app, domain, done = stage.app(serializer=secret), f"d{stage.version}", []
+            name = "lovelace" * 10_000
+
+            async def send(to: str) -> None:
+                raise OSError(f"no way to {to}")
+
+            async def note(to: str) -> str:
+                done.append(to)
+                return to
+
+            sent = app.raw.protect(domain, dead_letter=True, fallback=None, breaker=False)(app.coloured(send))
+            noted = app.raw.protect(domain, idempotency_key="only", breaker=False)(app.coloured(note))
+            app.raw.replay_handler(domain, noted, with_arguments=True)
+            async with app:
+                await app.value(sent(name))
+                [letter] = await app.value(app.raw.dead_letters.find(domain=domain))
+                assert (letter.error_message, letter.error) == ("OSError", "OSError")
+                assert letter.request_data["hidden"]
+                assert "lovelace" not in repr(letter)
+                assert (await replay(app, domain=domain)).replayed == 1
+                assert await app.value(noted(name)) == name
+                assert done == [name]
+                kept = await app.value(app.raw.idempotency.get(f"protect:{domain}:only"))
+                assert kept["headers"] == {"serialization": "portable_json+aesgcm:k1"}
+                assert "lovelace" not in repr(kept)
+
+        Stage(venue).play(scene)
+
     def test_letters_that_are_due_are_replayed_by_themselves_once(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:
             domain, seen = f"d{stage.version}", []

@@ -172,6 +172,7 @@ class Guards:
                 self._dead_letters,
                 self._start,
                 self._engine.settings.world,
+                opened=self._engine.sealing.opened,
                 on_thread=self._engine.handlers.on_thread,
                 is_async=is_async,
             )
@@ -213,7 +214,17 @@ class Guards:
             self._engine.check_launched()
             delay = self._engine.handlers.delay_of(domain)
             letters, told = self._dead_letters(), {"protect": name}
-            return make_letter(letters, domain, error, args, kwargs, metadata=told, retry_delay=delay)
+            return make_letter(
+                letters,
+                domain,
+                error,
+                args,
+                kwargs,
+                contents=self._engine.contents(),
+                sealing=self._engine.sealing,
+                metadata=told,
+                retry_delay=delay,
+            )
 
         return park
 
@@ -224,7 +235,7 @@ class Guards:
         from holdfast.resilience.once import AwaitedClaims, Keys  # noqa: PLC0415 -- what is not used is not loaded
 
         if store is None:
-            return Keys(name, key, self._claims_in_the_database)
+            return Keys(name, key, self._claims_in_the_database, self._engine.sealing)
         if not store.at_once:
             raise ConfigurationError(
                 f"idempotency_store of {name!r} is an InMemoryIdempotencyStore, or left out: keys that outlive the "

@@ -8,10 +8,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from holdfast import faults
-from holdfast.errors import SerializationError, UnknownCommit
+from holdfast.errors import CannotSerialize, SerializationError, UnknownCommit
+from holdfast.serialize.codecs import is_hidden
 from holdfast.stores.dead_letters import door
 from holdfast.workflows.dead_letters.handlers import DOMAIN
-from holdfast.workflows.dead_letters.letters import is_hidden
 from holdfast.workflows.facts import FinishRuns
 from holdfast.workflows.operations.voice import SideWrite
 from holdfast.workflows.running.results import exhausted
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from holdfast.workflows.running.run import Run
 
 logger = logging.getLogger("holdfast.dispatch")
+
+_FAILED = "portable_json+failed"  # what a codec was to hide, and could not, is not shown
 
 
 class FinishWithLetters(FinishRuns):
@@ -77,14 +79,19 @@ class ErrorLetters:
             # Where its own code raised, what is recorded is kept: other code may go on from there.
             "start_step": failed_at or run.next_position,
         }
-        letter = self._letters().run(run.id, domain, error, way_back="rewind", inputs=self._inputs(run), facts=facts)
+        inputs = self._inputs(run, error)
+        letter = self._letters().run(run.id, domain, error, way_back="rewind", inputs=inputs, facts=facts)
         return self._finish, (*row, letter)
 
-    def _inputs(self, run: Run) -> tuple[str | None, str | None]:
+    def _inputs(self, run: Run, error: BaseException) -> tuple[str | None, str | None]:
+        """Return the arguments as they are stored; those that have no form any more are hidden if the error is."""
         try:
             return self._payloads.dump_call(run.arguments, run.keywords)
+        except CannotSerialize:
+            marker = self._payloads.dump_error(error)[1]
+            return ("", marker) if is_hidden(marker) else (None, None)
         except SerializationError:
-            return None, None
+            return "", _FAILED
 
 
 class StepLetters:
@@ -106,7 +113,7 @@ class StepLetters:
             "generation": run.generation,
             "start_step": operation.position,
         }
-        is_open = self._is_open(args, kwargs)
+        is_open = self._is_open(error, args, kwargs)
         attempts = [_attempt(*each, is_open=is_open) for each in operation.failures]
         letter = self._letters.step(
             run.id, operation.identity, domain, error, (args, kwargs), is_open=is_open, facts=facts, attempts=attempts
@@ -115,11 +122,13 @@ class StepLetters:
         operation.writes += (write,)
         operation.writes_if_failed += (write,)
 
-    def _is_open(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    def _is_open(self, error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         try:
             return not is_hidden(self._payloads.dump_call(args, kwargs)[1])
-        except SerializationError:
-            return True
+        except CannotSerialize:  # an argument has no form: what the others may show, the error may show
+            return not is_hidden(self._payloads.dump_error(error)[1])
+        except SerializationError:  # a codec has failed
+            return False
 
     async def write(self, transaction: Transaction, rows: Sequence[Values]) -> None:
         """Write the letters, which are the only values of *rows*."""

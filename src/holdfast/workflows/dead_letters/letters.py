@@ -15,15 +15,16 @@ from msgspec.structs import replace
 from holdfast.core.dead_letters import SetStatus, transition
 from holdfast.model.dead_letter import FailedOperationData
 from holdfast.resilience.letters import (
+    HIDDEN,
     NOT_KEPT,
     Contents,
     error_code_of,
     failure_type_of,
     traceback_of,
 )
-from holdfast.serialize import Compression, PortableJSON
+from holdfast.serialize import PortableJSON
+from holdfast.serialize.codecs import is_hidden
 from holdfast.serialize.exact import safe_text
-from holdfast.serialize.marker import split
 from holdfast.stores.dead_letters import door, rows
 from holdfast.stores.dead_letters.facts import AddLetters, Writing
 from holdfast.stores.dead_letters.queries import dead_letter_queries
@@ -133,7 +134,7 @@ class RunLetters:
             "failure_type": failure_type_of(error),
             "error_code": door.text(error_code_of(error)),
             "error_message": brief,
-            "error": brief if "hidden" in kept else door.text(traceback_of(error)),
+            "error": brief if HIDDEN in kept else door.text(traceback_of(error)),
             "recommended_action": "replay",
             "max_retries": MAX_RETRIES,
             "retry_delay": self._delay_of(domain),
@@ -184,23 +185,18 @@ _HINTS: dict[WayBack, str] = {
 }
 
 
-def is_hidden(marker: str | None) -> bool:
-    """Whether what is stored under *marker* went through a codec that keeps it from whoever reads the tables."""
-    return marker is not None and any(each.codec != Compression.name for each in split(marker)[1])
-
-
 def _row(run_id: str) -> dict[str, Any]:
     return {"table": "workflow_status", "workflow_id": run_id}
 
 
 def _hidden(run_id: str) -> dict[str, Any]:
-    return {NOT_KEPT: "The application encodes what it stores.", "hidden": True, "whole": _row(run_id)}
+    return {NOT_KEPT: "The application encodes what it stores.", HIDDEN: True, "whole": _row(run_id)}
 
 
 def _brief(error: BaseException, kept: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the history and the message say of an error: of a hidden one only its type."""
-    shown = type(error).__name__ if "hidden" in kept else f"{type(error).__name__}: {safe_text(error)}"
+    shown = type(error).__name__ if HIDDEN in kept else f"{type(error).__name__}: {safe_text(error)}"
     return {"error": door.text(shown[:1000])}
 
 
-__all__ = ["MAX_RETRIES", "RunLetters", "WayBack", "failed_again", "is_hidden", "letter_id"]
+__all__ = ["MAX_RETRIES", "RunLetters", "WayBack", "failed_again", "letter_id"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -9,6 +10,7 @@ from holdfast.core.functions import makes_coroutine, makes_generator
 from holdfast.errors import ConfigurationError, MisuseError, ReplayRefused, WorkflowNotFound
 from holdfast.model.workflow import WorkflowStatus
 from holdfast.resilience.colour import name_of
+from holdfast.resilience.letters import SEALED
 from holdfast.resilience.replay_arguments import Arguments
 from holdfast.workflows.declaring.functions import AsyncWorkflow, Step, Workflow
 from holdfast.workflows.running.ticket import Ticket, call_of
@@ -39,9 +41,14 @@ class RunReplays:
     def handler_of(self, letter: FailedOperationData) -> Handle | None:
         """Return who replays *letter*: the handler of its domain, or this, if it is of a run."""
         handler = self._engine.handlers.of(letter.domain)
+        if handler is not None and SEALED in letter.request_data:
+            return partial(self._open_for, handler)
         if handler is None and letter.workflow_id is not None and "way_back" in letter.metadata:
             return self.replay
         return handler
+
+    async def _open_for(self, handler: Handle, letter: FailedOperationData) -> Any:
+        return await handler(self._engine.sealing.opened(letter))
 
     async def replay(self, letter: FailedOperationData) -> None:
         """Let the run of *letter* go on, and wait for its end; raises what it ends with."""

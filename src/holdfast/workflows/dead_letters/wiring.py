@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from holdfast.db.manager import ConnectionManager
     from holdfast.resilience.handlers import Handlers
+    from holdfast.resilience.sealing import Sealing
     from holdfast.stores.database import DatabaseStores
     from holdfast.workflows.dead_letters.face import AsyncDeadLetters
     from holdfast.workflows.dead_letters.facts import StepLetters
@@ -68,7 +69,7 @@ class EngineLetters(ABC):
 
         self._letters = self.stores.of_class(
             AsyncDeadLetters,
-            contents=self._contents(),
+            contents=self.contents(),
             find=self.run_replays.handler_of,
             made=self.letter_made,
             delay_of=self.handlers.delay_of,
@@ -87,7 +88,7 @@ class EngineLetters(ABC):
                 schema=settings.schema,
                 clock_offset_ms=settings.clock_offset_ms,
                 world=settings.world,
-                contents=self._contents(),
+                contents=self.contents(),
                 delay_of=self.handlers.delay_of,
             )
         return self._run_letters
@@ -101,7 +102,15 @@ class EngineLetters(ABC):
             self._step_letters = StepLetters(self.payloads, self.run_letters, self.letter_made)
         return self._step_letters
 
-    def _contents(self) -> Contents:
+    @cached_property
+    def sealing(self) -> Sealing:
+        """How letters and results of protected functions go through the application's codecs."""
+        from holdfast.resilience.sealing import Sealing  # noqa: PLC0415 -- as above
+
+        return Sealing(self.settings.serialization)
+
+    def contents(self) -> Contents:
+        """Return what may be kept of a call."""
         return Contents.of(self.settings.mask_fields, self.settings.dead_letter_bytes)
 
     def letter_made(self) -> None:
