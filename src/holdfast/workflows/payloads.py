@@ -13,6 +13,7 @@ from holdfast.errors import CannotSerialize, SerializationError
 from holdfast.serialize import PortableJSON, error_name
 from holdfast.serialize.marker import unreadable
 from holdfast.serialize.models import dumped, is_dumpable
+from holdfast.serialize.sets import are_in_order
 from holdfast.serialize.walk import Outline
 from holdfast.workflows.declaring.codec import FunctionCodec
 
@@ -120,11 +121,13 @@ class Payloads:
 
     def mark(self, name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> str:
         """Return the fingerprint of a call. What has no JSON form counts by the name of its class only."""
+        call = [arguments, keywords]
         try:
-            written = _encode_mark([arguments, keywords])
-        except (TypeError, ValueError, msgspec.MsgspecError, RecursionError):
-            written = _encode_mark(Outline().value([arguments, keywords]))
-        return fingerprint(name, written)
+            written = _encode_mark(call)
+            is_settled = are_in_order(call, written)
+        except (TypeError, ValueError, ArithmeticError, msgspec.MsgspecError, RecursionError):
+            is_settled = False
+        return fingerprint(name, written if is_settled else _encode_mark(Outline().value(call)))
 
 
 class LoadedErrors(Mapping[str, type[BaseException]]):

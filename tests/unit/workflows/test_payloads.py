@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Optional, Union
@@ -162,6 +165,64 @@ def test_mark_of_a_call_is_the_same_whatever_the_order_of_its_sets(made: Callabl
     assert payloads.mark("step", made(other), {"by": 1}) == mark
     assert payloads.mark("step", made({0, 9}), {"by": 1}) != mark
     assert payloads.mark("step", made(one), {"by": 2}) != mark
+
+
+_MARKS = """
+import math
+from dataclasses import dataclass
+from enum import Enum
+from holdfast.serialize import Serialization
+from holdfast.stores.idempotency.fingerprint import digest
+from holdfast.workflows.payloads import Payloads
+
+@dataclass(frozen=True, order=True)
+class Part:
+    names: frozenset
+
+@dataclass
+class Whole:
+    parts: set
+
+Kind = Enum("Kind", "A B C D")
+names = "abcdefgh"
+sets = [frozenset({one, other}) for one in names for other in names]
+for value in (
+    set(sets),
+    {(each, 1) for each in sets},
+    {Part(each) for each in sets},
+    [Whole(set(sets)), {"deep": [Whole({Part(each) for each in sets})]}],
+    {frozenset(sets[:9]), frozenset(sets[9:])},
+    {math.nan, -math.nan, *map(float, range(9))},
+    {1, "a", None, (2, "b"), *sets},
+    {each: 1 for each in sets},
+    {tuple(each): set(Kind) for each in zip(names, names)},
+):
+    print(Payloads(Serialization()).mark("step", (value,), {"by": value}), digest("call", {"by": value}))
+"""
+
+
+def test_marks_of_calls_are_those_of_every_process() -> None:
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", _MARKS],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=True,
+        ).stdout.splitlines()
+        for seed in ("1", "2", "3")
+    ]
+    assert said[0] == said[1] == said[2]
+    assert len(set(said[0])) == 9
+
+
+def test_mark_of_sets_that_have_an_order_is_the_one_that_was_recorded() -> None:
+    """Runs that began before the order of sets without one was settled go on."""
+    payloads = Payloads(Serialization())
+    chain = {frozenset("abcd"[:length]) for length in range(4)}
+    assert payloads.mark("step", ({("b", 1), ("a", 2)}, None), {}) == "befc7a274b06f9e1"
+    assert payloads.mark("step", (chain, {frozenset("z")}), {}) == "27c43ba355744579"
 
 
 def test_mark_of_what_has_no_form_is_made_of_the_rest() -> None:

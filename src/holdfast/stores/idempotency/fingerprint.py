@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from holdfast.serialize.models import dumped, is_dumpable
+from holdfast.serialize.sets import are_in_order
 
 _LARGEST = 64  # bits; the interpreter refuses to write very long numbers in decimal digits
 
@@ -18,7 +19,10 @@ def digest(name: str, parameters: dict[str, Any]) -> str:
     call = (name, parameters)
     try:
         data = _encode(call)
+        is_settled = are_in_order(call, data)
     except _NO_JSON:
+        is_settled = False
+    if not is_settled:
         data = _encode(_plain(call))
     return hashlib.sha256(data).hexdigest()
 
@@ -28,13 +32,13 @@ def _shown(value: Any) -> Any:
 
 
 _encode = msgspec.json.Encoder(enc_hook=_shown, order="sorted").encode
-_NO_JSON = (TypeError, ValueError, OverflowError)  # UnicodeEncodeError is among them
+_NO_JSON = (TypeError, ValueError, ArithmeticError)  # UnicodeEncodeError is among them, and OverflowError
 
 
 def _plain(value: Any) -> Any:
     """Return a *value* that JSON does not take, in parts that it takes; sets and dicts in an order of their own.
 
-    Such are dict keys that are no text, sets of what cannot be compared, halves of characters, and very large numbers.
+    Such are dict keys that are no text, sets of what has no order, halves of characters, and very large numbers.
     """
     if isinstance(value, str):
         return value.encode(errors="backslashreplace").decode()
