@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from holdfast.resilience.interrupting import Watch
 
 Call: TypeAlias = "Callable[..., Any]"
-Park: TypeAlias = "Callable[[Exception, tuple[Any, ...], dict[str, Any]], Coroutine[Any, Any, Any]]"
+Park: TypeAlias = "Callable[[Call, Exception, tuple[Any, ...], dict[str, Any]], Coroutine[Any, Any, Any]]"
 Ask: TypeAlias = "Callable[[Coroutine[Any, Any, Any]], Any]"
 
 logger = logging.getLogger("holdfast.protect")
@@ -127,7 +127,7 @@ def parked(call: Call, park: Park, ask: Ask, *, is_async: bool) -> Call:
                 return await call(*args, **kwargs)
             except Exception as error:
                 try:
-                    await ask(park(error, args, kwargs))
+                    await ask(park(call, error, args, kwargs))
                 except Exception as second:  # noqa: BLE001 -- the step boundary: the first error is the one that counts
                     _not_parked(error, second)
                 raise
@@ -140,7 +140,7 @@ def parked(call: Call, park: Park, ask: Ask, *, is_async: bool) -> Call:
             return call(*args, **kwargs)
         except Exception as error:
             try:
-                ask(park(error, args, kwargs))
+                ask(park(call, error, args, kwargs))
             except Exception as second:  # noqa: BLE001 -- as above
                 _not_parked(error, second)
             raise

@@ -6,6 +6,7 @@ import asyncio
 import traceback as tracebacks
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from inspect import signature
 from typing import TYPE_CHECKING, Any, Protocol
 
 from holdfast.errors import CannotSerialize, ReplayRefused
@@ -14,6 +15,7 @@ from holdfast.serialize.exact import safe_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+    from inspect import Parameter
 
     from holdfast.model.dead_letter import FailedOperationData
     from holdfast.resilience.sealing import Sealing
@@ -71,6 +73,8 @@ class Makes(Protocol):
 class Contents:
     """What may be kept of a call: fields called one of *mask_fields*, in any case and at any depth, are masked.
 
+    So are arguments that are given in their place, by the names of the *parameters* that they are for: what is beyond
+    those has the name of ``*args``.
     Arguments that take more than *most_bytes* as JSON are left out where they are to be had elsewhere.
     """
 
@@ -83,29 +87,32 @@ class Contents:
         return cls(frozenset(each.casefold() for each in mask_fields), most_bytes)
 
     def call(
-        self, args: Sequence[Any], kwargs: Mapping[str, Any], *, elsewhere: Mapping[str, Any] | None = None
+        self, args: Sequence[Any], kwargs: Mapping[str, Any], parameters: Sequence[Parameter] = ()
     ) -> dict[str, Any]:
         """Return the arguments of a call as they are kept, masked; ``_types`` names what JSON makes something else of.
 
-        An argument that has no JSON form is not kept, and the letter says why. *elsewhere* says where the whole is to
-        be found: then arguments that are too large are not kept either.
+        An argument that has no JSON form is not kept, and the letter says why.
         """
         try:
             text = _format.serialize_call(args, kwargs)
         except CannotSerialize as misfit:
             named = {name: _kept(value) for name, value in kwargs.items()}
-            fitting = self.masked({"positionalArgs": [_kept(value) for value in args], "namedArgs": named})
-            return {**fitting, NOT_KEPT: str(misfit), **_pointer(elsewhere)}
-        kept = self.stored(text, elsewhere=elsewhere)
+            fitting = {"positionalArgs": [_kept(value) for value in args], "namedArgs": named}
+            return {**self._masked_call(fitting, parameters), NOT_KEPT: str(misfit)}
+        kept = self.stored(text, parameters)
         types = {where: shape(value) for where, value in _places(args, kwargs) if not _is_plain(value)}
         return {**kept, TYPES: types} if types else kept
 
-    def stored(self, text: str, *, elsewhere: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Do as ``call`` for arguments that are stored as portable JSON already."""
+    def stored(
+        self, text: str, parameters: Sequence[Parameter] = (), *, elsewhere: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Do as ``call`` for arguments that are stored as portable JSON already.
+
+        *elsewhere* says where the whole is to be found: then arguments that are too large are not kept.
+        """
         if elsewhere is not None and len(text) > self.most_bytes:
-            return {TRUNCATED: True, "bytes": len(text.encode()), **_pointer(elsewhere)}
-        kept: dict[str, Any] = self.masked(_format.deserialize(text))
-        return kept
+            return {TRUNCATED: True, "bytes": len(text.encode()), "whole": dict(elsewhere)}
+        return self._masked_call(_format.deserialize(text), parameters)
 
     def masked(self, value: Any) -> Any:
         """Return a plain JSON value with what is secret replaced; a mapping says at its top which fields were."""
@@ -113,7 +120,23 @@ class Contents:
             return value
         found: set[str] = set()
         clean = self._masked(value, found)
-        return {**clean, MASKED: sorted(found)} if found and isinstance(clean, dict) else clean
+        if not found or not isinstance(clean, dict):
+            return clean
+        before = clean.get(MASKED)  # of a call, whose arguments have names only where they are taken
+        found |= {each for each in before if isinstance(each, str)} if isinstance(before, list) else set()
+        return {**clean, MASKED: sorted(found)}
+
+    def _masked_call(self, call: dict[str, Any], parameters: Sequence[Parameter]) -> dict[str, Any]:
+        args = list(call.get("positionalArgs") or ())
+        secret: set[str] = set()
+        if self.mask_fields:
+            for index, name in enumerate(_names(parameters, len(args))):
+                if name.casefold() in self.mask_fields and args[index] is not None:
+                    args[index] = MASK
+                    secret.add(name)
+        marked = {**call, "positionalArgs": args, MASKED: sorted(secret)} if secret else call
+        kept: dict[str, Any] = self.masked(marked)
+        return kept
 
     def _masked(self, value: Any, found: set[str]) -> Any:
         if isinstance(value, dict):
@@ -125,8 +148,19 @@ class Contents:
         return value
 
 
-def _pointer(elsewhere: Mapping[str, Any] | None) -> dict[str, Any]:
-    return {} if elsewhere is None else {"whole": dict(elsewhere)}
+def parameters_of(function: Callable[..., Any]) -> tuple[Parameter, ...]:
+    """Return the parameters of *function*; none if it does not say, as some in C do not."""
+    try:
+        return tuple(signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return ()
+
+
+def _names(parameters: Sequence[Parameter], number: int) -> list[str]:
+    """Return the names of so many arguments that are given in their place, as far as they have any."""
+    taken = [each.name for each in parameters if each.kind in {each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD}]
+    rest = [each.name for each in parameters if each.kind is each.VAR_POSITIONAL]
+    return (taken + rest * (number - len(taken)))[:number]
 
 
 def _places(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -221,12 +255,14 @@ def make_letter(
     *,
     contents: Contents,
     sealing: Sealing,
+    parameters: Sequence[Parameter] = (),
     metadata: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> Coroutine[Any, Any, FailedOperationData | None]:
     """Keep a call that failed for good with *error*; what is awaited returns its letter.
 
-    It only writes: all that is kept of the call is read here, as *contents* and *sealing* say. None, and nothing is
+    It only writes: all that is kept of the call is read here, as *contents* and *sealing* say; *parameters* are those
+    of what was called. None, and nothing is
     kept, if the call belongs to the replay of a letter of this domain: then that replay has failed, whatever stands in
     for the error. *more* goes to ``create`` as it is.
     """
@@ -236,7 +272,7 @@ def make_letter(
         return _no_letter()
     told = sealing.letter(
         error,
-        request_data=contents.call(args, kwargs),
+        request_data=contents.call(args, kwargs, parameters),
         error_message=safe_text(error),
         error=traceback_of(error),
     )
@@ -271,6 +307,7 @@ __all__ = [
     "error_code_of",
     "failure_type_of",
     "make_letter",
+    "parameters_of",
     "replayed",
     "shape",
     "traceback_of",

@@ -358,7 +358,7 @@ def test_arguments_that_were_changed_or_left_out_are_not_used() -> None:
         contents = Contents.of(["card"], 50)
         for kept in (
             contents.call([], {"card": "x"}),
-            contents.call(["x" * 100], {}, elsewhere={"workflow_id": "w"}),
+            contents.stored('{"positionalArgs":["x"],"namedArgs":{"long":"argument"}}', elsewhere={"workflow_id": "w"}),
             contents.call([object()], {}),
         ):
             letter = await letters.create("d", "t", request_data=kept)

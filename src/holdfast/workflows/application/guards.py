@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from holdfast.errors import ConfigurationError
 from holdfast.resilience.breaker import CircuitBreaker
 from holdfast.resilience.keyed import KeyedBreakers
-from holdfast.resilience.letters import make_letter
+from holdfast.resilience.letters import make_letter, parameters_of
 from holdfast.resilience.protect import Protection
 from holdfast.resilience.replay_on_close import ReplaysOnClose
 from holdfast.resilience.sharing import Later, Place
@@ -210,7 +210,9 @@ class Guards:
         return asyncio.wrap_future(asyncio.run_coroutine_threadsafe(question, self._engine.loop()))
 
     def _park(self, name: str, domain: str) -> Park:
-        def park(error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Coroutine[Any, Any, Any]:
+        def park(
+            call: Call, error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any]
+        ) -> Coroutine[Any, Any, Any]:
             self._engine.check_launched()
             delay = self._engine.handlers.delay_of(domain)
             letters, told = self._dead_letters(), {"protect": name}
@@ -222,6 +224,7 @@ class Guards:
                 kwargs,
                 contents=self._engine.contents(),
                 sealing=self._engine.sealing,
+                parameters=parameters_of(call),
                 metadata=told,
                 retry_delay=delay,
             )

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from holdfast.db.session import Row, Transaction
     from holdfast.model.dead_letter import FailedOperationData
     from holdfast.workflows.dead_letters.letters import RunLetters
-    from holdfast.workflows.declaring.registry import Registry
+    from holdfast.workflows.declaring.registry import Registry, StepDefinition
     from holdfast.workflows.operations.recorder import Operation
     from holdfast.workflows.payloads import Payloads
     from holdfast.workflows.running.run import Run
@@ -80,7 +80,15 @@ class ErrorLetters:
             "start_step": failed_at or run.next_position,
         }
         inputs = self._inputs(run, error)
-        letter = self._letters().run(run.id, domain, error, way_back="rewind", inputs=inputs, facts=facts)
+        letter = self._letters().run(
+            run.id,
+            domain,
+            error,
+            way_back="rewind",
+            inputs=inputs,
+            parameters=run.definition.codec.parameters,
+            facts=facts,
+        )
         return self._finish, (*row, letter)
 
     def _inputs(self, run: Run, error: BaseException) -> tuple[str | None, str | None]:
@@ -103,10 +111,16 @@ class StepLetters:
         self._made = made
 
     def note(
-        self, operation: Operation, domain: str, error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        operation: Operation,
+        step: StepDefinition,
+        error: Exception,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
     ) -> None:
         """Have the letter of a step that failed for good written with its record, also if a fallback stands in."""
         run = operation.run
+        assert step.dead_letter is not None  # noqa: S101 -- who notes it has asked
         facts = {
             "workflow": run.definition.name,
             "step": operation.name,
@@ -116,7 +130,14 @@ class StepLetters:
         is_open = self._is_open(error, args, kwargs)
         attempts = [_attempt(*each, is_open=is_open) for each in operation.failures]
         letter = self._letters.step(
-            run.id, operation.identity, domain, error, (args, kwargs), is_open=is_open, facts=facts, attempts=attempts
+            run.id,
+            operation.identity,
+            step.dead_letter,
+            error,
+            (args, kwargs, step.codec.parameters),
+            is_open=is_open,
+            facts=facts,
+            attempts=attempts,
         )
         write = SideWrite(self, (letter,))
         operation.writes += (write,)
@@ -204,7 +225,15 @@ class GivingUp:
         }
         inputs = row["inputs"], row["serialization"]
         domain = definition.dead_letter or DOMAIN
-        return self._letters().run(row["workflow_uuid"], domain, error, way_back="resume", inputs=inputs, facts=facts)
+        return self._letters().run(
+            row["workflow_uuid"],
+            domain,
+            error,
+            way_back="resume",
+            inputs=inputs,
+            parameters=definition.codec.parameters,
+            facts=facts,
+        )
 
 
 __all__ = ["ErrorLetters", "FinishWithLetters", "GivingUp", "StepLetters"]

@@ -32,6 +32,7 @@ from holdfast.stores.dead_letters.queries import dead_letter_queries
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
+    from inspect import Parameter
 
     from holdfast.db.manager import ConnectionManager
     from holdfast.db.session import Transaction
@@ -81,10 +82,11 @@ class RunLetters:
         *,
         way_back: WayBack,
         inputs: tuple[str | None, str | None],
+        parameters: Sequence[Parameter],
         facts: Mapping[str, Any],
     ) -> FailedOperationData:
         """Return the letter of a run that ended with *error*; *inputs* are its arguments as its row has them."""
-        kept = self._inputs(run_id, *inputs)
+        kept = self._inputs(run_id, *inputs, parameters)
         history = {name: facts[name] for name in ("generation", "executions", "recovery_attempts") if name in facts}
         return FailedOperationData(
             id=letter_id("run", run_id),
@@ -104,7 +106,7 @@ class RunLetters:
         identity: str,
         domain: str,
         error: BaseException,
-        call: tuple[Sequence[Any], Mapping[str, Any]],
+        call: tuple[Sequence[Any], Mapping[str, Any], Sequence[Parameter]],
         *,
         is_open: bool,
         facts: Mapping[str, Any],
@@ -112,6 +114,7 @@ class RunLetters:
     ) -> FailedOperationData:
         """Return the letter of a step that failed for good, with its arguments if *is_open*: no codec hides them.
 
+        *call* is what it was given, and the parameters of its function.
         *attempts* are those of this execution, of which its history tells.
         """
         kept = self._contents.call(*call) if is_open else _hidden(run_id)
@@ -140,7 +143,9 @@ class RunLetters:
             "retry_delay": self._delay_of(domain),
         }
 
-    def _inputs(self, run_id: str, text: str | None, marker: str | None) -> dict[str, Any]:
+    def _inputs(
+        self, run_id: str, text: str | None, marker: str | None, parameters: Sequence[Parameter]
+    ) -> dict[str, Any]:
         if text is None:
             return {}
         if is_hidden(marker):
@@ -148,7 +153,7 @@ class RunLetters:
         elsewhere = _row(run_id)
         if marker not in {None, PortableJSON.name}:
             return {NOT_KEPT: f"The arguments are stored as {marker}.", "whole": elsewhere}
-        return self._contents.stored(text, elsewhere=elsewhere)
+        return self._contents.stored(text, parameters, elsewhere=elsewhere)
 
     async def put(self, transaction: Transaction, letters: Sequence[FailedOperationData]) -> None:
         """Write *letters* in *transaction*, whose statements hold the runs: nobody else writes the same ones."""

@@ -11,7 +11,7 @@ from holdfast.errors import CannotDeserialize, ConfigurationError
 from holdfast.serialize import CallCodec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from holdfast.serialize import Serialization
 
@@ -40,6 +40,11 @@ class FunctionCodec:
         self._untyped: dict[str, str] = {}  # what has no type here, and why
         if not self._calls.is_early:  # else nothing goes round the look that is still to come
             self._read_annotations()
+
+    @property
+    def parameters(self) -> Sequence[inspect.Parameter]:
+        """The parameters of the function that are in the record; none if it does not say."""
+        return self._parameters or ()
 
     def _read_annotations(self) -> None:
         hints = self._calls.hints

@@ -120,7 +120,7 @@ class Durable:
     ) -> None:
         """Have a step that failed for good kept as a dead letter, if it says so, in the commit of its record."""
         if step.dead_letter is not None and not isinstance(error, Superseded):
-            self._engine.step_letters.note(operation, step.dead_letter, error, arguments, keywords)
+            self._engine.step_letters.note(operation, step, error, arguments, keywords)
 
     async def start_child(self, place: WorkflowPlace, call: Call, *, called: bool = False) -> Ticket:
         """Start a child, or find the one that was started; of *called* see ``Runner.launch``.
