@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import functools
 import time
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from holdfast import AsyncHoldfast, Holdfast, Retry
 from holdfast.errors import CallTimeout, CircuitOpen, ConfigurationError, InvalidDuration
-from holdfast.stores import SQLCircuitBreakerStateRepository, SQLFailedOperationRepository
+from holdfast.stores import InMemoryIdempotencyStore, SQLCircuitBreakerStateRepository, SQLFailedOperationRepository
 from holdfast.testing.workers import until
 
 if TYPE_CHECKING:
@@ -349,3 +350,57 @@ def test_replay_on_close_needs_something_to_replay_and_something_that_closes(app
     for options in ({"dead_letter": True, "breaker": False}, {"dead_letter": False}):
         with pytest.raises(ConfigurationError, match="replay_on_close"):
             app.protect("pay", replay_on_close=True, **options)  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize(
+    "wrong", [5, 0, 1, "", "x" * 256, "half \ud800", "nul \0", ["payments"], b"payments", object()]
+)
+def test_domain_that_no_letter_can_have_is_refused_where_it_is_given(app: Holdfast, wrong: Any) -> None:
+    def pay() -> None: ...
+
+    with pytest.raises(ConfigurationError, match=r"of 'pay' (is|has)"):
+        app.protect("pay", dead_letter=wrong)
+    with pytest.raises(ConfigurationError, match=r"of the step 'pay' (is|has)"):
+        app.step(name="pay", dead_letter=wrong)(pay)
+    with pytest.raises(ConfigurationError, match=r"of the workflow 'pay' (is|has)"):
+        app.workflow(name="pay", dead_letter=wrong)(pay)
+
+
+def test_name_that_cannot_be_the_domain_of_its_letters_is_refused(app: Holdfast) -> None:
+    with pytest.raises(ConfigurationError, match="domain of the dead letters"):
+        app.protect("", dead_letter=True, breaker=False)
+
+
+def test_domain_may_be_a_member_of_an_enum_or_none_at_all(app: Holdfast, url: str) -> None:
+    class Domain(StrEnum):
+        PAY = "payments"
+
+    none: Any = None
+
+    @app.protect("pay", dead_letter=Domain.PAY, fallback=None)
+    def pay() -> None:
+        raise Broken
+
+    @app.protect("mail", dead_letter=none, fallback=None)
+    def mail() -> None:
+        raise Broken
+
+    with app:
+        pay()
+        mail()
+        assert app.dead_letters.count() == 1
+    assert len(letters(url, "payments")) == 1
+
+
+@pytest.mark.parametrize("store", [5, "memory", InMemoryIdempotencyStore, object()])
+def test_store_of_keys_that_is_none_is_refused_where_it_is_given(app: Holdfast, store: Any) -> None:
+    with pytest.raises(ConfigurationError, match="idempotency_store of 'pay' is an InMemoryIdempotencyStore"):
+        app.protect("pay", idempotency_key="k", idempotency_store=store)
+    with pytest.raises(ConfigurationError, match="idempotency_store of 'pay' is an InMemoryIdempotencyStore"):
+        app.step(name="pay", idempotency_key="k", idempotency_store=store)(str)
+
+
+def test_store_of_keys_without_a_key_is_refused(app: Holdfast) -> None:
+    for decorate in (app.protect, lambda name, **options: app.step(name=name, **options)(str)):
+        with pytest.raises(ConfigurationError, match="idempotency_store of 'pay' needs an idempotency_key"):
+            decorate("pay", idempotency_store=InMemoryIdempotencyStore())

@@ -237,7 +237,7 @@ class Application(TransactionDecorator, Guarding, ReplayHandlers, ABC):
             binds=binds,
             max_recovery_attempts=max_recovery_attempts,
             retry=retry,
-            dead_letter=letter_domain(self._engine, dead_letter),
+            dead_letter=letter_domain(self._engine, named, dead_letter),
         )
         self._engine.registry.add_workflow(definition, anew=not self._engine.launched)
         return definition

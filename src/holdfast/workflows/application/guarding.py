@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict, TypeVar, Unpack, ov
 
 from holdfast.core.options import check_retry, refuse_unknown
 from holdfast.errors import ConfigurationError
+from holdfast.workflows.dead_letters.handlers import domain_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -179,8 +180,7 @@ def step_protection(engine: Engine, name: str, guarded: Layers) -> Protection | 
 
 def step_letter_domain(name: str, guarded: Guarded) -> str | None:
     """Return the domain of the dead letters of a step; None if there are to be none."""
-    dead_letter = guarded.get("dead_letter", False)
-    return name if dead_letter is True else dead_letter or None
+    return domain_of(f"the step {name!r}", guarded.get("dead_letter"), name)
 
 
 __all__ = ["Guarded", "Guarding", "Layers", "protection_of", "step_letter_domain", "step_protection"]

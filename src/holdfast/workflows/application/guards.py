@@ -15,6 +15,7 @@ from holdfast.resilience.letters import make_letter, parameters_of
 from holdfast.resilience.protect import Protection
 from holdfast.resilience.replay_on_close import ReplaysOnClose
 from holdfast.resilience.sharing import Later, Place
+from holdfast.workflows.dead_letters.handlers import domain_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
@@ -134,7 +135,9 @@ class Guards:
         **layers: Any,
     ) -> Protection:
         """Return the layers that the options of ``protect`` describe."""
-        domain = name if dead_letter is True else dead_letter
+        domain = domain_of(repr(name), dead_letter, name)
+        if idempotency_store is not None and idempotency_key is None:
+            raise ConfigurationError(f"idempotency_store of {name!r} needs an idempotency_key, to keep results under.")
         guard = self._named(name, breaker)
         return Protection(
             name=name,
@@ -142,7 +145,7 @@ class Guards:
             breaker=guard,
             watch=self._watch if interrupt else None,
             replays=self._replays(name, domain, guard) if replay_on_close else None,
-            park=self._park(name, domain) if domain else None,
+            park=None if domain is None else self._park(name, domain),
             keys=self._keys(name, idempotency_key, idempotency_store) if idempotency_key is not None else None,
             asking=self.asking,
             **layers,
@@ -159,8 +162,8 @@ class Guards:
             )
         return self.breaker(breaker) if isinstance(breaker, str) else breaker
 
-    def _replays(self, name: str, domain: str | bool, breaker: CircuitBreaker | None) -> Callable[..., None]:
-        if breaker is None or not isinstance(domain, str):
+    def _replays(self, name: str, domain: str | None, breaker: CircuitBreaker | None) -> Callable[..., None]:
+        if breaker is None or domain is None:
             raise ConfigurationError(f"replay_on_close of {name!r} needs a breaker that closes, and dead_letter.")
 
         def listen(call: Call, *, is_async: bool) -> None:
@@ -236,13 +239,14 @@ class Guards:
 
     def _keys(self, name: str, key: str | Callable[..., str], store: InMemoryIdempotencyStore | None) -> Keys:
         from holdfast.resilience.once import AwaitedClaims, Keys  # noqa: PLC0415 -- what is not used is not loaded
+        from holdfast.stores.idempotency.memory import InMemoryIdempotencyStore  # noqa: PLC0415 -- as above
 
         if store is None:
             return Keys(name, key, self._claims_in_the_database, self._engine.sealing)
-        if not store.at_once:
+        if not isinstance(store, InMemoryIdempotencyStore):
             raise ConfigurationError(
-                f"idempotency_store of {name!r} is an InMemoryIdempotencyStore, or left out: keys that outlive the "
-                "process, or that several share, are in the application's database."
+                f"idempotency_store of {name!r} is an InMemoryIdempotencyStore, or left out, not {store!r:.100}: keys "
+                "that outlive the process, or that several share, are in the application's database."
             )
         here = store.memory_claims(wait_seconds=_LONGEST_WAIT)
         awaited = AwaitedClaims(here)

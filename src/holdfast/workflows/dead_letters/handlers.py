@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from holdfast.core.durations import checked_seconds
-from holdfast.core.texts import demand_text
+from holdfast.core.texts import as_text, check_text, demand_text
 from holdfast.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -19,11 +19,25 @@ F = TypeVar("F", bound="Callable[..., Any]")
 DOMAIN = "workflow"
 
 
-def letter_domain(engine: Engine, dead_letter: bool | str | None) -> str | None:
-    """Return the domain of the letters of runs that end as ERROR; None if there are to be none."""
+def domain_of(what: str, dead_letter: object, own: str) -> str | None:
+    """Return the domain of the dead letters of *what*, which is its *own* for True; None if there are to be none.
+
+    ``ConfigurationError`` for one that no letter can have: it would be lost when it is made.
+    """
+    if dead_letter is None or dead_letter is False:
+        return None
+    if dead_letter is not True and not isinstance(dead_letter, str):
+        raise ConfigurationError(
+            f"dead_letter of {what} is the domain of its dead letters, or True or False, not {dead_letter!r:.100}."
+        )
+    return as_text(check_text(f"The domain of the dead letters of {what}", own if dead_letter is True else dead_letter))
+
+
+def letter_domain(engine: Engine, name: str, dead_letter: bool | str | None) -> str | None:
+    """Return the domain of the letters of runs of a workflow that end as ERROR; None if there are to be none."""
     if dead_letter is None:
         dead_letter = engine.settings.dead_letters == "errors"
-    return DOMAIN if dead_letter is True else dead_letter or None
+    return domain_of(f"the workflow {name!r}", dead_letter, DOMAIN)
 
 
 class ReplayHandlers:
@@ -115,4 +129,4 @@ class ReplayHandlers:
             self._engine.handlers.automatic[domain] = Automatic(delay)
 
 
-__all__ = ["DOMAIN", "ReplayHandlers", "letter_domain"]
+__all__ = ["DOMAIN", "ReplayHandlers", "domain_of", "letter_domain"]
