@@ -71,5 +71,5 @@ def refuse_options(store: object, options: Mapping[str, Any]) -> None:
         )
 
 
-async def _with_tokens(work: Coroutine[Any, Any, T]) -> tuple[T, Mapping[tokens.Item, str]]:
+async def _with_tokens(work: Coroutine[Any, Any, T]) -> tuple[T, tokens.Tokens]:
     return await work, tokens.all_held()

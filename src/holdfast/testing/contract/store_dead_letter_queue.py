@@ -178,7 +178,7 @@ async def _in_another(queue: Any, item_id: str) -> bool:
     """Try from a task that holds nothing."""
     from holdfast.stores import tokens  # noqa: PLC0415 -- only to forget
 
-    tokens.take_over({})
+    tokens.take_over(tokens.Tokens({}, {}))
     return bool(await queue.mark_retrying(item_id))
 
 
