@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import time
+from decimal import Decimal
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -310,6 +311,23 @@ def test_async_step_passes_its_breaker(url: str) -> None:
             return breaker.state
 
     assert asyncio.run(main()) == "open"
+
+
+def test_keyed_step_is_the_same_call_whether_its_arguments_are_given_by_name_or_in_their_place(app: Holdfast) -> None:
+    done: list[str] = []
+
+    @app.step(idempotency_key=lambda order: f"pay {order}")
+    def pay(order: str) -> Decimal:
+        done.append(order)
+        return Decimal("8.90")
+
+    @app.workflow
+    def checkout(*, by_name: bool) -> Decimal:
+        return pay(order="a") if by_name else pay("a")
+
+    with app:
+        assert [checkout(by_name=False), checkout(by_name=True)] == [Decimal("8.90")] * 2
+    assert done == ["a"]
 
 
 def test_keyed_breakers_stand_apart_and_are_bounded(app: Holdfast) -> None:

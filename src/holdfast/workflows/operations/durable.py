@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from datetime import UTC, datetime
-from functools import partial
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -84,6 +84,7 @@ class Durable:
     ) -> Awaitable[Any]:
         """Carry out a step that is protected, or leaves a dead letter."""
 
+        @wraps(step.function)  # what is around it reads the signature
         async def tried(*args: Any, **kwargs: Any) -> Any:
             try:
                 return await self._engine.attempts.run(step, partial(step.function, *args, **kwargs), operation)
@@ -100,6 +101,7 @@ class Durable:
     ) -> Any:
         """Do as ``_guarded`` for a sync step."""
 
+        @wraps(step.function)
         def tried(*args: Any, **kwargs: Any) -> Any:
             try:
                 return self._engine.attempts.run_blocking(step, partial(step.function, *args, **kwargs), operation)
