@@ -40,11 +40,11 @@ class Shop:
         paid = app.step(pay, name="pay", **options.pop("step", {}))
 
         async def checkout(order: str) -> str:
-            return str(await paid(await packed(order), card="4711"))
+            return str(await paid(await packed(order), card="4711-0815"))
 
         async def forgiving(order: str) -> str:
             try:
-                return str(await paid(order, card="4711"))
+                return str(await paid(order, card="4711-0815"))
             except ConnectionError:
                 return "unpaid"
 
@@ -175,7 +175,7 @@ class DeadLettersContract:
                 [letter] = await letters_of(app, handle.workflow_id)
                 assert (letter.domain, letter.entity_type, letter.metadata["step"]) == ("payments", "step", "pay")
                 assert letter.request_data["namedArgs"] == {"card": "***"}
-                assert "4711" not in repr(letter)
+                assert "4711-0815" not in repr(letter)
                 [execution] = letter.metadata["history"]
                 tried = [(each["attempt"], each["error"]) for each in execution["attempts"]]
                 assert tried == [(number, "ConnectionError: no line for o-6") for number in (1, 2, 3)]
