@@ -109,7 +109,7 @@ class DeadLettersContract:
                 report = await replay(app, letter.id)
                 assert report.replayed == 1, report
                 assert shop.done == ["pack o-2", "pay o-2", "pay o-2"]
-                assert await app.retrieve(handle.workflow_id).result() == "paid o-2 by 4 digits"
+                assert await app.retrieve(handle.workflow_id).result() == "paid o-2 by 9 digits"
 
         Stage(venue).play(scene)
 
@@ -184,7 +184,7 @@ class DeadLettersContract:
                 ]
                 shop.broken = False
                 assert (await replay(app, letter.id)).replayed == 1
-                assert await app.retrieve(handle.workflow_id).result() == "paid o-6 by 4 digits"
+                assert await app.retrieve(handle.workflow_id).result() == "paid o-6 by 9 digits"
 
         Stage(venue).play(scene)
 
