@@ -119,18 +119,28 @@ def _joined(cut: list[tuple[str, Take]], values: tuple[Any, ...], flat: tuple[An
     return sum([flat + take(values) for _, take in rest], first(values))
 
 
-def _spread_union(written: tuple[Statement, ...], columns: tuple[Column, ...], parameters: tuple[str, ...]) -> Spread:
-    """MySQL: each statement once, in a text for that number of rows."""
-    cuts = _cuts(written, parameters)
-    picks = [_picker(each.columns, columns) for each in written]
+def _texts(
+    written: tuple[Statement, ...],
+    cuts: list[list[tuple[str, Take]]],
+    table: Callable[[tuple[Column, ...], int], str],
+) -> Callable[[int], tuple[str, ...]]:
+    """Return what writes the statements for a number of rows, which stand in them as a *table*."""
 
     # Sizes of batches repeat; a text is about as long as the rows it is for.
     @lru_cache(maxsize=64)
     def texts(count: int) -> tuple[str, ...]:
         return tuple(
-            union_table(each.columns, count).join(text for text, _ in cut)
-            for each, cut in zip(written, cuts, strict=True)
+            table(each.columns, count).join(text for text, _ in cut) for each, cut in zip(written, cuts, strict=True)
         )
+
+    return texts
+
+
+def _spread_union(written: tuple[Statement, ...], columns: tuple[Column, ...], parameters: tuple[str, ...]) -> Spread:
+    """MySQL: each statement once, in a text for that number of rows."""
+    cuts = _cuts(written, parameters)
+    picks = [_picker(each.columns, columns) for each in written]
+    texts = _texts(written, cuts, union_table)
 
     def spread(rows: Sequence[Sequence[Any]], values: tuple[Any, ...]) -> list[Call]:
         calls: list[Call] = []
@@ -150,13 +160,7 @@ def _spread_sizes(written: tuple[Statement, ...], columns: tuple[Column, ...], p
     """
     cuts = _cuts(written, parameters)
     picks = [_picker(each.columns, (PLACE, *columns)) for each in written]
-
-    @lru_cache(maxsize=64)
-    def texts(size: int) -> tuple[str, ...]:
-        return tuple(
-            values_table(each.columns, size).join(text for text, _ in cut)
-            for each, cut in zip(written, cuts, strict=True)
-        )
+    texts = _texts(written, cuts, values_table)
 
     def some(numbered: Sequence[Sequence[Any]], values: tuple[Any, ...]) -> list[Call]:
         size = _size(len(numbered))
