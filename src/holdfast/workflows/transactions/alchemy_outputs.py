@@ -100,7 +100,7 @@ class Outputs:
         table = self._ready()
         filled = connection.execute(
             update(table)
-            .where(*self._key(operation), table.c.serialization.is_(None))
+            .where(*_key(table, operation), table.c.serialization.is_(None))
             .values(output=output, serialization=serialization)
         )
         return filled.rowcount == 1
@@ -108,7 +108,7 @@ class Outputs:
     def look(self, connection: Connection, operation: Operation) -> Kept | None:
         """Return what is in the row of an output; ``TransactionBroken`` if it was committed and never filled."""
         table = self._ready()
-        row = connection.execute(select(table.c.output, table.c.serialization).where(*self._key(operation))).first()
+        row = connection.execute(select(table.c.output, table.c.serialization).where(*_key(table, operation))).first()
         if row is None:
             return None
         if row.serialization is None:
@@ -132,13 +132,19 @@ class Outputs:
         table.create(connection, checkfirst=True)
         connection.commit()
 
-    def _key(self, operation: Operation) -> tuple[Any, ...]:
-        return tuple(self._ready().c[name] == value for name, value in key_of(operation).items())
-
     def _ready(self) -> Table:
         if self._table is None:
             raise AssertionError("prepare() comes first")
         return self._table
+
+
+def _key(table: Table, operation: Operation) -> tuple[Any, ...]:
+    """Return what says that a row of *table* is this operation's.
+
+    The whole statement is to have that one table: threads that prepare at once make one each, and a statement with two
+    of them would fill the rows of others.
+    """
+    return tuple(table.c[name] == value for name, value in key_of(operation).items())
 
 
 def _is_present(connection: Connection, table: Table) -> bool:
