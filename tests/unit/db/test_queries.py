@@ -8,6 +8,7 @@ import sqlite3
 import time
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -326,7 +327,7 @@ def test_batch_statement_gets_the_columns_that_it_reads(tmp_path: Path) -> None:
 INSERT INTO @t (x) SELECT r.c || r.a FROM {rows} AS r; SELECT r.B FROM {rows} AS r"""
     rows = [("x", 1, "z"), ("y", 2, "w")]
     on_sqlite = _one(tmp_path / "sqlite", SQLITE, text).batch(rows)
-    assert [values for _, values in on_sqlite] == [(0, "x", "z", 1, "y", "w"), (0, 1, 1, 2)]
+    assert [values for _, values in on_sqlite] == [(0, "x", "z", "y", "w", 2), (0, 1, 2, 2)]
     on_mysql = _one(tmp_path / "mysql", MYSQL, text).batch(rows)
     assert on_mysql[1] == ("SELECT r.B FROM (SELECT 0 AS `n`, %s AS `b` UNION ALL SELECT 1, %s) AS `r`", (1, 2))
 
@@ -334,28 +335,55 @@ INSERT INTO @t (x) SELECT r.c || r.a FROM {rows} AS r; SELECT r.B FROM {rows} AS
 @pytest.mark.parametrize("all_of_them", ["*", "r.*", "DISTINCT *"])
 def test_batch_statement_that_names_no_columns_gets_them_all(tmp_path: Path, all_of_them: str) -> None:
     query = _one(tmp_path, SQLITE, f"-- rows: a text, b int\nSELECT {all_of_them} FROM {{rows}} AS r")
-    assert [values for _, values in query.batch([("x", 1)])] == [(0, "x", 1)]
+    assert [values for _, values in query.batch([("x", 1)])] == [("x", 1)]
 
 
 def test_batch_statement_may_read_no_column(tmp_path: Path) -> None:
     text = "-- rows: a text, b int\nSELECT count(*) FROM {rows} AS r"
-    assert [values for _, values in _one(tmp_path / "sqlite", SQLITE, text).batch([("x", 1), ("y", 2)])] == [(0, 1)]
+    assert [values for _, values in _one(tmp_path / "sqlite", SQLITE, text).batch([("x", 1), ("y", 2)])] == [(0, 2)]
     assert [values for _, values in _one(tmp_path / "mysql", MYSQL, text).batch([("x", 1), ("y", 2)])] == [()]
 
 
 def test_batch_on_sqlite_is_one_call_in_a_text_for_some_rows_more(tmp_path: Path) -> None:
     query = _one(tmp_path, SQLITE, BATCH)
     insert = 'INSERT INTO "t" (x) SELECT r.a, ? FROM ({rows}) AS "r" WHERE r.b > ?'
-    fields = 'column1 AS "n", column2 AS "a", column3 AS "b"'
-    six = f"SELECT {fields} FROM (VALUES {', '.join(['(?, ?, ?)'] * 6)}) WHERE column1 IS NOT NULL"
+    fields = 'column1 + ? AS "n", column2 AS "a", column3 AS "b"'
+    six = f"SELECT {fields} FROM (VALUES {', '.join(f'({at}, ?, ?)' for at in range(6))}) WHERE column1 < ?"
     rows = [("v", 1), ("w", 2), ("x", 3), ("y", 4), ("z", 5)]
-    numbered = (0, "v", 1, 1, "w", 2, 2, "x", 3, 3, "y", 4, 4, "z", 5)
     assert query.batch(rows, {"p": 8, "q": 9}) == [
-        (insert.format(rows=six), (8, *numbered, None, None, None, 9)),
+        (insert.format(rows=six), (8, 0, "v", 1, "w", 2, "x", 3, "y", 4, "z", 5, 0, 0, 5, 9)),
         ("SELECT ?", (9,)),
     ]
-    one = 'SELECT ? AS "n", ? AS "a", ? AS "b"'
-    assert query.batch(rows[:1], {"p": 8, "q": 9})[0] == (insert.format(rows=one), (8, 0, "v", 1, 9))
+    one = 'SELECT 0 AS "n", ? AS "a", ? AS "b"'
+    assert query.batch(rows[:1], {"p": 8, "q": 9})[0] == (insert.format(rows=one), (8, "v", 1, 9))
+
+
+def test_batch_on_sqlite_is_handed_nothing_for_columns_without_a_value(tmp_path: Path) -> None:
+    query = _one(tmp_path, SQLITE, BATCH)
+    [(text, values), _] = query.batch([("x", None), ("y", None)], {"p": 8, "q": 9})
+    assert 'SELECT column1 + ? AS "n", column2 AS "a", NULL AS "b" FROM (VALUES (0, ?), (1, ?))' in text
+    assert values == (8, 0, "x", "y", 2, 9)
+
+
+@pytest.mark.parametrize("count", [2, 5, 771])
+def test_batch_on_sqlite_has_each_value_wherever_there_is_none(tmp_path: Path, count: int) -> None:
+    query = _one(tmp_path, SQLITE, "-- rows: a int, b text, c int\nSELECT r.n, r.a, r.b, r.c FROM {rows} AS r")
+    with closing(sqlite3.connect(":memory:")) as connection:
+        for empty in product((False, True), repeat=4):
+            rows = [
+                tuple(None if gone and (at or not empty[3]) else at + column for column, gone in enumerate(empty[:3]))
+                for at in range(count)
+            ]
+            found = [row for text, values in query.batch(rows) for row in connection.execute(text, values)]
+            assert found == [(at, *row) for at, row in enumerate(rows)]
+
+
+def test_batch_on_sqlite_has_few_texts_however_often_other_columns_are_without_a_value(tmp_path: Path) -> None:
+    columns = [f"c{at}" for at in range(8)]
+    query = _one(tmp_path, SQLITE, f"-- rows: {' int, '.join(columns)} int\nSELECT r.* FROM {{rows}} AS r")
+    patterns = [tuple(None if gone else 1 for gone in empty) for empty in product((False, True), repeat=8)]
+    texts = {text for row in patterns for text, _ in query.batch([row, row])}
+    assert len(texts) == 6
 
 
 @pytest.mark.parametrize(
@@ -364,7 +392,7 @@ def test_batch_on_sqlite_is_one_call_in_a_text_for_some_rows_more(tmp_path: Path
 def test_batch_on_sqlite_has_each_row_once(tmp_path: Path, count: int, sizes: list[int]) -> None:
     query = _one(tmp_path, SQLITE, "-- rows: a int\nSELECT r.a, row_number() OVER (ORDER BY r.n) FROM {rows} AS r")
     calls = query.batch([(count - n,) for n in range(count)], {})
-    assert [text.count("?") // 2 for text, _ in calls] == sizes
+    assert [max(1, text.count("?") - 2) for text, _ in calls] == sizes
     with closing(sqlite3.connect(":memory:")) as connection:
         found = [row for text, values in calls for row in connection.execute(text, values)]
     places = [place for size in sizes for place in range(1, size + 1)]
@@ -372,7 +400,7 @@ def test_batch_on_sqlite_has_each_row_once(tmp_path: Path, count: int, sizes: li
 
 
 def test_batch_that_sqlite_could_not_take_at_once_is_refused(tmp_path: Path) -> None:
-    columns = [f"c{at} int" for at in range(42)]
+    columns = [f"c{at} int" for at in range(43)]
     text = f"-- rows: {', '.join(columns)}\nSELECT r.* FROM {{rows}} AS r"
     with pytest.raises(QueryFailed, match=r"43 columns of its rows 1 times: 768 rows"):
         _one(tmp_path, SQLITE, text)

@@ -15,7 +15,6 @@ import msgspec
 from holdfast.db.queries.text import (
     ALL_ROWS,
     MOST_ROWS,
-    PLACE,
     Statement,
     fits_json,
     union_table,
@@ -33,6 +32,7 @@ Take: TypeAlias = "Callable[[Any], tuple[Any, ...]]"
 Spread: TypeAlias = "Callable[[Sequence[Sequence[Any]], tuple[Any, ...]], list[Call]]"
 
 _encode = msgspec.json.encode
+_MOST_PATTERNS = 6  # of empty columns for which a query has texts of their own; others have that with all columns
 
 
 def spread_many(
@@ -119,28 +119,15 @@ def _joined(cut: list[tuple[str, Take]], values: tuple[Any, ...], flat: tuple[An
     return sum([flat + take(values) for _, take in rest], first(values))
 
 
-def _texts(
-    written: tuple[Statement, ...],
-    cuts: list[list[tuple[str, Take]]],
-    table: Callable[[tuple[Column, ...], int], str],
-) -> Callable[[int], tuple[str, ...]]:
-    """Return what writes the statements for a number of rows, which stand in them as a *table*."""
-
-    # Sizes of batches repeat; a text is about as long as the rows it is for.
-    @lru_cache(maxsize=64)
-    def texts(count: int) -> tuple[str, ...]:
-        return tuple(
-            table(each.columns, count).join(text for text, _ in cut) for each, cut in zip(written, cuts, strict=True)
-        )
-
-    return texts
-
-
 def _spread_union(written: tuple[Statement, ...], columns: tuple[Column, ...], parameters: tuple[str, ...]) -> Spread:
     """MySQL: each statement once, in a text for that number of rows."""
     cuts = _cuts(written, parameters)
     picks = [_picker(each.columns, columns) for each in written]
-    texts = _texts(written, cuts, union_table)
+
+    # Sizes of batches repeat; a text is about as long as the rows it is for.
+    @lru_cache(maxsize=64)
+    def texts(count: int) -> tuple[str, ...]:
+        return tuple(_filled(cut, union_table(each.columns, count)) for each, cut in zip(written, cuts, strict=True))
 
     def spread(rows: Sequence[Sequence[Any]], values: tuple[Any, ...]) -> list[Call]:
         calls: list[Call] = []
@@ -159,25 +146,58 @@ def _spread_sizes(written: tuple[Statement, ...], columns: tuple[Column, ...], p
     statement costs row by row. Its texts are for few sizes, so that few have to be prepared.
     """
     cuts = _cuts(written, parameters)
-    picks = [_picker(each.columns, (PLACE, *columns)) for each in written]
-    texts = _texts(written, cuts, values_table)
+    emptiness = _Emptiness(columns)
 
-    def some(numbered: Sequence[Sequence[Any]], values: tuple[Any, ...]) -> list[Call]:
-        size = _size(len(numbered))
+    # Sizes repeat, and so do the sets of empty columns.
+    @lru_cache(maxsize=64)
+    def shapes(size: int, empty: frozenset[Column]) -> list[tuple[str, Take | None, int]]:
+        given = [tuple(column for column in each.columns if column not in empty) for each in written]
+        return [
+            (_filled(cut, values_table(each.columns, size, empty)), _picker(kept, columns), len(kept))
+            for each, cut, kept in zip(written, cuts, given, strict=True)
+        ]
+
+    def some(first: int, rows: Sequence[Sequence[Any]], values: tuple[Any, ...]) -> list[Call]:
+        size = _size(len(rows))
         calls: list[Call] = []
-        for text, cut, pick, each in zip(texts(size), cuts, picks, written, strict=True):
+        for (text, pick, width), cut in zip(shapes(size, emptiness.of(rows)), cuts, strict=True):
             flat: tuple[Any, ...] = ()
             if len(cut) > 1:
-                given = chain.from_iterable(numbered if pick is None else map(pick, numbered))
-                flat = (*given, *(None,) * ((size - len(numbered)) * len(each.columns)))
+                given = chain.from_iterable(rows if pick is None else map(pick, rows))
+                flat = (first, *given, *(0,) * ((size - len(rows)) * width), len(rows))
             calls.append((text, _joined(cut, values, flat)))
         return calls
 
     def spread(rows: Sequence[Sequence[Any]], values: tuple[Any, ...]) -> list[Call]:
-        numbered = [(n, *row) for n, row in enumerate(rows)]
-        return [call for at in range(0, len(rows), MOST_ROWS) for call in some(numbered[at : at + MOST_ROWS], values)]
+        parts = range(0, len(rows), MOST_ROWS)
+        return [call for at in parts for call in some(at, rows[at : at + MOST_ROWS], values)]
 
     return spread
+
+
+class _Emptiness:
+    """Tells in which columns no row of a batch has a value.
+
+    There a text for SQLite says NULL: to hand over one None takes the interpreter as long as eight numbers. Which
+    columns those are repeats; so that the texts are few, only those sets of them count that come first.
+    """
+
+    def __init__(self, columns: tuple[Column, ...]) -> None:
+        self._columns = columns
+        self._known: dict[tuple[int, ...], frozenset[Column]] = {(): frozenset()}
+
+    def of(self, rows: Sequence[Sequence[Any]]) -> frozenset[Column]:
+        """Return columns in which no row has a value: all of them, or none if there are too many such sets."""
+        candidates = [at for at, value in enumerate(rows[0]) if value is None]
+        empty = tuple([at for at in candidates if all(row[at] is None for row in rows)])
+        if empty not in self._known and len(self._known) < _MOST_PATTERNS:
+            self._known[empty] = frozenset([self._columns[at] for at in empty])
+        return self._known.get(empty, self._known[()])
+
+
+def _filled(cut: list[tuple[str, Take]], table: str) -> str:
+    """Return the text of a statement whose rows stand in it as a *table*."""
+    return table.join(text for text, _ in cut)
 
 
 def _size(count: int) -> int:

@@ -20,7 +20,7 @@ from holdfast.db.url import DialectName
 from holdfast.errors import InvalidIdentifier, QueryFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from holdfast.db.queries.source import Source
 
@@ -128,15 +128,29 @@ def expand(text: str, dialect: DialectName, fragments: Mapping[str, str]) -> str
     raise QueryFailed(f"its fragments stand in one another more than {_DEEPEST} deep.")
 
 
-def values_table(columns: tuple[Column, ...], size: int) -> str:
-    """Return a table of SQLite for up to *size* rows, of which those count whose first column is not NULL."""
-    names = [quote(column.name, DialectName.SQLITE, "column") for column in columns]
-    if size == 1:  # a sixth faster than a table of one row
-        return f"(SELECT {', '.join(f'? AS {name}' for name in names)})"
-    fields = ", ".join(f"column{at} AS {name}" for at, name in enumerate(names, 1))
-    rows = ", ".join([f"({', '.join('?' * len(names))})"] * size)
+def values_table(columns: Sequence[Column], size: int, empty: Collection[Column] = ()) -> str:
+    """Return a table of SQLite for up to *size* rows.
+
+    Its values are the number of the first row, then for each row those of *columns* but the *empty* ones, which have
+    none in any row, then how many rows count: the rest are only there so that few texts have to be prepared.
+    """
+    given = [column for column in columns if column not in empty]
+    places = {column: f"column{at}" for at, column in enumerate(given, 2)}
+    names = [f"{places.get(column, 'NULL')} AS {_quoted(column)}" for column in columns]
+    others = ", ?" * len(given)
+    rows = ", ".join(f"({at}{others})" for at in range(size))
+    fields = ", ".join([f"column1 + ? AS {_quoted(PLACE)}", *names])
     # A LIMIT in place of the condition is wrong beside row_number(), which SQLite 3.40 counts before it.
-    return f"(SELECT {fields} FROM (VALUES {rows}) WHERE column1 IS NOT NULL)"  # noqa: S608 -- as above
+    return f"(SELECT {fields} FROM (VALUES {rows}) WHERE column1 < ?)"  # noqa: S608 -- quoted names and numbers
+
+
+def one_row(columns: Sequence[Column]) -> str:
+    """Return a table of SQLite of one row, a sixth faster than one for several; its values are those of *columns*."""
+    return f"(SELECT {', '.join([f'0 AS {_quoted(PLACE)}', *(f'? AS {_quoted(column)}' for column in columns)])})"
+
+
+def _quoted(column: Column) -> str:
+    return quote(column.name, DialectName.SQLITE, "column")
 
 
 def union_table(columns: tuple[Column, ...], count: int) -> str:
@@ -299,20 +313,18 @@ def _with_gaps(text: str, order: list[str], rows: tuple[Column, ...], dialect: D
         else:
             groups[-1].append(name)
     cut = tuple((part, tuple(group)) for part, group in zip(text.split(_GAP), groups, strict=True))
-    on_sqlite = dialect is DialectName.SQLITE
     columns = tuple(column for column in rows if _EVERY.search(text) or _names(text, column))
-    if on_sqlite:
-        columns = (PLACE, *columns)  # MySQL's numbers stand in the text
+    if dialect is DialectName.SQLITE:
         _refuse_too_many(len(groups) - 1, columns, len(order))
-    table = values_table(columns, 1) if on_sqlite else union_table(columns, 1)
+    table = one_row(columns) if dialect is DialectName.SQLITE else union_table(columns, 1)
     names = [f"rows.{column.name}" for column in columns]
-    one_row = [name for at, group in enumerate(groups) for name in ([] if at == 0 else names) + group]
-    return Statement(text.replace(_GAP, table), tuple(one_row), cut, columns)
+    order_of_one = [name for at, group in enumerate(groups) for name in ([] if at == 0 else names) + group]
+    return Statement(text.replace(_GAP, table), tuple(order_of_one), cut, columns)
 
 
 def _refuse_too_many(times: int, columns: tuple[Column, ...], others: int) -> None:
     """Hold a statement of SQLite to what it takes: a batch of ``MOST_ROWS`` is always one call, which can commit."""
-    if times * len(columns) * MOST_ROWS + others > _MOST_VALUES:
+    if times * (len(columns) * MOST_ROWS + 2) + others > _MOST_VALUES:
         raise QueryFailed(
             f"it reads {len(columns)} columns of its rows {times} times: {MOST_ROWS} rows would be more than the "
             f"{_MOST_VALUES} values that a statement of SQLite takes."
@@ -326,7 +338,6 @@ def _names(text: str, column: Column) -> bool:
 
 __all__ = [
     "MOST_ROWS",
-    "PLACE",
     "Statement",
     "expand",
     "expanded",
