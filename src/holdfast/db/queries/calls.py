@@ -189,7 +189,7 @@ class _Emptiness:
     def of(self, rows: Sequence[Sequence[Any]]) -> frozenset[Column]:
         """Return columns in which no row has a value: all of them, or none if there are too many such sets."""
         candidates = [at for at, value in enumerate(rows[0]) if value is None]
-        empty = tuple([at for at in candidates if all(row[at] is None for row in rows)])
+        empty = tuple([at for at in candidates if [row[at] for row in rows].count(None) == len(rows)])
         if empty not in self._known and len(self._known) < _MOST_PATTERNS:
             self._known[empty] = frozenset([self._columns[at] for at in empty])
         return self._known.get(empty, self._known[()])
