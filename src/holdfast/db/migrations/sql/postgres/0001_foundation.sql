@@ -1,5 +1,5 @@
 -- Facts about the tables themselves. The row schema_version repeats the number in holdfast_migrations.
 CREATE TABLE @holdfast_meta (
-    "key" TEXT NOT NULL PRIMARY KEY,
+    "key" TEXT COLLATE "C" NOT NULL PRIMARY KEY,
     "value" TEXT
 );

@@ -1,39 +1,43 @@
 -- Durable runs, their recorded operations, the executors that own them, and the versions of the application.
+--
+-- Here and in all that follows, text that is in an index is compared byte by byte, whatever the language of the database:
+-- to compare words of a language takes longer; a prefix is then a range of the index; and two columns that are joined must
+-- be compared in the same way, or an index of one is of no use to the other.
 CREATE TABLE @workflow_status (
-    workflow_uuid TEXT NOT NULL PRIMARY KEY,
-    status TEXT NOT NULL,
-    name TEXT NOT NULL,
-    class_name VARCHAR(255),
-    config_name VARCHAR(255),
+    workflow_uuid TEXT COLLATE "C" NOT NULL PRIMARY KEY,
+    status TEXT COLLATE "C" NOT NULL,
+    name TEXT COLLATE "C" NOT NULL,
+    class_name VARCHAR(255) COLLATE "C",
+    config_name VARCHAR(255) COLLATE "C",
     inputs TEXT,
     output TEXT,
     error TEXT,
     serialization TEXT,
     output_serialization TEXT,
-    authenticated_user TEXT,
-    assumed_role TEXT,
+    authenticated_user TEXT COLLATE "C",
+    assumed_role TEXT COLLATE "C",
     authenticated_roles TEXT,
-    executor_id TEXT,
+    executor_id TEXT COLLATE "C",
     created_at BIGINT NOT NULL,
     updated_at BIGINT NOT NULL,
     started_at_epoch_ms BIGINT,
     completed_at BIGINT,
-    application_version TEXT,
-    application_id TEXT,
-    parent_workflow_id TEXT,
-    forked_from TEXT,
+    application_version TEXT COLLATE "C",
+    application_id TEXT COLLATE "C",
+    parent_workflow_id TEXT COLLATE "C",
+    forked_from TEXT COLLATE "C",
     was_forked_from BOOLEAN NOT NULL DEFAULT FALSE,
     owner_xid TEXT,
-    incarnation TEXT,
+    incarnation TEXT COLLATE "C",
     executions INTEGER NOT NULL DEFAULT 0,
     creation_key TEXT,
     generation INTEGER NOT NULL DEFAULT 0,
     fingerprint TEXT,
     attributes TEXT,
-    queue_name TEXT,
-    deduplication_id TEXT,
+    queue_name TEXT COLLATE "C",
+    deduplication_id TEXT COLLATE "C",
     priority INTEGER NOT NULL DEFAULT 0,
-    queue_partition_key TEXT,
+    queue_partition_key TEXT COLLATE "C",
     recovery_attempts BIGINT NOT NULL DEFAULT 0,
     delay_until_epoch_ms BIGINT,
     workflow_timeout_ms BIGINT,
@@ -52,14 +56,14 @@ CREATE INDEX idx_workflow_status_parent_workflow_id ON @workflow_status (parent_
     WHERE parent_workflow_id IS NOT NULL;
 
 CREATE TABLE @operation_outputs (
-    workflow_uuid TEXT NOT NULL,
+    workflow_uuid TEXT COLLATE "C" NOT NULL,
     function_id INTEGER NOT NULL,
     function_name TEXT NOT NULL,
-    identity TEXT NOT NULL,
+    identity TEXT COLLATE "C" NOT NULL,
     fingerprint TEXT,
     output TEXT,
     error TEXT,
-    child_workflow_id TEXT,
+    child_workflow_id TEXT COLLATE "C",
     serialization TEXT,
     owner_xid TEXT,
     started_at_epoch_ms BIGINT,
@@ -84,7 +88,7 @@ CREATE TRIGGER delete_run_records AFTER DELETE ON @workflow_status
     REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION @delete_run_records();
 
 CREATE TABLE @executors (
-    incarnation TEXT NOT NULL PRIMARY KEY,
+    incarnation TEXT COLLATE "C" NOT NULL PRIMARY KEY,
     executor_id TEXT NOT NULL,
     hostname TEXT NOT NULL,
     pid BIGINT NOT NULL,
@@ -98,8 +102,8 @@ CREATE TABLE @executors (
 );
 
 CREATE TABLE @application_versions (
-    version_id TEXT NOT NULL PRIMARY KEY,
-    version_name TEXT NOT NULL,
+    version_id TEXT COLLATE "C" NOT NULL PRIMARY KEY,
+    version_name TEXT COLLATE "C" NOT NULL,
     version_timestamp BIGINT NOT NULL,
     created_at BIGINT NOT NULL,
     CONSTRAINT uq_application_versions_name UNIQUE (version_name)

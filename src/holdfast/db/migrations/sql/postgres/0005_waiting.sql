@@ -3,9 +3,9 @@
 -- whoever is behind it waits for those before it.
 ALTER TABLE @workflow_status ADD COLUMN wait_kind TEXT;
 CREATE TABLE @workflow_waits (
-    workflow_uuid TEXT NOT NULL,
-    wait_kind TEXT NOT NULL,
-    wait_key TEXT NOT NULL,
+    workflow_uuid TEXT COLLATE "C" NOT NULL,
+    wait_kind TEXT COLLATE "C" NOT NULL,
+    wait_key TEXT COLLATE "C" NOT NULL,
     PRIMARY KEY (workflow_uuid, wait_kind, wait_key)
 );
 CREATE INDEX idx_workflow_waits_key ON @workflow_waits (wait_kind, wait_key);

@@ -1,7 +1,7 @@
 -- Queues: their settings, which every process reads again with each look for work, and the turn of their partitions.
 CREATE TABLE @queues (
-    queue_id TEXT NOT NULL PRIMARY KEY,
-    name TEXT NOT NULL,
+    queue_id TEXT COLLATE "C" NOT NULL PRIMARY KEY,
+    name TEXT COLLATE "C" NOT NULL,
     concurrency INTEGER,
     worker_concurrency INTEGER,
     rate_limit_max INTEGER,
@@ -22,10 +22,10 @@ CREATE TABLE @queues (
 -- The ledger of starts that rate limits count: one row a claim, whose token is its key, so that no claim counts twice.
 -- Nothing that becomes of a run takes its start back. Rows that are older than the period go with later claims.
 CREATE TABLE @queue_starts (
-    token TEXT NOT NULL PRIMARY KEY,
-    queue_name TEXT NOT NULL,
-    partition_key TEXT NOT NULL,
-    workflow_uuid TEXT NOT NULL,
+    token TEXT COLLATE "C" NOT NULL PRIMARY KEY,
+    queue_name TEXT COLLATE "C" NOT NULL,
+    partition_key TEXT COLLATE "C" NOT NULL,
+    workflow_uuid TEXT COLLATE "C" NOT NULL,
     started_at BIGINT NOT NULL
 );
 

@@ -1,7 +1,7 @@
 -- Streams of runs, the attempts of steps that write to them before their record, and the state of event dispatchers.
 CREATE TABLE @streams (
-    workflow_uuid TEXT NOT NULL,
-    "key" TEXT NOT NULL,
+    workflow_uuid TEXT COLLATE "C" NOT NULL,
+    "key" TEXT COLLATE "C" NOT NULL,
     value TEXT NOT NULL,
     "offset" INTEGER NOT NULL,
     function_id INTEGER NOT NULL,
@@ -13,9 +13,9 @@ CREATE TABLE @streams (
 
 -- A live attempt: what it has written is thrown away unless its operation is recorded with it.
 CREATE TABLE @stream_attempts (
-    workflow_uuid TEXT NOT NULL,
-    identity TEXT NOT NULL,
-    "key" TEXT NOT NULL,
+    workflow_uuid TEXT COLLATE "C" NOT NULL,
+    identity TEXT COLLATE "C" NOT NULL,
+    "key" TEXT COLLATE "C" NOT NULL,
     owner_xid TEXT NOT NULL,
     attempt INTEGER NOT NULL,
     function_id INTEGER NOT NULL,
@@ -40,9 +40,9 @@ CREATE TRIGGER delete_run_streams AFTER DELETE ON @workflow_status
     REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION @delete_run_streams();
 
 CREATE TABLE @event_dispatch_kv (
-    service_name TEXT NOT NULL,
-    workflow_fn_name TEXT NOT NULL,
-    "key" TEXT NOT NULL,
+    service_name TEXT COLLATE "C" NOT NULL,
+    workflow_fn_name TEXT COLLATE "C" NOT NULL,
+    "key" TEXT COLLATE "C" NOT NULL,
     value TEXT,
     update_seq NUMERIC(38, 0),
     update_time NUMERIC(38, 15),

@@ -3,12 +3,12 @@
 -- or sets a schedule that was paused ACTIVE, need not know of it. last_run_id is the run of the last slot, for the overlap
 -- policy; passes says how many of (scheduled_at, context) the workflow is given.
 CREATE TABLE @workflow_schedules (
-    schedule_id TEXT NOT NULL PRIMARY KEY,
-    schedule_name TEXT NOT NULL,
+    schedule_id TEXT COLLATE "C" NOT NULL PRIMARY KEY,
+    schedule_name TEXT COLLATE "C" NOT NULL,
     workflow_name TEXT NOT NULL,
     workflow_class_name TEXT,
     schedule TEXT NOT NULL,
-    status TEXT NOT NULL DEFAULT 'ACTIVE',
+    status TEXT COLLATE "C" NOT NULL DEFAULT 'ACTIVE',
     context TEXT NOT NULL,
     last_fired_at TEXT,
     automatic_backfill BOOLEAN NOT NULL DEFAULT FALSE,
@@ -30,7 +30,7 @@ CREATE INDEX idx_workflow_schedules_due ON @workflow_schedules (next_due_epoch_m
 -- Which workflows an application version has: a slot is for the latest version that has its workflow, so that another
 -- application in the same database is none of its business.
 CREATE TABLE @application_workflows (
-    workflow_name TEXT NOT NULL,
-    version_name TEXT NOT NULL,
+    workflow_name TEXT COLLATE "C" NOT NULL,
+    version_name TEXT COLLATE "C" NOT NULL,
     PRIMARY KEY (workflow_name, version_name)
 );
