@@ -9,6 +9,7 @@ import pytest
 
 from holdfast.db import DialectName
 from holdfast.db.backend import PooledBackend
+from holdfast.db.pipeline.pipeline import Pipeline
 from holdfast.errors import InvalidIdentifier
 from holdfast.stores import SQLTaskQueue, TaskStatus
 from holdfast.stores.dead_letters.queue import DBDeadLetterQueue
@@ -214,6 +215,22 @@ def test_every_write_is_found_again_by_its_key(store_venue: StoreVenue) -> None:
         assert [(row["task_id"], row["attempts"]) for row in after] == [("t1", 1), ("t2", 0)]
         again = await queue.manager.run(lambda transaction: fail.apply(transaction, fails))
         assert [(row["task_id"], row["attempts"]) for row in again] == [("t1", 1), ("t2", 0)]  # counted once
+
+    play(store_venue, scene)
+
+
+def test_task_whose_id_was_made_for_it_counts_as_put_if_an_earlier_try_has_landed(store_venue: StoreVenue) -> None:
+    async def scene(ground: Ground) -> None:
+        queue = await make_queue(ground)
+        made, named = [(f"m{n}", "q", str(n), 3, 30, 0, None, None) for n in range(4)], "n0"
+        async with Pipeline(queue.manager) as pipeline:
+            put = PutTasks(queue.queries)
+            assert await pipeline.write(put, made[0]) == "m0"
+            assert await pipeline.write(put, made[0]) == "m0"
+            theirs = (named, "q", "4", 3, 30, 0, None, "key")
+            together = await asyncio.gather(*(pipeline.write(put, row) for row in [*made, theirs]))
+        assert together == ["m0", "m1", "m2", "m3", named]
+        assert [task.payload for task in await queue.list_tasks("q")] == [0, 1, 2, 3, 4]
 
     play(store_venue, scene)
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 LOST = "Its worker was lost: the lease ran out before the task was ended."
 MOST_DUE = 100  # of what is due in a queue, with each claim
+_CREATION_KEY = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +46,17 @@ class PutTasks(Looks):
     def __init__(self, queries: Queries) -> None:
         super().__init__(*_look(queries))
         self._put = queries["tasks_put"]
+        self._put_new = queries["tasks_put_new"]
         self.one_statement = len(self._put.statements) == 1
 
     async def apply(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[Any]:
+        if all(row[_CREATION_KEY] is None for row in rows):
+            # The ids were made for them: one that is there was put by an earlier try, for which the pipeline asks.
+            await transaction.execute_batch(self._put_new, rows)
+            return [row[0] for row in rows]
+        return await self._put_with_care(transaction, rows)
+
+    async def _put_with_care(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[Any]:
         try:
             if await transaction.execute_batch(self._put, rows) == len(rows):
                 return [row[0] for row in rows]
@@ -64,14 +73,14 @@ class PutTasks(Looks):
     async def recall(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[str | None]:
         found = await self._found(transaction, rows)
         return [
-            row[0] if (there := found.get(row[0])) and there["creation_key"] == row[7] else None  # the id of this call
+            row[0] if (there := found.get(row[0])) and there["creation_key"] == row[_CREATION_KEY] else None
             for row in rows
         ]
 
     async def apply_all(self, transaction: Transaction, rows: Sequence[Values]) -> None:
         """Put all of them or none; ``TaskConflict`` if one is there already."""
         for at in range(0, len(rows), _TOGETHER):
-            for outcome in await self.apply(transaction, rows[at : at + _TOGETHER]):
+            for outcome in await self._put_with_care(transaction, rows[at : at + _TOGETHER]):
                 if isinstance(outcome, Exception):
                     raise outcome
 

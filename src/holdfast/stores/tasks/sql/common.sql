@@ -4,21 +4,29 @@
 -- Who may end a task is said by its token: a task that is processing is its holder's alone. Rows carry the token that the
 -- caller holds (held, NULL for none) and the key by which this very write is recognised, which stays in the row.
 
--- name: tasks_put
--- rows: id text, queue_name text, payload text, max_attempts int, visibility_timeout int, priority int
--- rows: delay_ms bigint, creation_key text
--- none -> pending. A row whose id is taken is left out.
+-- fragment: put
+-- The clock is read once: numbers that PostgreSQL would reckon with again for each row.
 INSERT INTO {tasks} (
     task_id, queue_name, payload, status, created_at, updated_at, attempts, max_attempts, visibility_timeout,
     worker_id, error, priority, due_at_ms, creation_key
 )
 SELECT
-    r.id, r.queue_name, r.payload, 'pending', {now_ms} / 1000.0, {now_ms} / 1000.0, 0, r.max_attempts,
-    r.visibility_timeout, '', '', r.priority, {now_ms} + r.delay_ms, r.creation_key
+    r.id, r.queue_name, r.payload, 'pending', (SELECT {now_ms} / 1000.0), (SELECT {now_ms} / 1000.0), 0, r.max_attempts,
+    r.visibility_timeout, '', '', r.priority, (SELECT {now_ms}) + r.delay_ms, r.creation_key
 FROM {rows} AS r
-WHERE true
-ORDER BY r.n
-ON CONFLICT (task_id) DO NOTHING;
+
+-- name: tasks_put
+-- rows: id text, queue_name text, payload text, max_attempts int, visibility_timeout int, priority int
+-- rows: delay_ms bigint, creation_key text
+-- none -> pending. A row whose id is taken is left out.
+{put} WHERE true ORDER BY r.n ON CONFLICT (task_id) DO NOTHING;
+
+-- name: tasks_put_new
+-- rows: id text, queue_name text, payload text, max_attempts int, visibility_timeout int, priority int
+-- rows: delay_ms bigint, creation_key text
+-- none -> pending, of tasks whose ids were made for them. One that is there all the same is a conflict: to be ready for
+-- it row by row takes PostgreSQL a fifth of the time of an insert.
+{put} ORDER BY r.n;
 
 -- name: tasks_look
 -- rows: id text

@@ -16,16 +16,7 @@ CREATE TABLE IF NOT EXISTS {own_table} LIKE @holdfast_task_queue;
 -- rows: id text, queue_name text, payload text, max_attempts int, visibility_timeout int, priority int
 -- rows: delay_ms bigint, creation_key text
 -- An id that comes in between the look and the insert is a conflict, and the next look sees it.
-INSERT INTO {tasks} (
-    task_id, queue_name, payload, status, created_at, updated_at, attempts, max_attempts, visibility_timeout,
-    worker_id, error, priority, due_at_ms, creation_key
-)
-SELECT
-    r.id, r.queue_name, r.payload, 'pending', {now_ms} / 1000.0, {now_ms} / 1000.0, 0, r.max_attempts,
-    r.visibility_timeout, '', '', r.priority, {now_ms} + r.delay_ms, r.creation_key
-FROM {rows} AS r LEFT JOIN {tasks} AS t ON t.task_id = r.id
-WHERE t.task_id IS NULL
-ORDER BY r.n;
+{put} LEFT JOIN {tasks} AS t ON t.task_id = r.id WHERE t.task_id IS NULL ORDER BY r.n;
 
 -- name: tasks_pick
 -- only: mysql
