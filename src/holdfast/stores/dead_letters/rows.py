@@ -31,16 +31,21 @@ def iso(moment: datetime | None) -> str | None:
 
 
 def fresh_row(record: FailedOperationData, key: str) -> Values:
-    """Return a new record as a row of ``dlq_add``."""
+    """Return a new record as a row of ``dlq_add``: None where it says what most say, so that there is less to send."""
     same = record.error_message == record.error
     return (
-        record.id, record.domain, record.failure_type, record.status, record.workflow_id or "", record.error,
-        None if same else record.error_message, record.error_code, written(record.payload), record.entity_type,
-        record.entity_id, written(record.entity_refs), record.user_id, written(record.snapshot_data),
-        written(record.request_data), written(record.response_data), written(record.metadata), record.retry_count,
-        record.max_retries, record.next_action_hint, record.recommended_action, iso(record.expires_at),
-        None if record.retry_delay is None else round(record.retry_delay * 1000), key,
+        record.id, record.domain, record.failure_type, record.status, record.workflow_id or None, record.error,
+        None if same else record.error_message, record.error_code or None, written(record.payload), record.entity_type,
+        record.entity_id, _unusual(record.entity_refs), record.user_id, _unusual(record.snapshot_data),
+        _unusual(record.request_data), _unusual(record.response_data), _unusual(record.metadata),
+        record.retry_count or None, record.max_retries, record.next_action_hint or None,
+        record.recommended_action or None, iso(record.expires_at),
+        None if record.retry_delay is None else round(record.retry_delay * 1000), None if key == record.id else key,
     )  # fmt: skip
+
+
+def _unusual(mapping: dict[str, Any]) -> str | None:
+    return written(mapping) if mapping else None
 
 
 def put_row(before: FailedOperationData, after: FailedOperationData, keys: str) -> Values:

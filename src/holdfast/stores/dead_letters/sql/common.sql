@@ -29,23 +29,29 @@ d.error, d.payload, d.entity_refs, d.snapshot_data, d.request_data, d.response_d
 [[ untouched_for? AND d.status = 'archived' AND d.updated_at < {later_iso} ]]
 [[ unheard_for? AND d.replay_beat_at < {later_iso} ]]
 
--- name: dlq_add
--- rows: id text, domain text, failure_type text, status text, workflow_id text, error text, error_message text
--- rows: error_code text, payload text, entity_type text, entity_id text, entity_refs text, user_id bigint
--- rows: snapshot_data text, request_data text, response_data text, metadata text, retry_count int, max_retries int
--- rows: next_action_hint text, recommended_action text, expires_at text, retry_delay_ms bigint, change_key text
+-- fragment: letters
+-- Of a row that says nothing of a column the usual is meant. The clock is read once, not for every column of every row.
 INSERT INTO @holdfast_dlq (
     id, domain, failure_type, status, workflow_id, error, error_message, error_code, payload, entity_type, entity_id,
     entity_refs, user_id, snapshot_data, request_data, response_data, metadata, retry_count, max_retries,
     next_action_hint, recommended_action, expires_at, retry_delay_ms, change_key, created_at, updated_at, next_retry_at
 )
 SELECT
-    r.id, r.domain, r.failure_type, r.status, r.workflow_id, r.error, r.error_message, r.error_code, r.payload,
-    r.entity_type, r.entity_id, r.entity_refs, r.user_id, r.snapshot_data, r.request_data, r.response_data, r.metadata,
-    r.retry_count, r.max_retries, r.next_action_hint, r.recommended_action, r.expires_at, r.retry_delay_ms,
-    r.change_key, {now_iso}, {now_iso},
-    CASE WHEN r.retry_delay_ms IS NOT NULL AND r.status = 'pending' THEN {now_iso} END
-FROM {rows} AS r WHERE TRUE
+    r.id, r.domain, r.failure_type, r.status, COALESCE(r.workflow_id, ''), r.error, r.error_message,
+    COALESCE(r.error_code, ''), r.payload, r.entity_type, r.entity_id, COALESCE(r.entity_refs, '{}'), r.user_id,
+    COALESCE(r.snapshot_data, '{}'), COALESCE(r.request_data, '{}'), COALESCE(r.response_data, '{}'),
+    COALESCE(r.metadata, '{}'), COALESCE(r.retry_count, 0), r.max_retries, COALESCE(r.next_action_hint, ''),
+    COALESCE(r.recommended_action, ''), r.expires_at, r.retry_delay_ms, COALESCE(r.change_key, r.id),
+    (SELECT {now_iso}), (SELECT {now_iso}),
+    CASE WHEN r.retry_delay_ms IS NOT NULL AND r.status = 'pending' THEN (SELECT {now_iso}) END
+FROM {rows} AS r
+
+-- name: dlq_add
+-- rows: id text, domain text, failure_type text, status text, workflow_id text, error text, error_message text
+-- rows: error_code text, payload text, entity_type text, entity_id text, entity_refs text, user_id bigint
+-- rows: snapshot_data text, request_data text, response_data text, metadata text, retry_count int, max_retries int
+-- rows: next_action_hint text, recommended_action text, expires_at text, retry_delay_ms bigint, change_key text
+{letters} WHERE TRUE
 RETURNING id, created_at;
 
 -- name: dlq_added

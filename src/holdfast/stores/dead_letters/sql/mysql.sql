@@ -42,18 +42,7 @@ GROUP BY CAST(r.domain AS BINARY), CAST(r.failure_type AS BINARY), CAST(r.status
 -- rows: error_code text, payload text, entity_type text, entity_id text, entity_refs text, user_id bigint
 -- rows: snapshot_data text, request_data text, response_data text, metadata text, retry_count int, max_retries int
 -- rows: next_action_hint text, recommended_action text, expires_at text, retry_delay_ms bigint, change_key text
-INSERT INTO @holdfast_dlq (
-    id, domain, failure_type, status, workflow_id, error, error_message, error_code, payload, entity_type, entity_id,
-    entity_refs, user_id, snapshot_data, request_data, response_data, metadata, retry_count, max_retries,
-    next_action_hint, recommended_action, expires_at, retry_delay_ms, change_key, created_at, updated_at, next_retry_at
-)
-SELECT
-    r.id, r.domain, r.failure_type, r.status, r.workflow_id, r.error, r.error_message, r.error_code, r.payload,
-    r.entity_type, r.entity_id, r.entity_refs, r.user_id, r.snapshot_data, r.request_data, r.response_data, r.metadata,
-    r.retry_count, r.max_retries, r.next_action_hint, r.recommended_action, r.expires_at, r.retry_delay_ms,
-    r.change_key, {now_iso}, {now_iso},
-    CASE WHEN r.retry_delay_ms IS NOT NULL AND r.status = 'pending' THEN {now_iso} END
-FROM {rows} AS r;
+{letters};
 INSERT INTO @holdfast_dlq_counts (domain, failure_type, status, slot, number)
 SELECT g.domain, g.failure_type, g.status, {slot}, g.number
 FROM (
