@@ -79,3 +79,31 @@ def test_batches_of_stores_find_each_row_by_its_key(fresh_database: Callable[[st
         for at in scans:
             assert "_pkey on" in plan[at], f"{name} takes another index, the table is {size}:\n{plan}"
             assert "Index Cond" in plan[at + 1], f"{name} walks all keys, the table is {size}:\n{plan}"
+
+
+async def _plan_of_all(url: str, *, analysed: bool) -> str:
+    async with ConnectionManager(url) as manager:
+        await DBExecutionStore(manager).initialize()
+        await manager.execute(
+            "INSERT INTO holdfast.holdfast_executions (run_id, workflow_id, status) SELECT 'r' || n, 'w' || n % 100, "
+            "CASE WHEN n % 50 = 0 THEN 'pending' ELSE 'completed' END FROM generate_series(1, 20000) AS n"
+        )
+        if analysed:
+            await manager.execute("ANALYZE holdfast.holdfast_executions")
+        query = execution_queries(DialectName.POSTGRES, "holdfast")["executions_list_all"]
+        *before, (text, values) = query.bind({"most": 50, "after": "r9999"})
+        async with manager.transaction() as transaction:
+            for told, _ in before:
+                await transaction.fetch(told)
+            rows = await transaction.session.fetch(f"EXPLAIN {text}", values)
+        return "\n".join(row["QUERY PLAN"] for row in rows)
+
+
+@pytest.mark.parametrize("analysed", [False, True])
+def test_list_of_all_executions_reads_the_newest_of_each_status(
+    fresh_database: Callable[[str], str], analysed: bool
+) -> None:
+    plan = asyncio.run(_plan_of_all(fresh_database("postgres"), analysed=analysed))
+    assert "Index Scan Backward using idx_executions_status " in plan, plan
+    assert plan.count("Sort Key") == 1, plan  # of what each status has brought
+    assert "Seq Scan" not in plan, plan

@@ -73,6 +73,8 @@ class DBExecutionStore(ExecutionStore):
     async def _list(
         self, status: ExecutionStatus | None, workflow_id: str | None, limit: int, after: str | None
     ) -> list[Mapping[str, Any]]:
+        if status is None and workflow_id is None:
+            return list(await self._manager.fetch(self._queries["executions_list_all"], most=limit, after=after))
         rows = await self._manager.fetch(
             self._queries["executions_list"], status=status, workflow_id=workflow_id, most=limit, after=after
         )

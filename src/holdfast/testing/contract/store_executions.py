@@ -162,6 +162,8 @@ class ExecutionContract:
             assert ids(await store.list_executions(workflow_id="w1", limit=2)) == ["r2", "r15"]
             await store.record_completion("r4")
             await store.record_failure("r6", "why")
+            assert ids(await store.list_executions()) == newest
+            assert ids(await store.list_executions(limit=3, after=newest[1])) == newest[2:5]
             assert ids(await store.list_executions(status="completed")) == ["r4"]
             assert ids(await store.list_executions(status="failed", workflow_id="w0")) == ["r6"]
             assert ids(await store.list_executions(status="pending", after="r15")) == ["r1", "r3"]

@@ -32,19 +32,21 @@ SELECT e.run_id, e.status, e.start_key, e.end_key
 FROM {rows} AS r JOIN @holdfast_executions AS e ON e.run_id = r.run_id;
 
 -- name: execution_get
-SELECT
-    run_id, workflow_id, status, parameters, result, error, started_at, completed_at, worker_id, metadata_json
-FROM @holdfast_executions WHERE run_id = :run_id;
+SELECT {whole} FROM @holdfast_executions AS e WHERE e.run_id = :run_id;
+
+-- fragment: whole
+e.run_id, e.workflow_id, e.status, e.parameters, e.result, e.error, e.started_at, e.completed_at, e.worker_id,
+e.metadata_json
+
+-- fragment: behind
+[[ AND e.{position} < (SELECT last.{position} FROM @holdfast_executions AS last WHERE last.run_id = :after) ]]
 
 -- name: executions_list
+-- Of a status, of a workflow, or of both: newest first, those behind the run named.
+SELECT {whole} FROM @holdfast_executions AS e
+WHERE true [[ AND e.status = :status ]] [[ AND e.workflow_id = :workflow_id ]] {behind}
+ORDER BY e.{position} DESC LIMIT :most;
+
+-- name: executions_list_all
 -- Newest first, those behind the run named.
-SELECT
-    e.run_id, e.workflow_id, e.status, e.parameters, e.result, e.error, e.started_at, e.completed_at, e.worker_id,
-    e.metadata_json
-FROM @holdfast_executions AS e
-WHERE true
-  [[ AND e.status = :status ]]
-  [[ AND e.workflow_id = :workflow_id ]]
-  [[ AND e.{position} < (SELECT last.{position} FROM @holdfast_executions AS last WHERE last.run_id = :after) ]]
-ORDER BY e.{position} DESC
-LIMIT :most;
+SELECT {whole} FROM @holdfast_executions AS e WHERE true {behind} ORDER BY e.{position} DESC LIMIT :most;

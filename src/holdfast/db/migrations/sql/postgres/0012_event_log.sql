@@ -1,4 +1,5 @@
--- The event log, with the last number of each of its streams; and what became of executions.
+-- The event log, with the last number of each of its streams; and what became of executions. What is in an index is
+-- compared byte by byte, whatever the language of the database: to compare words of a language takes longer.
 
 -- The first event of an append holds its key, the others of it none. The index that finds a stream also finds an
 -- append by its key, and holds off one that comes twice.
@@ -25,11 +26,12 @@ CREATE TABLE @holdfast_event_streams (
     last_timestamp TEXT COLLATE "C" NOT NULL
 ) WITH (fillfactor = 50);
 
--- Newest first is by position: the order in which they were recorded.
+-- Newest first is by position: the order in which they were recorded. It has no index of its own: an end moves its row,
+-- and with it every index is written again.
 CREATE TABLE @holdfast_executions (
-    run_id TEXT NOT NULL PRIMARY KEY,
-    workflow_id TEXT,
-    status TEXT NOT NULL DEFAULT 'pending',
+    run_id TEXT COLLATE "C" NOT NULL PRIMARY KEY,
+    workflow_id TEXT COLLATE "C",
+    status TEXT COLLATE "C" NOT NULL DEFAULT 'pending',
     parameters TEXT,
     result TEXT,
     error TEXT,
@@ -39,8 +41,7 @@ CREATE TABLE @holdfast_executions (
     metadata_json TEXT,
     "position" BIGINT GENERATED ALWAYS AS IDENTITY,
     start_key TEXT,
-    end_key TEXT,
-    CONSTRAINT uq_holdfast_executions_position UNIQUE ("position")
+    end_key TEXT
 );
 
 CREATE INDEX idx_executions_status ON @holdfast_executions (status, "position");

@@ -1,13 +1,14 @@
--- Tasks and locks.
+-- Tasks and locks. What is in an index is compared byte by byte, whatever the language of the database: to compare words
+-- of a language takes longer.
 --
 -- due_at_ms is when something is to become of a task by itself: one that is pending may be taken from then on, the lease
 -- of one that is processing is over, the dead letter of one that is dead_lettered is still owed. It is NULL for a
 -- task that is ready to be taken and for one that has ended. token is that of the last claim, and stays behind.
 CREATE TABLE @holdfast_task_queue (
-    task_id TEXT NOT NULL PRIMARY KEY,
-    queue_name TEXT NOT NULL DEFAULT 'default',
+    task_id TEXT COLLATE "C" NOT NULL PRIMARY KEY,
+    queue_name TEXT COLLATE "C" NOT NULL DEFAULT 'default',
     payload TEXT NOT NULL,
-    status TEXT NOT NULL DEFAULT 'pending',
+    status TEXT COLLATE "C" NOT NULL DEFAULT 'pending',
     created_at DOUBLE PRECISION NOT NULL,
     updated_at DOUBLE PRECISION NOT NULL,
     attempts INTEGER NOT NULL DEFAULT 0,
@@ -31,7 +32,7 @@ CREATE INDEX idx_holdfast_task_queue_ended ON @holdfast_task_queue (status, upda
 
 -- A lock that nobody holds keeps its row: its next holder's token must be greater than every one before.
 CREATE TABLE @holdfast_locks (
-    lock_key TEXT NOT NULL PRIMARY KEY,
+    lock_key TEXT COLLATE "C" NOT NULL PRIMARY KEY,
     owner TEXT,
     token BIGINT NOT NULL,
     claim_key TEXT NOT NULL,
