@@ -1,5 +1,4 @@
--- The event log, with the last number of each of its streams; and what became of executions. What is in an index is
--- compared byte by byte, whatever the language of the database: to compare words of a language takes longer.
+-- The event log, with the last number of each of its streams; and what became of executions.
 
 -- The first event of an append holds its key, the others of it none. The index that finds a stream also finds an
 -- append by its key, and holds off one that comes twice.

@@ -1,5 +1,4 @@
--- Idempotency keys and their results, and checkpoints. What is in an index is compared byte by byte, whatever the language
--- of the database: to compare words of a language takes longer.
+-- Idempotency keys and their results, and checkpoints.
 CREATE TABLE @holdfast_idempotency (
     idempotency_key TEXT COLLATE "C" NOT NULL PRIMARY KEY,
     fingerprint TEXT NOT NULL,

@@ -1,5 +1,4 @@
--- Tasks and locks. What is in an index is compared byte by byte, whatever the language of the database: to compare words
--- of a language takes longer.
+-- Tasks and locks.
 --
 -- due_at_ms is when something is to become of a task by itself: one that is pending may be taken from then on, the lease
 -- of one that is processing is over, the dead letter of one that is dead_lettered is still owed. It is NULL for a
