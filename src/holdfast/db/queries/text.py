@@ -42,8 +42,8 @@ _NARROW = 6
 # PostgreSQL takes the rows of a batch for 10 or 100, and would walk through all keys of a table that was small when the
 # plan was made, long after it has grown. Of such a range it believes that it leaves one row, to be found by its key.
 _FEW = "BETWEEN 0 AND 2147483647"
-MOST_ROWS = 768  # of a batch in one statement of SQLite, which takes up to ...
-_MOST_VALUES = 32_766
+MOST_ROWS = 768  # of a batch in one statement of SQLite
+_MOST_VALUES = 32_766  # that SQLite takes with one statement
 # Where the rows of SQLite and MySQL will go, in a text that cannot hold a NUL character otherwise.
 _GAP = "\x00rows"
 _FRAGMENT = re.compile(r"\{([a-z_][a-z0-9_]*)\}")
