@@ -89,8 +89,7 @@ def test_pipeline_outwaits_a_lock_longer_than_the_busy_timeout(path: Path, stran
             async with Pipeline(manager) as pipeline:
                 stranger.execute("BEGIN IMMEDIATE")
                 write = asyncio.create_task(pipeline.write(ledger, ("k", "", 0)))
-                for _ in range(10):
-                    await asyncio.sleep(0.01)
+                await until(lambda: pipeline.oldest_age() > 0.1)  # ten times the busy timeout
                 assert not write.done()
                 stranger.execute("COMMIT")
                 assert await write == "k"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -55,6 +57,29 @@ def test_closed_branch_closes_those_below_and_no_others() -> None:
     closed.close()
     assert [root.is_closed, closed.is_closed, below.is_closed, other.is_closed] == [False, True, True, False]
     assert closed.open().is_closed
+
+
+def test_end_of_a_branch_is_told_to_those_below_also_if_they_ask_later() -> None:
+    root, told = Branch(), list[str]()
+    closing = root.open()
+    below = closing.open()
+    for name, branch in (("closing", closing), ("below", below), ("beside", root.open()), ("root", root)):
+        branch.on_close(partial(told.append, name))
+    closing.close()
+    assert told == ["closing", "below"]
+    closing.on_close(partial(told.append, "late"))
+    below.on_close(partial(told.append, "late below"))
+    assert told == ["closing", "below", "late", "late below"]
+
+
+def test_who_does_not_want_to_know_of_the_end_any_more_is_not_told() -> None:
+    closing, told = Branch().open(), list[str]()
+    tell = partial(told.append, "end")
+    below = closing.open()
+    below.on_close(tell)
+    below.off_close(tell)
+    closing.close()
+    assert not told
 
 
 _Tree = st.recursive(st.integers(0, 4), lambda inner: st.lists(inner, max_size=4), max_leaves=12)

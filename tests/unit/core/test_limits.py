@@ -30,6 +30,11 @@ def test_room_under_a_rate_that_suffices_says_nothing_of_later() -> None:
     assert room(limits, Use(starts=3, oldest_start_ms=5_400), now_ms=6_000, most=10) == Room(10)
 
 
+def test_room_that_another_limit_leaves_is_not_brought_by_time() -> None:
+    limits = Limits(concurrency=5, rate_max=6, period_ms=1000)
+    assert room(limits, Use(running=2, starts=3, oldest_start_ms=5_400), now_ms=6_000, most=10) == Room(3)
+
+
 def test_room_under_a_clock_that_went_back_is_looked_for_again_later() -> None:
     limits = Limits(rate_max=1, period_ms=1000)
     assert room(limits, Use(starts=1, oldest_start_ms=0), now_ms=5_000, most=1) == Room(0, again_ms=1)

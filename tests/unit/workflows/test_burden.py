@@ -50,6 +50,16 @@ def test_what_does_not_fit_is_taken_after_a_while_though_nothing_has_ended() -> 
     assert [burden.is_full, burden.take(98), burden.take(1)] == [False, True, False]
 
 
+def test_what_does_not_fit_waits_beside_what_is_too_large_itself_however_long_that_takes() -> None:
+    clock = Clock()
+    burden = Burden(100, clock, patience=10)
+    assert [burden.take(150), burden.take(120)] == [True, False]
+    clock.now = 10
+    assert [burden.is_full, burden.take(120)] == [True, False]
+    burden.give_back(150)
+    assert burden.take(120)
+
+
 def test_what_does_not_fit_is_not_passed_for_ever_by_what_comes_and_goes() -> None:
     clock = Clock()
     burden = Burden(100, clock, patience=10)
