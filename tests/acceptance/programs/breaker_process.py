@@ -11,14 +11,9 @@ from typing import Any
 from holdfast.errors import CircuitOpen, HoldfastError
 from holdfast.resilience import BreakerEvent, CircuitBreaker
 from holdfast.stores import RedisCircuitBreakerStateRepository, SQLCircuitBreakerStateRepository
+from holdfast.testing.program import obey, say
 
 _AT_ONCE = 8
-_speaking = threading.Lock()
-
-
-def say(*line: Any) -> None:
-    with _speaking:
-        print(json.dumps(line), flush=True)
 
 
 class Broken(Exception):
@@ -113,9 +108,7 @@ class Process:
 def main() -> None:
     process = Process(**json.loads(sys.argv[1]))
     say("ready")
-    for line in sys.stdin:
-        verb, *arguments = json.loads(line)
-        threading.Thread(target=getattr(process, verb), args=arguments, daemon=True).start()
+    obey(lambda verb, *arguments: getattr(process, verb)(*arguments))
 
 
 if __name__ == "__main__":

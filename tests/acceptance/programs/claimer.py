@@ -8,20 +8,15 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import json
-import os
 import sys
 from contextlib import AsyncExitStack
-from typing import Any
 
 from holdfast import faults
 from holdfast.db import ConnectionManager
 from holdfast.stores import DBIdempotencyStore, IdempotencyStore, RedisIdempotencyStore, RedisLink
+from holdfast.testing.program import commands, say
 
 SETTINGS = json.loads(sys.argv[1])
-
-
-def say(*words: Any) -> None:
-    os.write(1, (json.dumps(words) + "\n").encode())
 
 
 async def race(store: IdempotencyStore, rounds: int, claimers: int) -> None:
@@ -56,8 +51,7 @@ async def main() -> None:
         for point in SETTINGS.get("faults", ()):
             faults.arm(point)
         say("ready")
-        while line := await asyncio.to_thread(sys.stdin.readline):
-            verb, *given = json.loads(line)
+        async for verb, *given in commands():
             await (race if verb == "race" else work)(store, *given)
 
 

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import sys
-import threading
 import time
 from contextlib import suppress
 from typing import Any
@@ -18,14 +16,11 @@ from typing import Any
 from holdfast.db import ConnectionManager
 from holdfast.errors import Unavailable
 from holdfast.model.world import RealWorld
+from holdfast.testing.program import obey_on_loop, say
 from holdfast.workflows.wakeups.wakeups import wakeups_for
 
 SETTINGS = json.loads(sys.argv[1])
 _READS, _READ_AGAIN = 100, 0.1
-
-
-def say(*words: Any) -> None:
-    os.write(1, (json.dumps(words) + "\n").encode())
 
 
 class Ear:
@@ -42,8 +37,10 @@ class Ear:
 
     async def serve(self) -> None:
         await self.wakeups.start()
-        threading.Thread(target=self._listen, args=(asyncio.get_running_loop(),), daemon=True).start()
         say("ready")
+        await asyncio.gather(obey_on_loop(self._do), self._read_when_woken())
+
+    async def _read_when_woken(self) -> None:
         while True:
             await self._woken.wait()
             self._woken.clear()
@@ -75,11 +72,8 @@ class Ear:
     async def report(self, question: str) -> None:
         say("report", question, self.wakeups.alive, self._reads)
 
-    def _listen(self, loop: asyncio.AbstractEventLoop) -> None:
-        for line in sys.stdin:
-            verb, *args = json.loads(line)
-            asyncio.run_coroutine_threadsafe(getattr(self, verb)(*args), loop)
-        os._exit(0)
+    async def _do(self, verb: str, *args: Any) -> None:
+        await getattr(self, verb)(*args)
 
 
 async def main() -> None:

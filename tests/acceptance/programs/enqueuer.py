@@ -6,21 +6,16 @@ It is told what to do on standard input, a JSON list a line, and answers on stan
 from __future__ import annotations
 
 import json
-import os
 import sys
-import threading
 from typing import Any
 
 from holdfast import Holdfast, faults
+from holdfast.testing.program import obey, say
 from holdfast.testing.workers import until
 
 SETTINGS = json.loads(sys.argv[1])
 
 app = Holdfast(SETTINGS["url"], lease=0.6, application_version="tested")
-
-
-def say(*words: Any) -> None:
-    os.write(1, (json.dumps(words) + "\n").encode())
 
 
 @app.workflow(name="leaf")
@@ -80,5 +75,4 @@ if __name__ == "__main__":
         faults.arm(point, at=at)
     with app:
         say("ready")
-        for line in sys.stdin:
-            threading.Thread(target=carry_out, args=json.loads(line), daemon=True).start()
+        obey(carry_out)

@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from typing import Any
 
 from holdfast import faults
 from holdfast.stores import StoreFactory
+from holdfast.testing.program import say
 
 
 async def main(url: str, name: str, tasks: int, appends: int, point: str | None = None, at: int = 1) -> None:
@@ -25,14 +25,9 @@ async def main(url: str, name: str, tasks: int, appends: int, point: str | None 
                 mark = f"{name}-{task}-{number}"
                 size = 1 + number % 3
                 stored = await store.append("s", [{"type": "e", "data": [mark, k]} for k in range(size)])
-                say([mark, [event["sequence"] for event in stored]])
+                say(mark, [event["sequence"] for event in stored])
 
         await asyncio.gather(*(append(task) for task in range(tasks)))
-
-
-def say(words: list[Any]) -> None:
-    sys.stdout.write(json.dumps(words) + "\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

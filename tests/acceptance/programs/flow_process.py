@@ -11,17 +11,13 @@ import os
 import resource
 import sys
 from pathlib import Path
-from typing import Any
 
 from holdfast import faults
 from holdfast.errors import StaleCheckpoint, StorageError
 from holdfast.stores import CheckpointBackend, FlowCheckpoint, ask, from_url, resume, run_steps
+from holdfast.testing.program import say
 
 SETTINGS = json.loads(sys.argv[1])
-
-
-def say(*words: Any) -> None:
-    os.write(1, (json.dumps(words) + "\n").encode())
 
 
 def effect(name: str) -> None:

@@ -12,7 +12,6 @@ import os
 import signal
 import sqlite3
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -20,17 +19,12 @@ from typing import Any
 from holdfast import AsyncHoldfast, Holdfast
 from holdfast.errors import HoldfastError
 from holdfast.testing.effects import Effects
+from holdfast.testing.program import obey, obey_on_loop, say
 from holdfast.workflows.operations.place import StepPlace, here
 
 SETTINGS = json.loads(sys.argv[1])
 LEDGER = Effects(SETTINGS["ledger"])
 CAP = int(SETTINGS.get("cap", 100))
-_speaking = threading.Lock()
-
-
-def say(*words: Any) -> None:
-    with _speaking:
-        os.write(1, (json.dumps(words) + "\n").encode())
 
 
 def note(what: str) -> None:
@@ -134,8 +128,7 @@ class SyncSide:
     def main(self) -> None:
         self.app.launch()
         say("ready")
-        for line in sys.stdin:
-            threading.Thread(target=self.do, args=json.loads(line), daemon=True).start()
+        obey(self.do)
 
     def do(self, verb: str, *args: Any) -> None:
         try:
@@ -179,13 +172,7 @@ class AsyncSide:
     async def serve(self) -> None:
         await self.app.launch()
         say("ready")
-        threading.Thread(target=self.listen, args=(asyncio.get_running_loop(),), daemon=True).start()
-        await asyncio.Event().wait()
-
-    def listen(self, loop: asyncio.AbstractEventLoop) -> None:
-        for line in sys.stdin:
-            asyncio.run_coroutine_threadsafe(self.do(*json.loads(line)), loop)
-        os._exit(0)
+        await obey_on_loop(self.do)
 
     async def do(self, verb: str, *args: Any) -> None:
         try:

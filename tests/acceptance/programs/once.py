@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import sys
 from pathlib import Path
-from typing import Any
 
 from holdfast import AsyncHoldfast, faults
 from holdfast.db import ConnectionManager
 from holdfast.stores import DBIdempotencyStore, IdempotentExecutor
+from holdfast.testing.program import commands, say
 
 SETTINGS = json.loads(sys.argv[1])
 app = AsyncHoldfast(SETTINGS["url"], lease=0.6, application_version="tested")
-
-
-def say(*words: Any) -> None:
-    os.write(1, (json.dumps(words) + "\n").encode())
 
 
 def note(what: str) -> None:
@@ -60,8 +55,8 @@ async def main() -> None:
         for point, at in SETTINGS.get("faults", ()):
             faults.arm(point, at=at)
         say("ready")
-        while line := await asyncio.to_thread(sys.stdin.readline):
-            await execute(executor, *json.loads(line))
+        async for command in commands():
+            await execute(executor, *command)
 
 
 if __name__ == "__main__":

@@ -7,19 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import sys
-import threading
 import time
 from typing import Any
 
 from holdfast import AsyncHoldfast, faults
+from holdfast.testing.program import obey_on_loop, say
 
 SETTINGS = json.loads(sys.argv[1])
-
-
-def say(*words: Any) -> None:
-    os.write(1, (json.dumps(words) + "\n").encode())
 
 
 def slow_commits(seconds: float) -> None:
@@ -53,13 +48,7 @@ class Side:
             faults.arm(*SETTINGS["die"][:1], at=SETTINGS["die"][1])
         await self.app.launch()
         say("ready")
-        threading.Thread(target=self.listen, args=(asyncio.get_running_loop(),), daemon=True).start()
-        await asyncio.Event().wait()
-
-    def listen(self, loop: asyncio.AbstractEventLoop) -> None:
-        for line in sys.stdin:
-            asyncio.run_coroutine_threadsafe(self.do(*json.loads(line)), loop)
-        os._exit(0)
+        await obey_on_loop(self.do)
 
     async def do(self, verb: str, *args: Any) -> None:
         await getattr(self, verb)(*args)

@@ -23,12 +23,9 @@ from holdfast.stores import (
     AsyncSQLFailedOperationRepository,
     RedisLink,
 )
+from holdfast.testing.program import commands, say
 
 SETTINGS = json.loads(sys.argv[1])
-
-
-def say(*words: Any) -> None:
-    os.write(1, (json.dumps(words) + "\n").encode())
 
 
 async def race(letters: AsyncFailedOperationRepository, ids: list[str], acquirers: int) -> None:
@@ -122,8 +119,7 @@ async def main() -> None:
     async with AsyncExitStack() as stack:
         letters = await opened(stack)
         say("ready")
-        while line := await asyncio.to_thread(sys.stdin.readline):
-            verb, *given = json.loads(line)
+        async for verb, *given in commands():
             await _DEEDS[verb](letters, *given)
 
 

@@ -6,20 +6,15 @@ It is told what to do on standard input, a JSON list a line, and answers on stan
 from __future__ import annotations
 
 import json
-import os
 import sys
-import threading
 from typing import Any
 
 from holdfast import Holdfast, Message, faults
+from holdfast.testing.program import obey, say
 
 SETTINGS = json.loads(sys.argv[1])
 
 app = Holdfast(SETTINGS["url"], lease=0.6, application_version="tested", put_away_after=SETTINGS.get("away", 10))
-
-
-def say(*words: Any) -> None:
-    os.write(1, (json.dumps(words) + "\n").encode())
 
 
 @app.step(name="whisper")
@@ -76,5 +71,4 @@ if __name__ == "__main__":
         faults.arm(point, at=at)
     with app:
         say("ready")
-        for line in sys.stdin:
-            threading.Thread(target=carry_out, args=json.loads(line), daemon=True).start()
+        obey(carry_out)

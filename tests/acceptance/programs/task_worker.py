@@ -15,11 +15,7 @@ from typing import Any
 from holdfast import faults
 from holdfast.db import ConnectionManager
 from holdfast.stores import RedisLink, RedisLockStore, RedisTaskQueue, SQLLockStore, SQLTaskQueue, Task, TaskWorker
-
-
-def say(*words: Any) -> None:
-    """Tell the test."""
-    os.write(1, (json.dumps(words) + "\n").encode())
+from holdfast.testing.program import say
 
 
 class Letters:

@@ -10,13 +10,13 @@ import logging
 import os
 import signal
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast import Holdfast, faults
 from holdfast.testing.effects import Effects
+from holdfast.testing.program import obey, say
 
 if TYPE_CHECKING:
     from holdfast.stores import FailedOperationData
@@ -24,12 +24,6 @@ if TYPE_CHECKING:
 SETTINGS = json.loads(sys.argv[1])
 LEDGER = Effects(SETTINGS["ledger"])
 app = Holdfast(SETTINGS["url"], lease=SETTINGS.get("lease", 1.0), application_version="tested")
-_speaking = threading.Lock()
-
-
-def say(*words: Any) -> None:
-    with _speaking:
-        os.write(1, (json.dumps(words) + "\n").encode())
 
 
 @app.workflow(name="poison", max_recovery_attempts=0)
@@ -69,8 +63,7 @@ def main() -> None:
         faults.arm(point, at=at)
     app.launch()
     say("ready")
-    for line in sys.stdin:
-        threading.Thread(target=do, args=json.loads(line), daemon=True).start()
+    obey(do)
     os._exit(0)
 
 

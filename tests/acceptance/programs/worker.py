@@ -11,7 +11,6 @@ import logging
 import os
 import signal
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -20,17 +19,12 @@ from holdfast import AsyncHoldfast, Holdfast, faults
 from holdfast.errors import HoldfastError
 from holdfast.testing.clocks import mend_sleep
 from holdfast.testing.effects import Effects
+from holdfast.testing.program import obey, obey_on_loop, say
 from holdfast.workflows.operations.place import StepPlace, here
 
 SETTINGS = json.loads(sys.argv[1])
 NAP = SETTINGS.get("nap", 0.05)
 LEDGER = Effects(SETTINGS["ledger"])
-_speaking = threading.Lock()
-
-
-def say(*words: Any) -> None:
-    with _speaking:
-        os.write(1, (json.dumps(words) + "\n").encode())
 
 
 def note(what: str) -> None:
@@ -253,8 +247,7 @@ class SyncSide:
         prepare_faults()
         self.app.launch()
         say("ready")
-        for line in sys.stdin:
-            threading.Thread(target=self.do, args=json.loads(line), daemon=True).start()
+        obey(self.do)
 
     def do(self, verb: str, *args: Any) -> None:
         try:
@@ -297,15 +290,7 @@ class AsyncSide:
         prepare_faults()
         await self.app.launch()
         say("ready")
-        loop = asyncio.get_running_loop()
-        listening = threading.Thread(target=self.listen, args=(loop,), daemon=True)
-        listening.start()
-        await asyncio.Event().wait()
-
-    def listen(self, loop: asyncio.AbstractEventLoop) -> None:
-        for line in sys.stdin:
-            asyncio.run_coroutine_threadsafe(self.do(*json.loads(line)), loop)
-        os._exit(0)
+        await obey_on_loop(self.do)
 
     async def do(self, verb: str, *args: Any) -> None:
         try:

@@ -6,16 +6,12 @@ import asyncio
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 from holdfast import faults
 from holdfast.db import ConnectionManager
 from holdfast.db.migrations import lock as migration_lock
 from holdfast.db.migrations.migrator import Migrator
-
-
-def say(*words: Any) -> None:
-    print(json.dumps(words), flush=True)
+from holdfast.testing.program import say
 
 
 async def main(url: str, folder: str | None, lock: bool, point: str | None, at: int) -> None:
