@@ -232,6 +232,18 @@ def test_i8_partition_has_the_runs_of_its_own_queue_alone(migrated_url: str) -> 
     play(migrated_url, scene)
 
 
+def test_i1_record_is_amended_by_the_execution_that_made_it_alone(migrated_url: str) -> None:
+    async def scene(scene: Scene) -> None:
+        run_id, amend = await scene.insert(PENDING, steps=2), scene.queries["step_amend"]
+        before = await scene.steps(run_id)
+        rows = [(run_id, "another token", "0", "[1]", None), (run_id, scene.token(run_id), "1", "[2]", None)]
+        await scene.manager.run(lambda transaction: transaction.execute_batch(amend, rows))
+        first, second = await scene.steps(run_id)
+        assert [first, second["output"]] == [before[0], "[2]"]
+
+    play(migrated_url, scene)
+
+
 def test_message_that_was_received_is_not_received_again(migrated_url: str) -> None:
     async def scene(scene: Scene) -> None:
         run_id, messages = await scene.insert(PENDING), scene.table("notifications")

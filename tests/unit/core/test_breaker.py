@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from holdfast.core.breaker import Delete, GetOrCreate, Reset, Trip, UpdateState, decide
+from holdfast.core.breaker import Delete, GetOrCreate, Reset, Trip, UpdateState, decide, time_of
 from holdfast.core.breaker_pins import AtomicReset, ClearManualControl, ForceClose, ForceOpen
 from holdfast.core.breaker_rules import CountWindow, Tally, TimeWindow, TripRules
 from holdfast.core.breaker_slots import AcquireSlot, CloseCheck, OpenCheck, RecordFailure, ReleaseSlot
@@ -183,6 +183,33 @@ def test_event_that_changes_nothing_leaves_the_very_record() -> None:
     assert decide(opened, "api", Trip(), NOW).record is opened
     assert decide(opened, "api", GetOrCreate(), NOW).record is opened
     assert decide(opened, "api", RecordFailure("late"), NOW).record is opened
+
+
+@pytest.mark.parametrize(("ahead", "is_kept"), [(-5, False), (0.5, True), (60, True), (60.5, False)])
+def test_time_of_a_breaker_goes_back_only_with_a_clock_that_was_set(ahead: float, *, is_kept: bool) -> None:
+    last = NOW + timedelta(seconds=ahead)
+    record = CircuitBreakerStateData(service_name="api", created_at=NOW, updated_at=last)
+    assert time_of(record, NOW) == (last if is_kept else NOW)
+    assert time_of(None, NOW) == NOW
+
+
+@pytest.mark.parametrize(
+    ("update", "is_kept"),
+    [
+        (UpdateState("open", failure_count=7), True),
+        (UpdateState("open", opened_at=NOW), False),
+        (UpdateState("half_open"), False),
+        (UpdateState("closed"), False),
+    ],
+)
+def test_update_keeps_the_end_of_the_open_time_of_a_breaker_that_stays_open(
+    update: UpdateState, *, is_kept: bool
+) -> None:
+    opened = decide(None, "api", Trip(5, OpenTime(base=timedelta(seconds=30))), NOW).record
+    assert opened is not None
+    after = decide(opened, "api", update, NOW).record
+    assert after is not None
+    assert after.retry_at == (opened.retry_at if is_kept else None)
 
 
 def test_deleted_breaker_is_none_and_nothing_is_deleted_twice() -> None:

@@ -315,9 +315,11 @@ def test_repository_that_is_closed_leaves_the_breaker_to_itself() -> None:
         await stage.works()
         await stage.remote.atomic_force_open("api")
         await stage.refused()
-        for watcher in stage.remote.watchers:
+        for watcher in list(stage.remote.watchers):
             watcher.ended()
+        assert stage.breaker.state == "closed"
         await stage.refused()  # it is found again by the next call, and asked
+        assert stage.breaker.state == "open"
 
     play(scene)
 
