@@ -174,9 +174,9 @@ FROM {rows} AS r WHERE w.workflow_uuid = r.id;
 
 -- name: runs_delete
 -- rows: id text
--- Ended, and a child in no record of a run that has not -> none. What is recorded of the runs goes with them, by a foreign key or
--- (PostgreSQL) a trigger. The count, and the status of a record's run by its key, keep PostgreSQL from a scan that it
--- expects to end soon.
+-- Ended, and a child in no record of a run that has not -> none. What is recorded of the runs goes with them, by a
+-- foreign key or (PostgreSQL) a trigger. The count, and the status of a record's run by its key, keep PostgreSQL from a
+-- scan that it expects to end soon.
 DELETE FROM @workflow_status AS w
 WHERE w.workflow_uuid IN (SELECT r.id FROM {rows} AS r)
   AND w.status || '' IN ('SUCCESS', 'ERROR', 'CANCELLED', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED')

@@ -24,7 +24,8 @@ SELECT r.id, r.stream, r.place, r.value, r.position, r.serialization, r.attempt,
 
 -- name: live_guard
 -- rows: id text, token text, identity text
--- The runs that have these tokens and have not ended, held until commit, and whether the operation is recorded: then its attempts are over.
+-- The runs that have these tokens and have not ended, held until commit, and whether the operation is recorded: then its
+-- attempts are over.
 SELECT r.id, r.identity, o.function_id AS recorded
 FROM {rows} AS r
 JOIN @workflow_status AS w ON w.workflow_uuid = r.id AND CASE WHEN w.status = 'PENDING' THEN w.owner_xid END = r.token

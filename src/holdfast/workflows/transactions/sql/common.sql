@@ -2,9 +2,9 @@
 -- after it when nobody knows what became of it.
 
 -- name: transaction_record
--- The record of a transaction, written last in it. No row if the run has ended or has another token now; a conflict if the record is
--- there already, by a commit that nobody heard of: then all of this transaction must go. The lock on the run's row
--- ({share_run}) lasts until the commit.
+-- The record of a transaction, written last in it. No row if the run has ended or has another token now; a conflict if
+-- the record is there already, by a commit that nobody heard of: then all of this transaction must go. The lock on the
+-- run's row ({share_run}) lasts until the commit.
 INSERT INTO @operation_outputs (
     workflow_uuid, function_id, function_name, identity, fingerprint, output, serialization, owner_xid,
     started_at_epoch_ms, completed_at_epoch_ms
