@@ -7,7 +7,8 @@ from holdfast.errors import HoldfastError
 from holdfast.model.queue import Queue
 from holdfast.model.schedule import Schedule
 from holdfast.model.workflow import Changes, Retry, StepState, WorkflowState, WorkflowStatus
-from holdfast.workflows.declaring.functions import AsyncWorkflow, Step, Workflow
+from holdfast.workflows.declaring.functions import AsyncWorkflow, Workflow
+from holdfast.workflows.declaring.steps import Step
 from holdfast.workflows.dispatch_state import DispatchState
 from holdfast.workflows.messaging import Message, NotificationInfo
 from holdfast.workflows.retention import Retention

@@ -15,7 +15,8 @@ from holdfast.workflows.application.application import Application
 from holdfast.workflows.application.configuration import refuse_one_loop
 from holdfast.workflows.application.life import AppLife, AsyncAppLife
 from holdfast.workflows.application.stores import AppStores, AsyncAppStores
-from holdfast.workflows.declaring.functions import AsyncWorkflow, Workflow, given_by_name, unbound
+from holdfast.workflows.declaring.functions import AsyncWorkflow, Workflow, given_by_name
+from holdfast.workflows.declaring.steps import unbound
 from holdfast.workflows.management.management import AsyncManagement, Management
 from holdfast.workflows.management.managing import Managing
 from holdfast.workflows.messaging.methods import AsyncMessagingMethods, MessagingMethods

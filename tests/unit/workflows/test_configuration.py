@@ -10,7 +10,8 @@ import pytest
 from holdfast import AsyncClient, AsyncHoldfast, Client, Holdfast
 from holdfast.errors import ConfigurationError, InvalidURL
 from holdfast.testing.world import VirtualWorld
-from holdfast.workflows.application.configuration import engine_settings, read_configuration
+from holdfast.workflows.application.configuration import engine_settings
+from holdfast.workflows.application.configuration_file import read_configuration
 
 if TYPE_CHECKING:
     from pathlib import Path

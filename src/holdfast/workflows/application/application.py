@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, overload
 from holdfast.core.durations import checked_seconds
 from holdfast.core.options import check_count, check_retry, refuse_unknown, several
 from holdfast.errors import ConfigurationError, MisuseError
-from holdfast.workflows.application.configuration import Settings, engine_settings, read_configuration
+from holdfast.workflows.application.configuration import Settings, engine_settings
+from holdfast.workflows.application.configuration_file import read_configuration
 from holdfast.workflows.application.guarding import Guarded, Guarding, Layers, step_letter_domain, step_protection
 from holdfast.workflows.dead_letters.handlers import ReplayHandlers, letter_domain
-from holdfast.workflows.declaring.functions import Step
 from holdfast.workflows.declaring.registry import (
     Definition,
     StepDefinition,
@@ -21,6 +21,7 @@ from holdfast.workflows.declaring.registry import (
     is_coroutine_function,
     refuse_generator,
 )
+from holdfast.workflows.declaring.steps import Step
 from holdfast.workflows.engine.engine import Engine
 from holdfast.workflows.operations.branches import drop
 from holdfast.workflows.operations.place import StepPlace, here

@@ -12,7 +12,8 @@ from holdfast.model.workflow import WorkflowStatus
 from holdfast.resilience.colour import name_of
 from holdfast.resilience.letters import SEALED
 from holdfast.resilience.replay_arguments import Arguments
-from holdfast.workflows.declaring.functions import AsyncWorkflow, Step, Workflow
+from holdfast.workflows.declaring.functions import AsyncWorkflow, Workflow
+from holdfast.workflows.declaring.steps import Step
 from holdfast.workflows.running.ticket import Ticket, call_of
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 
-from holdfast.workflows.declaring.functions import AsyncWorkflow, Step, Workflow
+from holdfast.workflows.declaring.functions import AsyncWorkflow, Workflow
+from holdfast.workflows.declaring.steps import Step
 
 if TYPE_CHECKING:
     from holdfast.model.workflow import Duration

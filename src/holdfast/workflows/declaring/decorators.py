@@ -8,7 +8,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from holdfast.model.dead_letter import FailedOperationData
-    from holdfast.workflows.declaring.functions import AsyncWorkflow, Step, Workflow
+    from holdfast.workflows.declaring.functions import AsyncWorkflow, Workflow
+    from holdfast.workflows.declaring.steps import Step
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -1,14 +1,15 @@
-"""What the decorators give back: steps and workflows that are called like the functions they were."""
+"""What ``@app.workflow`` gives back: a workflow that is called like the function it was."""
 
 from __future__ import annotations
 
 import asyncio
 import functools
 from collections.abc import Mapping
-from types import MethodType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypedDict, TypeVar, Unpack, cast, overload
 
 from holdfast.errors import ConfigurationError, MisuseError
+from holdfast.workflows.declaring.names import named
+from holdfast.workflows.declaring.registry import bound_to
 from holdfast.workflows.enqueueing.options import (
     NONE_SAID,
     check_queue_options,
@@ -24,13 +25,13 @@ from holdfast.workflows.running.starts import awaited
 from holdfast.workflows.running.ticket import Call, PlannedCall, Ticket, call_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Iterable
+    from collections.abc import Awaitable, Coroutine, Iterable
     from datetime import datetime
     from typing import Literal, Self
 
     from holdfast.model.workflow import Duration, StartOptions
-    from holdfast.workflows.declaring.class_functions import AsyncWorkflowOfClass, StepOfClass, WorkflowOfClass
-    from holdfast.workflows.declaring.registry import Binds, Definition, StepDefinition
+    from holdfast.workflows.declaring.class_functions import AsyncWorkflowOfClass, WorkflowOfClass
+    from holdfast.workflows.declaring.registry import Definition
     from holdfast.workflows.engine.engine import Engine
     from holdfast.workflows.enqueueing.rows import Work
     from holdfast.workflows.operations.place import WorkflowPlace
@@ -64,46 +65,6 @@ class Options(TypedDict, total=False):
     debounce_timeout: Duration | None
 
 
-class Step(Generic[P, C]):
-    """A step: in a workflow its outcome is recorded once; anywhere else calling it is a plain call."""
-
-    def __init__(self, engine: Engine, definition: StepDefinition) -> None:
-        functools.update_wrapper(self, definition.function)
-        self._engine = engine
-        self.definition = definition
-
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> C:
-        """Call the function; recorded if this is a workflow."""
-        if self.definition.is_async:
-            refuse_unawaited(self._engine, self.definition, "call it by app.run_step(step, ...)")
-            return cast("C", _named(self._invoke(args, kwargs), self.definition))
-        place = thread_place(self._engine)
-        if place is None:
-            return cast("C", self.definition.function(*args, **kwargs))
-        return cast("C", self._engine.durable.step_blocking(place, self.definition, args, kwargs))
-
-    async def _invoke(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        place = task_place(self._engine)
-        if place is None:
-            return await self.definition.function(*args, **kwargs)
-        return await self._engine.durable.step(place, self.definition, args, kwargs)
-
-    @overload
-    def __get__(self, instance: None, owner: type | None = None) -> StepOfClass[P, C]: ...
-    @overload
-    def __get__(self: Step[Concatenate[T, Q], C], instance: T, owner: type[T] | None = None) -> Callable[Q, C]: ...
-    @overload
-    def __get__(
-        self: Step[Concatenate[type[T], Q], C], instance: T, owner: type[T] | None = None
-    ) -> Callable[Q, C]: ...
-    def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        bound = _bound(self.definition.binds, instance, owner)
-        return self if bound is None else MethodType(self, bound)
-
-    def __repr__(self) -> str:
-        return f"<step {self.definition.name}>"
-
-
 def given_by_name(workflow: object, kind: type[_Workflow[..., Any, Any]], parameters: object) -> dict[str, Any]:
     """Return the *parameters* of ``execute``; ``ConfigurationError`` unless it was given a workflow of *kind*."""
     if not isinstance(workflow, kind):
@@ -115,13 +76,6 @@ def given_by_name(workflow: object, kind: type[_Workflow[..., Any, Any]], parame
     if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
         raise ConfigurationError(f"parameters are names and values, as in {{'order': 17}}, not {parameters!r:.100}.")
     return dict(given)
-
-
-def unbound(function: Any, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-    """Return a step that is a method as it was declared, with its object before *args*; anything else as it is."""
-    if isinstance(function, MethodType) and isinstance(function.__func__, Step):
-        return function.__func__, (function.__self__, *args)
-    return function, args
 
 
 class _Workflow(Generic[P, R, C]):
@@ -146,7 +100,7 @@ class _Workflow(Generic[P, R, C]):
         call = self._call(args, kwargs, "A call")
         if self.definition.is_async:
             refuse_unawaited(self._engine, self.definition, "start() it and ask its handle for the result")
-            return cast("C", _named(self._run(call), self.definition))
+            return cast("C", named(self._run(call), self.definition.name))
         return cast("C", self._run_blocking(call))
 
     def options(self, **options: Unpack[Options]) -> Self:
@@ -160,7 +114,7 @@ class _Workflow(Generic[P, R, C]):
         self._engine.registry.classes.add(owner)
 
     def _get(self, instance: Any, owner: type | None) -> Any:
-        bound = _bound(self.definition.binds, instance, owner)
+        bound = bound_to(self.definition.binds, instance, owner)
         return self if bound is None else self._copy(self._options, bound)
 
     def __repr__(self) -> str:
@@ -385,19 +339,6 @@ class AsyncWorkflow(_Workflow[P, R, C]):
     ) -> AsyncWorkflow[Q, R, C]: ...
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self._get(instance, owner)
-
-
-def _bound(binds: Binds, instance: Any, owner: type | None) -> Any:
-    """Return what a method is bound to: its object, its class, or None for a function."""
-    if binds == "class":
-        return owner if owner is not None else type(instance)
-    return instance if binds == "instance" else None
-
-
-def _named(call: Coroutine[Any, Any, Any], called: Definition | StepDefinition) -> Coroutine[Any, Any, Any]:
-    """Give a call the name of what is *called*, for Python's warning of a call that nobody has awaited."""
-    call.__qualname__ = called.name  # type: ignore[attr-defined]  # what an async def makes has one
-    return call
 
 
 def _on_engine(engine: Engine, work: Coroutine[Any, Any, Any]) -> Awaitable[Any]:

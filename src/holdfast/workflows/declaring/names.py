@@ -1,8 +1,13 @@
-"""What may be the name of a function or of an object with workflows, wherever one is said."""
+"""What may be the name of a function or of an object with workflows, wherever one is said; and of a call."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from holdfast.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
 
 _LONGEST = 255
 
@@ -19,4 +24,10 @@ def check_name(name: object) -> str:
     return name
 
 
-__all__ = ["check_name"]
+def named(call: Coroutine[Any, Any, Any], name: str) -> Coroutine[Any, Any, Any]:
+    """Give a call the name of what is called, for Python's warning of a call that nobody has awaited."""
+    call.__qualname__ = name  # type: ignore[attr-defined]  # what an async def makes has one
+    return call
+
+
+__all__ = ["check_name", "named"]

@@ -144,6 +144,13 @@ def checked_name(name: str | None, function: Callable[..., Any]) -> str:
     return check_name(name if name is not None else _name_of(function))
 
 
+def bound_to(binds: Binds, instance: Any, owner: type | None) -> Any:
+    """Return what a method is bound to: its object, its class, or None for a function."""
+    if binds == "class":
+        return owner if owner is not None else type(instance)
+    return instance if binds == "instance" else None
+
+
 def binds_to(function: Any) -> tuple[Binds, Callable[..., Any]]:
     """Return what a decorated function is bound to when it is called, and the plain function.
 
