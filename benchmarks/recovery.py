@@ -73,7 +73,7 @@ async def _recover(url: str, tag: str, runs: int) -> float:
     async with app:
         engine = app._engine  # noqa: SLF001 -- the benchmark plays the observer that has seen a lease go by
         executors = await engine.manager.fetch(engine.queries["executors_list"])
-        (gone,) = [row["incarnation"] for row in executors if row["incarnation"] != engine.identity.incarnation]
+        (gone,) = [row["incarnation"] for row in executors if row["incarnation"] != engine.executor.incarnation]
         await engine.manager.execute(engine.queries["executor_leave"], incarnation=gone)
         begun = time.perf_counter()
         await Releases(engine.manager, engine.queries).release(gone, lambda: False)

@@ -211,15 +211,15 @@ def test_i14_what_is_begun_anew_is_not_dropped_again(
             monkeypatch.setattr(beats._releases, "release", release_and_look)
             handle = await patient.start()
             await wait_until(lambda: len(begun) == 1)
-            first = engine.identity.incarnation
+            first = engine.executor.incarnation
             engine.went_back()
             await wait_until(lambda: len(begun) == 2)
-            second = engine.identity.incarnation
+            second = engine.executor.incarnation
             beats.begin_anew(first)
             await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(beats._look(), beats._loop))
             gate.set()
             assert await handle.result() == "ended"
-            assert engine.identity.incarnation == second != first
+            assert engine.executor.incarnation == second != first
             assert (looked, begun) == (1, [handle.workflow_id] * 2)
             return handle.workflow_id
 

@@ -255,11 +255,11 @@ def test_i14_what_others_have_changed_is_not_taken_for_lost(
         async with Proxy("127.0.0.1", urlsplit(url).port or 0) as proxy:
             here = Member(url.replace(f":{urlsplit(url).port}/", f":{proxy.port}/"))
             async with here.app, AsyncClient(url) as client, ConnectionManager(url) as direct:
-                incarnation = here.app._engine.identity.incarnation
+                incarnation = here.app._engine.executor.incarnation
                 for change, (writes, changes) in CHANGES.items():
                     scene = Scene(url, here, proxy, client, direct, last=f"{change}: last")
                     await scene.play(f"{change}: long", writes, changes)
-                    assert here.app._engine.identity.incarnation == incarnation, change
+                    assert here.app._engine.executor.incarnation == incarnation, change
                     assert not [each for each in caplog.records if each.levelno >= logging.ERROR], change
                     assert "registers anew" not in caplog.text, change
 

@@ -300,7 +300,7 @@ class Stage:
             await stop
         else:
             engine.ask_blocking(stop)
-        self.execute(f"DELETE FROM {self.table('executors')} WHERE incarnation = ?", engine.identity.incarnation)
+        self.execute(f"DELETE FROM {self.table('executors')} WHERE incarnation = ?", engine.executor.incarnation)
 
     def set_clock(self, seconds: float) -> None:
         """Put the database's clock, as the applications made from now on see it, so many seconds ahead."""

@@ -91,7 +91,7 @@ class Application(TransactionDecorator, Guarding, ReplayHandlers, ABC):
     @property
     def application_version(self) -> str:
         """The version under which this process runs workflows; known after launch."""
-        return self._running.identity.application_version
+        return self._running.executor.application_version
 
     @property
     def _running(self) -> Engine:

@@ -93,9 +93,9 @@ class Worker:
         registered = [queue.name for queue in await engine.desk.queues.all()]
         served = registered if engine.listens is None else sorted(engine.listens)
         return Readiness(
-            engine.identity.executor_id,
-            engine.identity.incarnation,
-            engine.identity.application_version,
+            engine.executor.executor_id,
+            engine.executor.incarnation,
+            engine.executor.application_version,
             engine.manager.url.safe,
             served,
             [name for name in served if name not in registered],

@@ -29,7 +29,7 @@ from holdfast.workflows.messaging.communication import Communication
 from holdfast.workflows.operations.durable import Durable
 from holdfast.workflows.operations.steps import Attempts
 from holdfast.workflows.outbox.premises import Premises
-from holdfast.workflows.ownership.beats import Identity
+from holdfast.workflows.ownership.executor import Executor
 from holdfast.workflows.ownership.permit import Permit
 from holdfast.workflows.parking import Wakes
 from holdfast.workflows.payloads import Payloads
@@ -171,7 +171,7 @@ class Engine(EngineNotices, EngineLetters):
         await self.manager.initialize()
         version = version_here(self.settings, self.registry)
         self.versions = Versions(self.manager, self.queries, self.settings.world)
-        self.identity = Identity(
+        self.executor = Executor(
             self.settings.executor_id,
             version,
             self.settings.world.new_id(),
@@ -203,7 +203,7 @@ class Engine(EngineNotices, EngineLetters):
 
     def _wire_writing(self) -> None:
         self.pipeline = Pipeline(self.manager, went_back=self.went_back)
-        self._written_for = self.identity.incarnation  # whose writes the pipeline has acknowledged last
+        self._written_for = self.executor.incarnation  # whose writes the pipeline has acknowledged last
         self.stores = wiring.stores(self)
         self.start_kind = wiring.start_kind(self)
         self.desk = wiring.desk(self)

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from holdfast.workflows.engine.settings import EngineSettings
     from holdfast.workflows.facts import StartRuns
     from holdfast.workflows.messaging.communication import Communication
-    from holdfast.workflows.ownership.beats import Beats, Identity
+    from holdfast.workflows.ownership.beats import Beats
     from holdfast.workflows.ownership.dispatch import Dispatch
+    from holdfast.workflows.ownership.executor import Executor
     from holdfast.workflows.parking import Wakes
     from holdfast.workflows.running.run import Run
     from holdfast.workflows.running.runner import Runner
@@ -36,7 +37,7 @@ class EngineNotices(EngineLoop):
     settings: EngineSettings
     manager: ConnectionManager
     queries: Queries
-    identity: Identity
+    executor: Executor
     pipeline: Pipeline
     start_kind: StartRuns
     runner: Runner
@@ -82,7 +83,7 @@ class EngineNotices(EngineLoop):
         running = self.tokens()
         if running:
             query = self.queries["runs_of_incarnation"]
-            rows = await self.manager.fetch(query, incarnation=self.identity.incarnation)
+            rows = await self.manager.fetch(query, incarnation=self.executor.incarnation)
             self.not_owned(running - {row["owner_xid"] for row in rows})
 
     def told_ended(self, workflow_id: str) -> None:
@@ -98,10 +99,10 @@ class EngineNotices(EngineLoop):
             self._stop_lost(run, Superseded("this executor was taken for gone"))
 
     def registered(self) -> None:
-        self.start_kind.set_incarnation(self.identity.incarnation)
+        self.start_kind.set_incarnation(self.executor.incarnation)
 
     def reborn(self) -> None:
-        self.on_loop(partial(self._readmit, self.identity.incarnation))
+        self.on_loop(partial(self._readmit, self.executor.incarnation))
         self.work_released()
 
     def _readmit(self, incarnation: str) -> None:
@@ -113,7 +114,7 @@ class EngineNotices(EngineLoop):
 
         Where a beat has found out first, and what was begun anew runs already, there is nothing to be done.
         """
-        if self._written_for == self.identity.incarnation:
+        if self._written_for == self.executor.incarnation:
             self.forgotten()
         self._beats.begin_anew(self._written_for)
 

@@ -38,7 +38,7 @@ def start_kind(engine: Engine) -> StartRuns:
         engine.queries,
         application_id=settings.name,
         executor_id=settings.executor_id,
-        incarnation=engine.identity.incarnation,
+        incarnation=engine.executor.incarnation,
     )
 
 
@@ -127,7 +127,7 @@ def beats(engine: Engine) -> Beats:
     }
     manager = ConnectionManager(settings.url, world=settings.world, **{**settings.connection, **own})
     patience = float(settings.connection["connect_timeout"])
-    return Beats(engine.identity, manager, engine.queries, engine, engine.permit, settings.world, patience=patience)
+    return Beats(engine.executor, manager, engine.queries, engine, engine.permit, settings.world, patience=patience)
 
 
 def dispatch(engine: Engine) -> Dispatch:
@@ -142,8 +142,8 @@ def dispatch(engine: Engine) -> Dispatch:
         engine.letter_made,
     )
     return Dispatch(
-        engine.identity,
-        [engine.identity.application_version, *settings.compatible_versions],
+        engine.executor,
+        [engine.executor.application_version, *settings.compatible_versions],
         engine.desk.queues,
         engine.queries,
         engine.registry,

@@ -12,7 +12,6 @@ import os
 import socket
 import threading
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from holdfast.db.queries.queries import Queries
     from holdfast.db.session import Row
     from holdfast.model.world import World
+    from holdfast.workflows.ownership.executor import Executor
     from holdfast.workflows.ownership.permit import Permit
 
 logger = logging.getLogger("holdfast.executor")
@@ -40,17 +40,6 @@ logger = logging.getLogger("holdfast.executor")
 _BEATS_PER_LEASE = 3
 _TRIES_PER_LEASE = 12  # after a beat that failed: the living must be heard soon after an outage
 _MARGIN = 0.2  # part of the lease before whose end no user code is started any more
-
-
-@dataclass(slots=True)
-class Identity:
-    """Who this executor is. The incarnation changes when the database has forgotten or taken back the old one."""
-
-    executor_id: str
-    application_version: str
-    incarnation: str
-    lease: float
-    queues: frozenset[str] = frozenset()  # those it listens to; none for all there are
 
 
 class Engine(Loop, Protocol):
@@ -90,7 +79,7 @@ class Beats:
 
     def __init__(
         self,
-        identity: Identity,
+        executor: Executor,
         manager: ConnectionManager,
         queries: Queries,
         engine: Engine,
@@ -99,7 +88,7 @@ class Beats:
         *,
         patience: float,
     ) -> None:
-        self.identity = identity
+        self._executor = executor
         self._manager = manager
         self._queries = queries
         self._engine = engine
@@ -119,7 +108,7 @@ class Beats:
         self._begun = threading.Event()
         self._ready = threading.Event()
         self._failure: BaseException | None = None
-        self._loop_watch = LoopWatch(engine, world, patience=identity.lease / _BEATS_PER_LEASE / 2)
+        self._loop_watch = LoopWatch(engine, world, patience=executor.lease / _BEATS_PER_LEASE / 2)
         self._thread = threading.Thread(target=self._run, name="holdfast-beat", daemon=True)
 
     async def start(self) -> None:
@@ -165,7 +154,7 @@ class Beats:
             asyncio.run(self._main())
         except BaseException as error:
             if self._ready.is_set():
-                logger.exception("The beat of executor %s has ended.", self.identity.executor_id)
+                logger.exception("The beat of executor %s has ended.", self._executor.executor_id)
             self._failure = error
         finally:
             self._begun.set()
@@ -179,9 +168,9 @@ class Beats:
         try:
             await self._join()
             self._ready.set()
-            wait = self.identity.lease / _BEATS_PER_LEASE
+            wait = self._executor.lease / _BEATS_PER_LEASE
             while not await self._stopped_within(wait):
-                wait = self.identity.lease / (_BEATS_PER_LEASE if await self._ticked() else _TRIES_PER_LEASE)
+                wait = self._executor.lease / (_BEATS_PER_LEASE if await self._ticked() else _TRIES_PER_LEASE)
             await self._leave()
         finally:
             await self._manager.close()
@@ -194,13 +183,13 @@ class Beats:
             try:
                 await self._manager.initialize()
                 if tries:  # an earlier one may have been carried out, and only its answer be lost
-                    await self._execute("executor_leave", incarnation=self.identity.incarnation)
-                await self._register(self.identity.incarnation)
+                    await self._execute("executor_leave", incarnation=self._executor.incarnation)
+                await self._register(self._executor.incarnation)
                 await self._look()
             except DatabaseError:
                 tries += 1
                 if self._world.monotonic() > deadline or await self._stopped_within(
-                    self.identity.lease / _TRIES_PER_LEASE
+                    self._executor.lease / _TRIES_PER_LEASE
                 ):
                     raise
             else:
@@ -213,11 +202,11 @@ class Beats:
             await self._tick()
         except DatabaseError as error:
             if self._outage.is_told(self._world.monotonic()):
-                logger.warning("The beat of executor %s fails: %s", self.identity.executor_id, error)
+                logger.warning("The beat of executor %s fails: %s", self._executor.executor_id, error)
             return False
         except Exception:
             # The service loop: an executor whose beat has ended can never run anything again.
-            logger.exception("The beat of executor %s failed and is tried again.", self.identity.executor_id)
+            logger.exception("The beat of executor %s failed and is tried again.", self._executor.executor_id)
             return False
         self._outage.is_over()
         return True
@@ -232,30 +221,30 @@ class Beats:
         return self._stop.is_set()
 
     async def _register(self, incarnation: str) -> None:
-        identity = self.identity
+        executor = self._executor
         sent = self._world.monotonic()
         await self._execute(
             "executor_register",
             incarnation=incarnation,
-            executor_id=identity.executor_id,
+            executor_id=executor.executor_id,
             hostname=socket.gethostname(),
             pid=os.getpid(),
-            application_version=identity.application_version,
-            queues=msgspec.json.encode(sorted(identity.queues)).decode(),
-            lease_ms=int(identity.lease * 1000),
+            application_version=executor.application_version,
+            queues=msgspec.json.encode(sorted(executor.queues)).decode(),
+            lease_ms=int(executor.lease * 1000),
         )
         self._sequence = 0
         self._registered_at = sent
 
     async def _leave(self) -> None:
         try:
-            await self._execute("executor_leave", incarnation=self.identity.incarnation)
+            await self._execute("executor_leave", incarnation=self._executor.incarnation)
         except DatabaseError as error:
-            logger.warning("Executor %s could not sign off: %s", self.identity.executor_id, error)
+            logger.warning("Executor %s could not sign off: %s", self._executor.executor_id, error)
 
     async def _tick(self) -> None:
         """Beat once, then look after the others and after what the database thinks is running here."""
-        if self._lost == self.identity.incarnation:
+        if self._lost == self._executor.incarnation:
             await self._begin_anew()
             return
         if self._left:
@@ -263,7 +252,7 @@ class Beats:
             return
         self._loop_watch.look()
         age = min(self._engine.oldest_write_age(), self._loop_watch.free_for())
-        if age > self.identity.lease:
+        if age > self._executor.lease:
             # Stuck is not alive: whoever cannot write for a whole lease must be taken over. Writes that wait for a
             # loop that user code blocks are another matter.
             self._tell_stuck(age)
@@ -278,14 +267,14 @@ class Beats:
         if age >= 2 * self._told_stuck:
             self._told_stuck = age
             logger.warning(
-                "Executor %s does not beat: a write has been under way for %.1f s.", self.identity.executor_id, age
+                "Executor %s does not beat: a write has been under way for %.1f s.", self._executor.executor_id, age
             )
 
     async def _beat(self) -> bool:
         sent = self._world.monotonic()
         beaten = await self._execute(
             "executor_beat",
-            incarnation=self.identity.incarnation,
+            incarnation=self._executor.incarnation,
             acknowledged=self._sequence,
             beat_seq=self._sequence + 1,
             stalled_since=self._loop_watch.stalled_since,
@@ -302,7 +291,7 @@ class Beats:
         """Whether the beat is there after all, because an earlier try of it had been carried out."""
         rows = await self._see()
         return any(
-            row["incarnation"] == self.identity.incarnation and row["beat_seq"] == self._sequence + 1 for row in rows
+            row["incarnation"] == self._executor.incarnation and row["beat_seq"] == self._sequence + 1 for row in rows
         )
 
     async def _begin_anew(self) -> None:
@@ -313,17 +302,17 @@ class Beats:
         moment would else take it for the old one, and it would be released once more.
         """
         logger.warning(
-            "Executor %s was taken for gone; it stops its runs and registers anew.", self.identity.executor_id
+            "Executor %s was taken for gone; it stops its runs and registers anew.", self._executor.executor_id
         )
         self._watch.forget()
         self._permit.withdraw()
         self._engine.forgotten()
-        old, new = self.identity.incarnation, self._world.new_id()
+        old, new = self._executor.incarnation, self._world.new_id()
         self._lost = old  # until there is another: the database may go away in the middle
         await self._execute("executor_leave", incarnation=old)
         await self._register(new)
         self._left.add(old)
-        self.identity.incarnation = new
+        self._executor.incarnation = new
         self._engine.registered()
         await self._release_left()
 
@@ -339,11 +328,11 @@ class Beats:
         self._engine.reborn()
 
     def _acknowledged(self, sent: float) -> None:
-        self._permit.renew(sent + self.identity.lease * (1 - _MARGIN))
+        self._permit.renew(sent + self._executor.lease * (1 - _MARGIN))
 
     async def _see(self) -> list[Row]:
         """Return everybody's last beat, the runs that the database has as this executor's, and who is gone."""
-        return await self._manager.fetch(self._queries["executors_see"], incarnation=self.identity.incarnation)
+        return await self._manager.fetch(self._queries["executors_see"], incarnation=self._executor.incarnation)
 
     async def _look(self) -> None:
         """Ask once, and look after the others and after what the database thinks is running here."""
@@ -367,16 +356,16 @@ class Beats:
         others = [
             Beat(row["incarnation"], row["beat_seq"], row["lease_ms"] / 1000)
             for row in rows
-            if row["beat_seq"] is not None and row["incarnation"] != self.identity.incarnation
+            if row["beat_seq"] is not None and row["incarnation"] != self._executor.incarnation
         ]
-        gap = self.identity.lease * 2 / _BEATS_PER_LEASE
+        gap = self._executor.lease * 2 / _BEATS_PER_LEASE
         for beat in self._watch.look(others, asked, answered=answered, longest_gap=gap):
             logger.warning("Executor %s has not beaten for %.1f s and is taken for gone.", beat.incarnation, beat.lease)
             await self._execute("executor_remove", incarnation=beat.incarnation, beat_seq=beat.sequence)
             gone.append(beat.incarnation)
             faults.point("release.begun")
         # One's own beat must not wait for a large release: what is left is seen, and released, after the next beat.
-        until = answered + self.identity.lease / _BEATS_PER_LEASE
+        until = answered + self._executor.lease / _BEATS_PER_LEASE
         for incarnation in gone:
             await self._releases.release(incarnation, lambda: self._world.monotonic() > until)
             self._engine.work_released()
@@ -389,7 +378,7 @@ class Beats:
         executor's any more is stopped: it was cancelled, by another process perhaps. A loop that is blocked may not
         have come round to beginning what was started: nothing is strange then.
         """
-        if self._loop_watch.free_for() < self.identity.lease / _BEATS_PER_LEASE:
+        if self._loop_watch.free_for() < self._executor.lease / _BEATS_PER_LEASE:
             self._unknown = set()
             return set()
         self._engine.not_owned(running - own.keys())

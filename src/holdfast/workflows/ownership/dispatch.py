@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from holdfast.model.queue import Queue
     from holdfast.model.world import World
     from holdfast.workflows.declaring.registry import Registry
-    from holdfast.workflows.ownership.beats import Identity
     from holdfast.workflows.ownership.burden import Burden
+    from holdfast.workflows.ownership.executor import Executor
     from holdfast.workflows.ownership.permit import Permit
     from holdfast.workflows.parking import Wakes
     from holdfast.workflows.queues import QueueStore, Survey
@@ -70,7 +70,7 @@ class Dispatch:
 
     def __init__(
         self,
-        identity: Identity,
+        executor: Executor,
         versions: Sequence[str],
         queues: QueueStore,
         queries: Queries,
@@ -106,8 +106,8 @@ class Dispatch:
         self._hints = hints
         self._slots = slots  # is told in how many seconds the next slot of a schedule is due
         self._surveys = Surveys(queues, listens)
-        self._claims = Claims(queues, identity, versions, registry, world)
-        self._trial = Trial(world, identity.lease)
+        self._claims = Claims(queues, executor, versions, registry, world)
+        self._trial = Trial(world, executor.lease)
         over = self._wake_from_anywhere
         self._launching = Launching(
             queues, queries, registry, runner, own, self._trial, over, taken_over, give_up, burden

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from holdfast.model.queue import Queue
     from holdfast.model.world import World
     from holdfast.workflows.declaring.registry import Registry
-    from holdfast.workflows.ownership.beats import Identity
+    from holdfast.workflows.ownership.executor import Executor
     from holdfast.workflows.queues.store import QueueStore
 
 _BUSY = 0.005, 0.02  # when somebody else claims from the queue at this moment: look again within so many seconds
@@ -37,10 +37,10 @@ class Claims:
     """Takes runs for one executor. What it cannot run it passes over, so nothing that others can run is in its way."""
 
     def __init__(
-        self, store: QueueStore, identity: Identity, versions: Sequence[str], registry: Registry, world: World
+        self, store: QueueStore, executor: Executor, versions: Sequence[str], registry: Registry, world: World
     ) -> None:
         self._store = store
-        self._identity = identity
+        self._executor = executor
         self._versions = msgspec.json.encode(list(versions)).decode()
         self._registry = registry
         self._world = world
@@ -87,9 +87,9 @@ class Claims:
         """Return what every claim says about this executor, under a claim id of its own."""
         return {
             "claim": self._world.new_id(),
-            "incarnation": self._identity.incarnation,
-            "executor_id": self._identity.executor_id,
-            "application_version": self._identity.application_version,
+            "incarnation": self._executor.incarnation,
+            "executor_id": self._executor.executor_id,
+            "application_version": self._executor.application_version,
             "versions": self._versions,
             "caps": msgspec.json.encode({**caps, **dict.fromkeys(self._registry.owners(), 0)}).decode(),
             "queue_name": queue.name,

@@ -53,7 +53,7 @@ class Starts:
             run.deadline_ms,
             None if options.attributes is None else self._engine.payloads.dump_open(dict(options.attributes)),
             *run.behalf,
-            options.application_version or self._engine.identity.application_version,
+            options.application_version or self._engine.executor.application_version,
         )
 
     def prepare(self, call: Call, *, run_id: str | None = None, parent: Run | None = None) -> tuple[Run, Values]:

@@ -48,7 +48,7 @@ class Waiting:
     async def at_last(self, ticket: Ticket, limit: float) -> Outcome:
         """Return the outcome for one who has waited *limit* seconds, or raise their ``TimeoutError``; on the loop."""
         engine = self._engine
-        versions = engine.identity.application_version, *engine.settings.compatible_versions
+        versions = engine.executor.application_version, *engine.settings.compatible_versions
         queues = engine.desk.queues.in_memory
         row = await engine.results.at_last(ticket.workflow_id, limit, versions=versions, queues=queues)
         return self._of_row(row, ticket)
