@@ -19,7 +19,7 @@ from holdfast.testing.contract.venue import apart
 from holdfast.testing.run_rows import LONG_FROM_NOW, RunRows
 from holdfast.workflows.control import control_queries
 from holdfast.workflows.facts import RetryRuns
-from holdfast.workflows.queries import messaging_queries, stream_queries
+from holdfast.workflows.queries import messaging_queries, parking_queries, stream_queries
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -37,6 +37,7 @@ class Scene(RunRows):
         super().__init__(manager)
         self.control_queries = control_queries(manager.dialect, "holdfast")
         self.messages = messaging_queries(manager.dialect, "holdfast")
+        self.parking = parking_queries(manager.dialect, "holdfast")
 
     def table(self, name: str) -> str:
         return self.runs.replace("workflow_status", name)
@@ -45,6 +46,18 @@ class Scene(RunRows):
         """Carry out a statement of control for one run."""
         query = self.control_queries[name]
         await self.manager.run(lambda transaction: transaction.execute_batch(query, [(run_id,)], **values))
+
+    async def park(self, name: str, *row: Any) -> None:
+        """Carry out a statement of parking for one row."""
+        query = self.parking[name]
+        await self.manager.run(lambda transaction: transaction.execute_batch(query, [row]))
+
+    async def waits(self, run_id: str) -> set[str]:
+        """Return the kinds of the waits that are noted of a run."""
+        rows = await self.manager.fetch(
+            f"SELECT wait_kind FROM {self.table('workflow_waits')} WHERE workflow_uuid = ?", run_id
+        )
+        return {row["wait_kind"] for row in rows}
 
     async def register(self, incarnation: str) -> None:
         await self.manager.execute(
@@ -228,6 +241,66 @@ def test_i8_partition_has_the_runs_of_its_own_queue_alone(migrated_url: str) -> 
             scene.queues["partition_use"], [(key,)], queue_name=mine, period_ms=1000
         )
         assert use["running"] == 1
+
+    play(migrated_url, scene)
+
+
+PUT_AWAY: dict[str, Any] = {"wait_kind": "result"}
+
+
+@pytest.mark.parametrize(
+    ("status", "columns", "is_woken"),
+    [(DELAYED, PUT_AWAY, True), (DELAYED, {}, False), *((each, PUT_AWAY, False) for each in [PENDING, *ENDED])],
+)
+def test_run_that_is_not_put_away_is_not_woken(
+    migrated_url: str, status: WorkflowStatus, columns: dict[str, Any], *, is_woken: bool
+) -> None:
+    async def scene(scene: Scene) -> None:
+        run_id = await scene.insert(status, **columns)
+        await scene.park("waits_wake", run_id)
+        assert await scene.status(run_id) == (ENQUEUED if is_woken else status)
+
+    play(migrated_url, scene)
+
+
+@pytest.mark.parametrize(
+    ("status", "key", "is_noted"), [(DELAYED, "mine", True), (DELAYED, "another", False), (PENDING, "mine", False)]
+)
+def test_waits_are_noted_where_the_run_was_put_away_under_this_token(
+    migrated_url: str, status: WorkflowStatus, key: str, *, is_noted: bool
+) -> None:
+    async def scene(scene: Scene) -> None:
+        run_id = await scene.insert(status, change_key=key, **PUT_AWAY)
+        await scene.park("waits_note", run_id, "mine", "result", "another run", None, None)
+        assert bool(await scene.waits(run_id)) is is_noted
+
+    play(migrated_url, scene)
+
+
+@pytest.mark.parametrize(("key", "left"), [("mine", {"chain"}), ("another", {"chain", "result"})])
+def test_waits_of_an_earlier_time_are_forgotten_by_who_puts_the_run_away_and_its_link_is_kept(
+    migrated_url: str, key: str, left: set[str]
+) -> None:
+    async def scene(scene: Scene) -> None:
+        run_id = await scene.insert(DELAYED, change_key="mine", **PUT_AWAY)
+        for kind in ("chain", "result"):
+            await scene.park("waits_note", run_id, "mine", kind, "another run", None, None)
+        await scene.park("waits_forget", run_id, key, LONG_FROM_NOW, "result")
+        assert await scene.waits(run_id) == left
+
+    play(migrated_url, scene)
+
+
+@pytest.mark.parametrize(("status", "left"), [(DELAYED, {"result"}), (ENQUEUED, set()), (PENDING, set())])
+def test_wait_is_cleared_that_no_run_waits_by_any_more(
+    migrated_url: str, status: WorkflowStatus, left: set[str]
+) -> None:
+    async def scene(scene: Scene) -> None:
+        run_id = await scene.insert(DELAYED, change_key="mine", **PUT_AWAY)
+        await scene.park("waits_note", run_id, "mine", "result", "another run", None, None)
+        await scene.manager.execute(f"UPDATE {scene.runs} SET status = ? WHERE workflow_uuid = ?", status, run_id)
+        await scene.park("waits_clear", run_id, "result", "another run")
+        assert await scene.waits(run_id) == left
 
     play(migrated_url, scene)
 
