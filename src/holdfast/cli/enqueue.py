@@ -9,8 +9,8 @@ import click
 from holdfast.cli.examples import examples
 from holdfast.cli.putting import put_in_words, remark_unregistered
 from holdfast.cli.runs import on_runs
-from holdfast.cli.words import POSITION, array, attribute, distinct, duration, mapping, text, time
-from holdfast.cli.workflow_start import finish
+from holdfast.cli.starting import call_options, run_options, told, wait_options
+from holdfast.cli.words import POSITION, distinct, duration, text, time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,13 +32,7 @@ _ON_DUPLICATE = click.Choice(["reject", "return_existing"])
 )
 @click.argument("name", metavar="NAME")
 @click.option("--queue", "queue_name", type=text, required=True, help="The queue to put it in.")
-@click.option("--args", "arguments", type=array, default="[]", help='Arguments, as a JSON array: ["order-17", 3].')
-@click.option(
-    "--kwargs", "keywords", type=mapping, default="{}", help='Named arguments, as a JSON object: {"order": 17}.'
-)
-@click.option(
-    "--id", "workflow_id", type=text, help="The id of the run; the same id and arguments start nothing twice."
-)
+@call_options
 @click.option("--delay", type=duration, help="Not before this time has passed, as 15m or 7d.")
 @click.option("--delay-until", type=time, help="Not before then; ISO-8601, without a zone it is UTC.")
 @click.option("--priority", type=POSITION, default=0, show_default=True, help="Smaller comes first.")
@@ -47,19 +41,8 @@ _ON_DUPLICATE = click.Choice(["reject", "return_existing"])
     "--on-duplicate", type=_ON_DUPLICATE, default="reject", show_default=True, help="If there is one already."
 )
 @click.option("--partition", "queue_partition_key", type=text, help="Its partition of the queue.")
-@click.option("--timeout", type=duration, help="How long the run may take, from its beginning; as 15m or 12h.")
-@click.option(
-    "--attribute",
-    "attributes",
-    type=attribute,
-    multiple=True,
-    help="An attribute, as name=value; may be given several times.",
-)
-@click.option("--app-version", "application_version", type=text, help="Only an executor of this version may run it.")
-@click.option("--class-name", type=text, help="For a method: its class.")
-@click.option("--config-name", type=text, help="For a method: the config_name of its object.")
-@click.option("--wait", is_flag=True, help="Wait for the result and print it; exit with 1 if the run fails.")
-@click.option("--wait-for", type=duration, help="Wait no longer than this, as 30s or 15m.")
+@run_options
+@wait_options
 @on_runs
 def command(
     client: Client,
@@ -81,11 +64,7 @@ def command(
     with put_in_words(client, said["workflow_id"], queue_name, said["deduplication_id"]):
         handle = client.enqueue(name, arguments, keywords, queue_name=queue_name, **options)
     remark_unregistered(client, out, queue_name)
-    if wait or wait_for is not None:
-        finish(out, handle, wait_for)
-        return
-    out.document({"workflow_id": handle.workflow_id})
-    out.say(handle.workflow_id)
+    told(out, handle, wait=wait, wait_for=wait_for)
 
 
 __all__ = ["command"]

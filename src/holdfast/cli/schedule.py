@@ -13,8 +13,8 @@ from holdfast.cli.examples import examples
 from holdfast.cli.failure import Failure
 from holdfast.cli.output import moment, plain
 from holdfast.cli.runs import on_runs
+from holdfast.cli.starting import told, wait_options
 from holdfast.cli.words import duration, text, time, value
-from holdfast.cli.workflow_start import finish
 from holdfast.core.cron import cron
 from holdfast.errors import QueueNotFound, ScheduleConflict, ScheduleNotFound
 from holdfast.model.schedule import Overlap, Schedule, ScheduleStatus
@@ -164,18 +164,13 @@ def delete(client: Client, out: Output, *, name: str, yes: bool) -> None:
 
 @command.command()
 @_named
-@click.option("--wait", is_flag=True, help="Wait for the result and print it; exit with 1 if the run fails.")
-@click.option("--wait-for", type=duration, help="Wait no longer than this, as 30s or 15m.")
+@wait_options
 @on_runs
 def trigger(client: Client, out: Output, *, name: str, wait: bool, wait_for: timedelta | None) -> None:
     """Enqueue a run of a schedule now, paused or not."""
     _there(client, name)
     handle = client.trigger_schedule(name)
-    if wait or wait_for is not None:
-        finish(out, handle, wait_for)
-        return
-    out.document({"workflow_id": handle.workflow_id})
-    out.say(handle.workflow_id)
+    told(out, handle, wait=wait, wait_for=wait_for)
 
 
 @command.command()
