@@ -159,6 +159,17 @@ def test_debounced_call_extends_only_its_run_that_has_not_begun(
     play(migrated_url, scene)
 
 
+def test_run_that_was_there_before_a_debounced_call_is_not_put_off_by_later_ones(migrated_url: str) -> None:
+    async def scene(scene: Scene) -> None:
+        run_id, begin = await scene.insert(DELAYED), scene.queries["debounce_begin"]
+        before = await scene.row(run_id)
+        assert await scene.manager.execute(begin, id=run_id, key="of another start", timeout_ms=5) == 0
+        assert await scene.row(run_id) == before
+        assert await scene.manager.execute(begin, id=run_id, key=scene.token(run_id), timeout_ms=5) == 1
+
+    play(migrated_url, scene)
+
+
 NEW_PLACE = {"key": "k", "queue_name": "q", "partition_key": None}
 NEW_DELAY = {"key": "k", "until_ms": LONG_FROM_NOW, "delay_ms": None}
 LEFT_ALONE: list[tuple[str, dict[str, Any], WorkflowStatus, dict[str, Any]]] = [

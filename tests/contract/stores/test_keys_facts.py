@@ -75,6 +75,8 @@ def test_other_writes_of_keys_are_recalled(store_venue: StoreVenue) -> None:
         await claims.apply(("l", "f", "t1", 60_000, "null"))
         assert await extensions.apply(("l", "t1", 60_000), ("l", "t2", 60_000), ("k", "m1", 1)) == [True, False, False]
         assert await extensions.recall(("l", "t1", 60_000)) == [None]
+        await ground.advance(1)
+        assert [found.response_data for found in await claims.apply(("k", "f", "t3", 60_000, "null"))] == ["1"]
 
     store_venue.play(scene, empty=TABLES)
 

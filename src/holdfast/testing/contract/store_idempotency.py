@@ -251,6 +251,18 @@ class IdempotencyContract:
 
         store_venue.play(scene, empty=tables_of(store_venue))
 
+    def test_result_that_has_expired_is_no_claim_that_anyone_may_end(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            store = await open_store(ground)
+            await store.set("k", "f", "old", ttl_seconds=5)
+            await ground.advance(6)
+            with pytest.raises(ClaimLost):
+                await elsewhere(store.store_result("k", "new"))
+            assert await elsewhere(store.release_claim("k")) is False
+            assert await store.get("k") is None
+
+        store_venue.play(scene, empty=tables_of(store_venue))
+
     def test_released_key_may_be_claimed_again(self, store_venue: StoreVenue) -> None:
         async def scene(ground: Ground) -> None:
             store = await open_store(ground)
