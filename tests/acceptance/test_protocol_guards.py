@@ -274,6 +274,23 @@ def test_run_that_is_not_put_away_is_not_woken(
     play(migrated_url, scene)
 
 
+@pytest.mark.parametrize(("begun", "kind"), [(0, "result"), (1, None)])
+def test_run_that_was_woken_and_not_begun_is_no_new_start_when_it_is_claimed_again(
+    migrated_url: str, begun: int, kind: str | None
+) -> None:
+    async def scene(scene: Scene) -> None:
+        run_id, hand_over = await scene.insert(PENDING, **PUT_AWAY), scene.queries["run_hand_over"]
+        rows = [(run_id, scene.token(run_id))]
+        await scene.manager.run(
+            lambda transaction: transaction.fetch_batch(hand_over, rows, internal_queue=INTERNAL_QUEUE, begun=begun)
+        )
+        row = await scene.row(run_id)
+        assert row is not None
+        assert (row["status"], row["wait_kind"]) == (ENQUEUED, kind)
+
+    play(migrated_url, scene)
+
+
 @pytest.mark.parametrize(
     ("status", "key", "is_noted"), [(DELAYED, "mine", True), (DELAYED, "another", False), (PENDING, "mine", False)]
 )
