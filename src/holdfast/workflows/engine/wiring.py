@@ -13,7 +13,9 @@ from holdfast.workflows.operations.recorder import Recorder
 from holdfast.workflows.ownership.beats import Beats
 from holdfast.workflows.ownership.burden import Burden
 from holdfast.workflows.ownership.dispatch import Dispatch
+from holdfast.workflows.ownership.outlook import Outlook
 from holdfast.workflows.parking import Parker, parking_queries
+from holdfast.workflows.queues import Surveys
 from holdfast.workflows.running.runner import Runner
 from holdfast.workflows.schedules import Firing, Ticker, schedule_queries
 
@@ -141,6 +143,14 @@ def dispatch(engine: Engine) -> Dispatch:
         lambda: engine.run_letters,
         engine.letter_made,
     )
+    outlook = Outlook(
+        Surveys(engine.desk.queues, engine.listens),
+        engine.deadlines,
+        engine.wakes,
+        settings.world,
+        engine.wakeups,
+        engine.ticker.heard,
+    )
     return Dispatch(
         engine.executor,
         [engine.executor.application_version, *settings.compatible_versions],
@@ -152,13 +162,10 @@ def dispatch(engine: Engine) -> Dispatch:
         engine.permit,
         settings.world,
         engine.own,
-        engine.deadlines,
-        engine.wakes,
+        outlook,
         taken_over=engine.streams.throw_leftovers,
         give_up=giving_up.give_up,
         capacity=settings.max_runs,
         burden=Burden(settings.max_run_bytes, settings.world.monotonic, patience=settings.lease),
-        listens=engine.listens,
         hints=engine.wakeups,
-        slots=engine.ticker.heard,
     )

@@ -1,8 +1,8 @@
 """Looking for work in all queues this process listens to, and beginning what is claimed.
 
-Polling is enough by itself; being woken only makes it sooner. A look asks one question for all queues, then claims from
-those in which something waits. Who wakes the dispatcher for one queue by name spares it the question. After a look that
-found work the next one comes soon, and at once where more may wait; a process at rest looks ever more seldom.
+Polling is enough by itself; being woken only makes it sooner. A look claims from the queues in which something waits,
+as the ``Outlook`` has it. After a look that found work the next one comes soon, and at once where more may wait; a
+process at rest looks ever more seldom.
 """
 
 from __future__ import annotations
@@ -11,23 +11,22 @@ import asyncio
 import logging
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from holdfast.core.limits import worker_room
 from holdfast.core.outage import Outage
 from holdfast.errors import DatabaseError
-from holdfast.model.workflow import INTERNAL_QUEUE
 from holdfast.workflows.enqueueing.claims import Ride
 from holdfast.workflows.ownership.launching import Launching
 from holdfast.workflows.ownership.look import Hunger, Look
 from holdfast.workflows.ownership.obstacles import tell_left_behind
 from holdfast.workflows.ownership.rides import Rides
 from holdfast.workflows.ownership.trial import Trial
-from holdfast.workflows.queues import Claims, Surveys
+from holdfast.workflows.queues import Claims
 from holdfast.workflows.queues.claimed import in_order
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from holdfast.db.queries.queries import Queries
     from holdfast.db.session import Row, Transaction
@@ -36,10 +35,9 @@ if TYPE_CHECKING:
     from holdfast.workflows.declaring.registry import Registry
     from holdfast.workflows.ownership.burden import Burden
     from holdfast.workflows.ownership.executor import Executor
+    from holdfast.workflows.ownership.outlook import Hints, Outlook
     from holdfast.workflows.ownership.permit import Permit
-    from holdfast.workflows.parking import Wakes
-    from holdfast.workflows.queues import QueueStore, Survey
-    from holdfast.workflows.running.deadlines import Deadlines
+    from holdfast.workflows.queues import QueueStore
     from holdfast.workflows.running.run import Outcome, Run
     from holdfast.workflows.running.runner import Runner
     from holdfast.workflows.running.threads import WorkflowThreads
@@ -48,21 +46,7 @@ logger = logging.getLogger("holdfast.dispatch")
 
 _AT_ONCE = 200
 _SOON = 0.05
-_LONGEST_WAIT = 2.5
-_SHORTEST_WAIT = 0.005  # runs that become due one by one are taken together
-_SURVEY_EVERY = 1.0  # however often it is woken for single queues
 _LAST_RIDE = 5.0  # how long a process that ends waits for a claim that rides with an entry
-
-
-class Hints(Protocol):
-    """What tells other processes that there is something to do, and hears it from them: a hint; nothing rests on it."""
-
-    @property
-    def alive(self) -> bool:
-        """Whether a hint from another process would be heard now."""
-
-    def tell(self) -> None:
-        """Tell other processes soon; on the loop."""
 
 
 class Dispatch:
@@ -80,16 +64,13 @@ class Dispatch:
         permit: Permit,
         world: World,
         own: Callable[[Run], None],
-        deadlines: Deadlines,
-        wakes: Wakes,
+        outlook: Outlook,
         *,
         taken_over: Callable[[Sequence[tuple[str, str]]], Awaitable[None]],
         give_up: Callable[[Row], Awaitable[None]],
         capacity: int,
         burden: Burden,
-        listens: frozenset[str] | None = None,
-        hints: Hints | None = None,
-        slots: Callable[[float | None], None] = lambda _: None,
+        hints: Hints,
     ) -> None:
         self._manager = queues.manager
         self._queries = queries
@@ -99,13 +80,10 @@ class Dispatch:
         self._threads = threads
         self._permit = permit
         self._world = world
-        self._deadlines = deadlines
-        self._wakes = wakes
+        self._outlook = outlook
         self._capacity = capacity
         self._burden = burden
         self._hints = hints
-        self._slots = slots  # is told in how many seconds the next slot of a schedule is due
-        self._surveys = Surveys(queues, listens)
         self._claims = Claims(queues, executor, versions, registry, world)
         self._trial = Trial(world, executor.lease)
         over = self._wake_from_anywhere
@@ -114,10 +92,6 @@ class Dispatch:
         )
         self._outage = Outage()
         self._timers: set[asyncio.Task[None]] = set()
-        self._queues: dict[str, Queue] = {}
-        self._put_off = False  # whether the last look put that question off, to claim where it was woken for
-        self._survey_at = 0.0  # when to ask about all queues again, however often it is woken for single ones
-        self._turn = 0
         self._hinted: set[str | None] = set()
         self._hunger = Hunger()
         self._woken = asyncio.Event()
@@ -148,14 +122,14 @@ class Dispatch:
 
     def queue(self, name: str) -> Queue | None:
         """Return the settings of a queue as they were last read, if this process listens to it; from any thread."""
-        return self._queues.get(name)
+        return self._outlook.queues.get(name)
 
     def ride(self, queue_name: str | None) -> Ride | None:
         """Return the claim to go with an entry of a queue, if that is what this process would do next; from any thread.
 
         There is one at a time: who gets it ends it, on the loop.
         """
-        queue = self._queues.get(queue_name or "")
+        queue = self._outlook.queues.get(queue_name or "")
         if queue is None or queue.is_shared or queue.paused or not self._rides.take_seat():
             return None
         if self._waits and not self._woken.is_set() and self._may_claim():
@@ -199,7 +173,7 @@ class Dispatch:
             if look.ask:
                 wait = _SOON / 2 if look.begun else wait
                 continue
-            longest = self._longest_wait()
+            longest = self._outlook.longest_wait()
             wait = min(longest, _SOON if look.begun or None in self._hunger.names else wait * 2)
             if await self._woken_within(min(wait, longest if look.again is None else look.again)):
                 # A hint may come for nothing, from this process's own beat for instance: who is at rest stays near it.
@@ -226,13 +200,6 @@ class Dispatch:
             return look
         return Look()
 
-    def _longest_wait(self) -> float:
-        """Return how seldom to look at rest: as the queues say, or more seldom where others tell what they enqueue."""
-        queues = [queue for queue in self._queues.values() if queue.name != INTERNAL_QUEUE]
-        if not queues or (self._hints is not None and self._hints.alive):
-            return _LONGEST_WAIT
-        return min(queue.polling_interval_sec for queue in queues)
-
     async def _woken_within(self, seconds: float) -> bool:
         self._waits = True
         try:
@@ -255,12 +222,13 @@ class Dispatch:
         if self._stopping or (ridden and not hinted):
             return look
         if not self._may_claim():
-            await self._keep_time(look)
+            if self._permit.is_valid() and self._registry.workflows:
+                await self._outlook.keep_time(look)
             return look
-        for name in self._in_turn(await self._where(hinted, look)):
+        for name in self._outlook.in_turn(await self._outlook.where(hinted, look)):
             if not self._may_claim() or self._stopping:
                 break
-            await self._claim(self._queues[name], look)
+            await self._claim(self._outlook.queues[name], look)
         return look
 
     def _may_claim(self) -> bool:
@@ -268,64 +236,6 @@ class Dispatch:
             self._hunger.names.add(None)
             return False
         return not self._trial.is_on() and self._permit.is_valid() and bool(self._registry.workflows)
-
-    async def _keep_time(self, look: Look) -> None:
-        """See to the runs that wait where nothing can be begun now: their deadlines pass, and they become due."""
-        if self._world.monotonic() >= self._survey_at and self._permit.is_valid() and self._registry.workflows:
-            await self._asked(look)
-
-    async def _where(self, hinted: set[str | None], look: Look) -> Iterable[str]:
-        """Return the queues to claim from: those it was woken for, or those in which something waits."""
-        now = self._world.monotonic()
-        known = self._known(hinted)
-        if known and None not in hinted and now < self._survey_at:
-            look.again = self._survey_at - now
-            return known
-        if known and not self._put_off:
-            self._put_off = look.ask = True  # who waits for a run is served first; the question comes right after
-            self._survey_at = now
-            return known
-        self._put_off = False
-        return (await self._asked(look)).waiting
-
-    async def _asked(self, look: Look) -> Survey:
-        """Ask about all queues, after what the time has brought was done."""
-        now = self._world.monotonic()
-        survey = await self._survey()
-        if survey.overdue:
-            await self._deadlines.sweep()
-        self._wakes.any = survey.parked
-        moved = await self._wakes.sweep() if survey.parked else 0
-        if survey.due_in is not None and survey.due_in <= 0:
-            moved += await self._surveys.move_due()
-        if moved:
-            survey = await self._survey()
-        look.again = survey.due_in if survey.due_in is None else max(_SHORTEST_WAIT, survey.due_in)
-        self._survey_at = now + min(_SURVEY_EVERY, self._longest_wait(), look.again or _SURVEY_EVERY)
-        return survey
-
-    def _known(self, hinted: set[str | None]) -> list[str]:
-        """Return the queues in which something waits, as far as that can be known without asking.
-
-        A hint from another process names none. Of one queue without limits, to look into it costs no more than to ask.
-        """
-        if None not in hinted:
-            return [name for name in hinted if name is not None] if hinted <= self._queues.keys() else []
-        others = [name for name in self._queues if name != INTERNAL_QUEUE]
-        return others if len(others) == 1 and not self._queues[others[0]].is_shared else []
-
-    async def _survey(self) -> Survey:
-        survey = await self._surveys.survey()
-        self._queues = survey.queues
-        self._slots(survey.slot_in)
-        return survey
-
-    def _in_turn(self, names: Iterable[str]) -> list[str]:
-        """Return what was released first; then the queues, beginning with another one each time."""
-        others = sorted(name for name in names if name != INTERNAL_QUEUE and not self._queues[name].paused)
-        self._turn += 1
-        first = self._turn % len(others) if others else 0
-        return [name for name in names if name == INTERNAL_QUEUE] + others[first:] + others[:first]
 
     async def _claim(self, queue: Queue, look: Look) -> None:
         most, caps = self._room(queue)
@@ -373,8 +283,8 @@ class Dispatch:
         """Note that a run has ended here; from any thread."""
         if self._hunger.is_fed_by(queue_name):
             self._wake_from_anywhere(queue_name)
-        queue = self._queues.get(queue_name or "")
-        if self._hints is not None and queue is not None and queue.is_shared:
+        queue = self._outlook.queues.get(queue_name or "")
+        if queue is not None and queue.is_shared:
             with suppress(RuntimeError):  # the loop was closed
                 self._loop.call_soon_threadsafe(self._hints.tell)
 
