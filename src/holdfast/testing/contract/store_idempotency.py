@@ -202,7 +202,9 @@ class IdempotencyContract:
                 assert claim.note == f"run of {key}"
                 assert (await store.get(key))["response_data"] is None
             await store.release_claim("released")
+            await store.set("result", "f", "no note", ttl_seconds=30)
             await ground.advance(31)
+            assert (await elsewhere(store.claim("result", "f", note="new"))).note == "new"
             await store.cleanup()
             heirs = [await elsewhere(store.claim(key, "f", note="new")) for key in ("same", "released")]
             assert [heir.note for heir in heirs] == ["run of same", "new"]
@@ -236,6 +238,16 @@ class IdempotencyContract:
             assert other.token == "my own"  # noqa: S105 -- no secret
             assert (await elsewhere(store.claim("l", "f", token="my own"))).won  # noqa: S106 -- no secret
             assert await elsewhere(store.release_claim("l", token="my own")) is True  # noqa: S106 -- no secret
+
+        store_venue.play(scene, empty=tables_of(store_venue))
+
+    def test_claim_that_is_made_again_under_its_token_has_its_lease_anew(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            store = await open_store(ground)
+            for _ in range(2):
+                assert (await store.claim("k", "f", lease_seconds=10, token="mine")).won  # noqa: S106 -- no secret
+                await ground.advance(6)
+            assert not (await elsewhere(store.claim("k", "f"))).won
 
         store_venue.play(scene, empty=tables_of(store_venue))
 
