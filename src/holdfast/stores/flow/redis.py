@@ -19,7 +19,7 @@ from holdfast.stores.redis_url import address_of
 from holdfast.stores.sides import Sides
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
     from typing import Any, Self
 
     from holdfast.model.workflow import Duration
@@ -63,20 +63,7 @@ class RedisCheckpointBackend(ShelfBackend):
         address_of(address)  # refuses what it cannot read
         _refuse_unless_it_fits(address, prefix)
         ttl = None if default_ttl is None else ceil(checked_seconds(default_ttl, "default_ttl", least=1))
-
-        async def opened(link: RedisLink) -> RedisShelf:
-            shelf = RedisShelf(link, surroundings, prefix=prefix, ttl=ttl)
-            with as_storage_error("The checkpoints could not be opened"):
-                await shelf.initialize()
-            return shelf
-
-        def on_a_loop() -> Coroutine[Any, Any, RedisShelf]:
-            return opened(RedisLink(address, clock_offset_key=clock_offset_key))
-
-        def here() -> Coroutine[Any, Any, RedisShelf]:
-            return opened(BlockingRedisLink(address, clock_offset_key=clock_offset_key))
-
-        way = Sides(on_a_loop) if "+cluster://" in address else Straight(on_a_loop, here)
+        way = _way(address, clock_offset_key, lambda link: RedisShelf(link, surroundings, prefix=prefix, ttl=ttl))
         super().__init__(way, max_bytes=max_bytes, max_checkpoints=max_checkpoints, world=surroundings)
 
     @classmethod
@@ -84,6 +71,24 @@ class RedisCheckpointBackend(ShelfBackend):
         """Return a backend for the Redis at *url*, ``redis://`` or ``redis+cluster://``."""
         address_of(url)  # None, which would be no URL, among what it refuses
         return cls(prefix=prefix, default_ttl=default_ttl, url=url)
+
+
+def _way(address: str, clock_offset_key: str | None, shelf_on: Callable[[RedisLink], RedisShelf]) -> Sides[RedisShelf]:
+    """Return how calls reach the shelf: on a cluster always by a loop, elsewhere also by threads that have none."""
+
+    async def opened(link: RedisLink) -> RedisShelf:
+        shelf = shelf_on(link)
+        with as_storage_error("The checkpoints could not be opened"):
+            await shelf.initialize()
+        return shelf
+
+    def on_a_loop() -> Coroutine[Any, Any, RedisShelf]:
+        return opened(RedisLink(address, clock_offset_key=clock_offset_key))
+
+    def here() -> Coroutine[Any, Any, RedisShelf]:
+        return opened(BlockingRedisLink(address, clock_offset_key=clock_offset_key))
+
+    return Sides(on_a_loop) if "+cluster://" in address else Straight(on_a_loop, here)
 
 
 def _address(host: str, port: int, db: int, password: str | None, options: dict[str, Any]) -> str:
