@@ -19,7 +19,7 @@ from holdfast.testing.contract.venue import apart
 from holdfast.testing.run_rows import LONG_FROM_NOW, RunRows
 from holdfast.workflows.control import control_queries
 from holdfast.workflows.facts import RetryRuns
-from holdfast.workflows.queries import messaging_queries, parking_queries, stream_queries
+from holdfast.workflows.queries import messaging_queries, parking_queries, schedule_queries, stream_queries
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -38,6 +38,7 @@ class Scene(RunRows):
         self.control_queries = control_queries(manager.dialect, "holdfast")
         self.messages = messaging_queries(manager.dialect, "holdfast")
         self.parking = parking_queries(manager.dialect, "holdfast")
+        self.schedules = schedule_queries(manager.dialect, "holdfast")
 
     def table(self, name: str) -> str:
         return self.runs.replace("workflow_status", name)
@@ -329,6 +330,61 @@ def test_wait_is_cleared_that_no_run_waits_by_any_more(
         await scene.manager.execute(f"UPDATE {scene.runs} SET status = ? WHERE workflow_uuid = ?", status, run_id)
         await scene.park("waits_clear", run_id, "result", "another run")
         assert await scene.waits(run_id) == left
+
+    play(migrated_url, scene)
+
+
+SLOT, NEXT_SLOT = 1_000, 2_000
+SCHEDULE: dict[str, Any] = {
+    "workflow_name": "w",
+    "workflow_class_name": None,
+    "schedule": "* * * * *",
+    "context": "null",
+    "context_serialization": "portable_json",
+    "automatic_backfill": False,
+    "cron_timezone": "UTC",
+    "queue_name": None,
+    "passes": 2,
+    "jitter_ms": 0,
+    "overlap": "allow",
+    "next_due": SLOT,
+}
+
+
+@pytest.mark.parametrize(
+    ("status", "was", "due"), [("ACTIVE", SLOT, NEXT_SLOT), ("ACTIVE", SLOT - 1, SLOT), ("PAUSED", SLOT, SLOT)]
+)
+def test_schedule_moves_on_from_the_slot_that_was_read_while_it_is_active(
+    migrated_url: str, status: str, was: int, due: int
+) -> None:
+    async def scene(scene: Scene) -> None:
+        name, queries = secrets.token_hex(8), scene.schedules
+        await scene.manager.execute(queries["schedule_insert"], schedule_id=name, schedule_name=name, **SCHEDULE)
+        await scene.manager.execute(queries["schedule_stand"], schedule_id=name, status=status, next_due=SLOT)
+        row = (name, was, NEXT_SLOT, None, None)
+        await scene.manager.run(lambda transaction: transaction.execute_batch(queries["schedules_advance"], [row]))
+        stored = await scene.manager.fetchone(queries["schedule_get"], name=name)
+        assert stored is not None
+        assert stored["next_due_epoch_ms"] == due
+        await scene.manager.execute(queries["schedule_delete"], schedule_id=name)
+
+    play(migrated_url, scene)
+
+
+@pytest.mark.parametrize(
+    ("status", "key", "is_linked"), [(DELAYED, "mine", True), (DELAYED, "another", False), (ENQUEUED, "mine", False)]
+)
+def test_only_a_run_that_was_made_for_a_slot_and_waits_is_linked_to_the_one_before(
+    migrated_url: str, status: WorkflowStatus, key: str, *, is_linked: bool
+) -> None:
+    async def scene(scene: Scene) -> None:
+        run_id = await scene.insert(status, creation_key=key)
+        for name in ("runs_link", "runs_note_links"):
+            query, rows = scene.schedules[name], [(run_id, "mine", "the run before")]
+            await scene.manager.run(lambda transaction: transaction.execute_batch(query, rows))  # noqa: B023 -- awaited
+        row = await scene.row(run_id)
+        assert row is not None
+        assert (row["wait_kind"], await scene.waits(run_id)) == (("chain", {"chain"}) if is_linked else (None, set()))
 
     play(migrated_url, scene)
 
