@@ -301,6 +301,38 @@ def test_child_whose_start_is_committed_while_its_thread_s_application_closes_go
         faults.disarm()
 
 
+def test_step_that_gives_back_what_it_holds_is_not_cut_off_when_its_application_closes(
+    fresh_database: FreshDatabase,
+) -> None:
+    async def scene() -> None:
+        app, told = AsyncHoldfast(fresh_database("sqlite")), asyncio.Queue[str]()
+        begun, go_on = asyncio.Event(), asyncio.Event()
+
+        @app.step
+        async def holds() -> None:
+            try:
+                begun.set()
+                await asyncio.Event().wait()
+            finally:
+                told.put_nowait("gives back")
+                await go_on.wait()  # as the end of a connection is waited for
+                told.put_nowait("has given back")
+
+        @app.workflow
+        async def uses() -> None:
+            await holds()
+
+        await app.launch()
+        await uses.start()
+        await begun.wait()
+        await app.close()
+        go_on.set()
+        async with asyncio.timeout(60):
+            assert [await told.get(), await told.get()] == ["gives back", "has given back"]
+
+    asyncio.run(scene())
+
+
 @pytest.mark.parametrize("kind", ["postgres", "mariadb"])
 def test_thread_that_waits_for_a_beat_is_let_go_by_the_close(kind: str, fresh_database: FreshDatabase) -> None:
     url = fresh_database(kind)

@@ -39,6 +39,7 @@ class Wakes:
         self._told: list[tuple[str, str]] = []
         self._put_away: list[str] = []
         self._task: asyncio.Task[None] | None = None
+        self._stopped = False
         self.any = True  # whether somebody may be put away for more than a moment: until the dispatcher has looked, yes
 
     def put_away(self, workflow_id: str, *, may_have_come: bool) -> None:
@@ -65,7 +66,7 @@ class Wakes:
             self._begin()
 
     def _begin(self) -> None:
-        if self._task is None or self._task.done():
+        if not self._stopped and (self._task is None or self._task.done()):
             self._task = asyncio.get_running_loop().create_task(self._work(), name="holdfast-wakes")
 
     async def sweep(self) -> int:
@@ -80,7 +81,8 @@ class Wakes:
         return await self._wake(over) if over else 0
 
     async def stop(self) -> None:
-        """Wake nobody any more: the polls of others do."""
+        """Wake nobody any more, also if runs end while their executor closes: the polls of others do."""
+        self._stopped = True
         if self._task is not None:
             await asyncio.gather(self._task, return_exceptions=True)
 

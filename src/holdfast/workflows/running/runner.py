@@ -270,12 +270,13 @@ class Runner:
     def stop(self, run: Run, reason: BaseException) -> None:
         """Have a run go no further: at once if it is a task, at its next operation if it is a thread.
 
-        Whoever waits for it need not wait for that: the outcome will come from elsewhere.
+        Whoever waits for it need not wait for that: the outcome will come from elsewhere. A task is cancelled once: a
+        second time would cut off what it does about the first, and leave connections open and locks held.
         """
         run.stop(reason)
-        run.settle(Outcome(elsewhere=True))
-        if run.task is not None:
+        if run.task is not None and not run.ended:
             run.task.cancel()
+        run.settle(Outcome(elsewhere=True))
 
     def _end(self, run: Run, value: Any, error: BaseException | None) -> _End:
         """Return what is to be written at the end of an execution: the outcome, or that the run is tried again."""
