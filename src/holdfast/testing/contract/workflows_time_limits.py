@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from functools import partial
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ import pytest
 
 from holdfast import Retry, faults
 from holdfast.testing.colours import Colour
-from holdfast.testing.contract.workflows_stage import Stage
+from holdfast.testing.contract.workflows_stage import PATIENCE, Stage
 from holdfast.testing.contract.workflows_streams_stage import values
 
 if TYPE_CHECKING:
@@ -153,6 +154,34 @@ class TimeLimitsContract:
                 faults.disarm()
 
         Stage(venue).play(scene)
+
+    def test_part_that_gives_back_what_it_holds_as_its_time_ends_is_not_cut_off(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            app, told = stage.app(), asyncio.Queue[str]()
+            begun, go_on = asyncio.Event(), asyncio.Event()
+
+            async def part() -> None:
+                try:
+                    await asyncio.Event().wait()
+                finally:
+                    begun.set()
+                    await go_on.wait()  # as the end of a connection is waited for
+                    told.put_nowait("has given back")
+
+            async def limited() -> None:
+                await app.timeout(0.01, part)
+
+            flow = app.workflow(limited)
+            await app.launch()
+            await flow.start()
+            await begun.wait()
+            await app.close()
+            go_on.set()
+            async with asyncio.timeout(PATIENCE):
+                assert await told.get() == "has given back"
+
+        if venue.colour is Colour.ASYNC:  # threads cannot be cancelled
+            Stage(venue).play(scene)
 
     def test_time_limit_outside_a_workflow_is_a_plain_one(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:

@@ -104,7 +104,8 @@ async def within(durable: Durable, place: WorkflowPlace | None, duration: Durati
             await asyncio.wait([task], timeout=None if known is not None else durable.seconds_until(end))
         late = not task.done() and not await _came_with_what_it_took(inner, task)
     except asyncio.CancelledError:
-        task.cancel()
+        if not branch.is_closed:  # else it was cancelled when its time was over, and is told once
+            task.cancel()
         await asyncio.wait([task])  # as gather does: nothing of the part goes on beside what comes after it
         raise
     if known is None:
