@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from holdfast import AsyncHoldfast
+from holdfast import AsyncHandle, AsyncHoldfast
 from holdfast.client import AsyncClient
 from holdfast.errors import WrongLoop
 
@@ -51,3 +51,50 @@ def test_waits_and_closing_on_another_loop_are_refused(fresh_database: Callable[
             assert await double(3) == 6
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("where", ["another thread", "the same thread"])
+def test_loop_that_has_ended_is_named_by_whatever_is_asked(fresh_database: Callable[[str], str], where: str) -> None:
+    """As under a test runner that has a loop for each test: no call waits for ever, or speaks of parts of ours."""
+    app = AsyncHoldfast(fresh_database("sqlite"))
+
+    @app.workflow
+    async def double(number: int) -> int:
+        return 2 * number
+
+    async def launched() -> AsyncHandle[int]:
+        await app.launch()
+        await app.register_queue("numbers")
+        return await double.start(2)
+
+    handle = asyncio.run(launched())
+    queued = double.options(queue_name="numbers")
+    calls: list[Callable[[], Awaitable[Any]]] = [
+        lambda: double(3),
+        lambda: double.start(3),
+        lambda: queued.enqueue(3),
+        lambda: queued.enqueue_many([double.call(3)]),
+        lambda: queued.debounce("key", 1, 3),
+        lambda: app.enqueue("double", [3], queue_name="numbers"),
+        lambda: app.execute(double, {"number": 3}),
+        app.list_workflows,
+        lambda: app.cancel_workflow("run"),
+        lambda: app.send("run", "hello"),
+        lambda: app.get_event("run", "key", timeout=1),
+        lambda: anext(aiter(app.read_stream("run", "key"))),
+        lambda: app.wait_first([handle]),
+        lambda: app.wait_all([handle]),
+        handle.result,
+        handle.status,
+    ]
+
+    async def asked() -> None:
+        for call in calls:
+            with pytest.raises(WrongLoop, match="The application was launched on another event loop"):
+                await asyncio.wait_for(call(), 60)
+
+    if where == "the same thread":
+        asyncio.run(asked())
+    else:
+        asyncio.run(on_another_loop(asked))
+    asyncio.run(app.close())

@@ -231,13 +231,10 @@ class ConnectionManager:
         if backend is None:
             raise NotInitialized(f"The connection to {self.url.safe} is not open; await initialize() first.")
         if _running_loop() is not self._loop or os.getpid() != self._pid:
-            forked = (
-                "This process was forked from the one that opened"
-                if os.getpid() != self._pid
-                else "Another event loop opened"
-            )
+            if os.getpid() != self._pid:
+                raise self._forked()
             raise WrongLoop(
-                f"{forked} the connection to {self.url.safe}; make a ConnectionManager here and initialize it."
+                f"Another event loop opened the connection to {self.url.safe}: use it there, or open another one here."
             )
         return backend
 
@@ -249,11 +246,13 @@ class ConnectionManager:
         if backend is None:
             raise NotInitialized(f"The connection to {self.url.safe} is not open; await initialize() first.")
         if os.getpid() != self._pid:
-            raise WrongLoop(
-                f"This process was forked from the one that opened the connection to {self.url.safe}; "
-                "make a ConnectionManager here and initialize it."
-            )
+            raise self._forked()
         return backend
+
+    def _forked(self) -> WrongLoop:
+        return WrongLoop(
+            f"This process was forked from the one that opened the connection to {self.url.safe}: open one here."
+        )
 
     def refuse_inside_transaction(self, verb: str, besides: TransactionBlock | None = None) -> None:
         """Raise if the calling task or thread is inside a transaction of this manager other than *besides*."""

@@ -18,7 +18,7 @@ from holdfast.resilience.sharing import Later, Place
 from holdfast.workflows.dead_letters.handlers import domain_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+    from collections.abc import Callable, Coroutine, Iterable, Mapping
 
     from holdfast.resilience.events import Listener
     from holdfast.resilience.interrupting import Watch
@@ -196,7 +196,7 @@ class Guards:
 
     def asking(self, *, is_async: bool) -> Ask:
         """Return how a protected function reaches the loop of the application."""
-        return self._reach if is_async else self._ask_blocking
+        return self._engine.reach if is_async else self._ask_blocking
 
     def _ask_blocking(self, question: Coroutine[Any, Any, Any]) -> Any:
         """Wait for the answer; on the loop itself, which must not wait, only ask: ``close`` waits for the answer."""
@@ -206,11 +206,6 @@ class Guards:
         self._asked.add(task)
         task.add_done_callback(self._asked.discard)
         return None
-
-    def _reach(self, question: Coroutine[Any, Any, Any]) -> Awaitable[Any]:
-        if self._engine.is_loop_thread():
-            return question
-        return asyncio.wrap_future(asyncio.run_coroutine_threadsafe(question, self._engine.loop()))
 
     def _park(self, name: str, domain: str) -> Park:
         def park(
@@ -264,7 +259,7 @@ class Guards:
                 self._claims = store, claims_of(store, world, lease_seconds=_LEASE, wait_seconds=_LONGEST_WAIT)
             claims = self._claims[1]
         # Not by way of ``asking``: what was begun is also ended while the application closes.
-        ask = self._reach if is_async else self._engine.ask_blocking
+        ask = self._engine.reach if is_async else self._engine.ask_blocking
         return AskedClaims(claims, ask, by_thread=not is_async)
 
 

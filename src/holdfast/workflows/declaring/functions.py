@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypedDict, TypeVar, Unpack, cast, overload
@@ -25,7 +24,7 @@ from holdfast.workflows.running.starts import awaited
 from holdfast.workflows.running.ticket import Call, PlannedCall, Ticket, call_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Coroutine, Iterable
+    from collections.abc import Iterable
     from datetime import datetime
     from typing import Literal, Self
 
@@ -182,7 +181,7 @@ class _Workflow(Generic[P, R, C]):
             with awaited(ticket):
                 return await engine.durable.result(place, ticket)
         self._check_launched()  # once more: what was called may be awaited later
-        outcome = await _on_engine(engine, engine.starts.start_and_wait(call))
+        outcome = await engine.reach(engine.starts.start_and_wait(call))
         if outcome.error is not None:
             raise outcome.error
         return outcome.value
@@ -339,10 +338,3 @@ class AsyncWorkflow(_Workflow[P, R, C]):
     ) -> AsyncWorkflow[Q, R, C]: ...
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self._get(instance, owner)
-
-
-def _on_engine(engine: Engine, work: Coroutine[Any, Any, Any]) -> Awaitable[Any]:
-    """Return what *work* comes to on the engine's loop, to be awaited on whatever loop this is."""
-    if engine.is_loop_thread():
-        return work
-    return asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, engine.loop()))

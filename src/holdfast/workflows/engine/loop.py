@@ -11,7 +11,7 @@ from holdfast.db.blocking.asking import ask
 from holdfast.errors import MisuseError, NotInitialized, WrongLoop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine
     from contextlib import AbstractContextManager
 
 T = TypeVar("T")
@@ -80,6 +80,16 @@ class EngineLoop:
             work.close()
             raise NotInitialized(NOT_LAUNCHED)
         return ask(self._loop, work, closed=NOT_LAUNCHED)
+
+    def reach(self, work: Coroutine[Any, Any, T]) -> Awaitable[T]:
+        """Return what *work* comes to on the loop, to be awaited on any loop; ``WrongLoop`` if it has ended."""
+        if self.is_loop_thread():
+            return work
+        loop = self.loop()
+        if loop.is_closed():  # nobody would ever come to it
+            work.close()
+            self.refuse_other_loop()
+        return asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, loop))
 
     def on_loop(self, call: Callable[[], None]) -> bool:
         """Run *call* on the loop, now if this is its thread; False if the loop has ended, and with it all who wait."""

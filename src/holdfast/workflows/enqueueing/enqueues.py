@@ -181,6 +181,7 @@ class Enqueues:
 
     async def _enter(self, wanted: Entry) -> Entered:
         """Write an entry, with the claim of it where this process is at rest."""
+        self._engine.refuse_other_loop()
         ride = self._engine.dispatch.ride(waits_in(wanted))
         if ride is None:
             return Entered(await self._engine.starts.written(self.kind, wanted.row), [])
@@ -230,6 +231,7 @@ class Enqueues:
         return Ticket(run_id, work.codec, None)
 
     async def _put(self, put: Put, wanted: Sequence[Entry]) -> list[str]:
+        self._engine.refuse_other_loop()
         ids = await put_durably(self._engine.manager, self._engine.settings.world, put, wanted)
         self.released(wanted)
         return ids

@@ -76,6 +76,7 @@ class Managing(Generic[T]):
             refuse_closed_attempt()
 
     async def _do(self) -> T:
+        self._engine.refuse_other_loop()
         answer = await self._call(self._engine.desk)
         await self._look_around()
         return answer

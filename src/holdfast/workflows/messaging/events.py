@@ -74,6 +74,7 @@ class Events:
         In a workflow the same on every replay; the moment of the end is recorded if there is something to wait for.
         """
         if place is None:
+            self._engine.refuse_other_loop()
             return await self._reader.value(workflow_id, key, limit, codec)
         check_name(workflow_id, "A workflow_id")
         check_name(key, "The key of an event")

@@ -56,6 +56,7 @@ class Messages:
             await self._engine.recorder.say(place, SEND, self._mark(messages), partial(self._writes, messages))
             return
         rows = self._rows(messages)
+        self._engine.refuse_other_loop()
         await self._engine.starts.written(self._alone, tuple(tuple(row) for row in rows))
         self._besides.written(rows)
 

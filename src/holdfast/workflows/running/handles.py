@@ -89,6 +89,7 @@ class AsyncHandle(Generic[R_co]):
         """Return where the run stands now, without its input and output; in a workflow a recorded operation."""
         place = task_place(self._engine)
         self._engine.check_launched()
+        self._engine.refuse_other_loop()
         return await self._engine.durable.status(place, self.workflow_id)
 
     def __await__(self) -> Generator[Any, Any, R_co]:

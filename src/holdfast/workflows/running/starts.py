@@ -96,6 +96,7 @@ class Starts:
 
     async def start(self, call: Call, *, called: bool = False) -> Ticket:
         """Start a run in the background, or attach to the one that has its id; of *called* see ``Runner.launch``."""
+        self._engine.refuse_other_loop()
         self._refuse_start()
         run, row = self.prepare(call)
         outcome = await self.written(self._engine.start_kind, row)

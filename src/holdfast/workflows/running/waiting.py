@@ -86,8 +86,9 @@ class Waiting:
         return self._engine.ask_blocking(self.at_last(ticket, timeout or 0.0))
 
     async def first_of(self, tickets: Sequence[Ticket]) -> int:
-        """Wait until one of several runs has ended; return which."""
-        future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        """Wait until one of several runs has ended, on the loop; return which. ``WrongLoop`` on any other."""
+        self._engine.refuse_other_loop()
+        future: asyncio.Future[int] = self._engine.loop().create_future()
 
         def tell(index: int) -> None:
             self._engine.on_loop(lambda: None if future.done() else future.set_result(index))

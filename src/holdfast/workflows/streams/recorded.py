@@ -65,6 +65,7 @@ class StreamReads:
 
     async def _read(self, reading: Reading, offset: int) -> Chunk:
         self._engine.check_launched()
+        self._engine.refuse_other_loop()
         return await self._engine.feed.next(
             reading.workflow_id, reading.stream, offset, follow=reading.follow, patience=reading.patience
         )
