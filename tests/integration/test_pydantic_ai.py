@@ -429,6 +429,42 @@ def test_metadata_of_a_tool_says_how_its_step_is_tried_again(app: AsyncHoldfast)
     assert (asyncio.run(run()), len(tried)) == ("done", 2)
 
 
+@pytest.mark.parametrize("kind", ["model_step", "tool_step", "event_step"])
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"retries": 3}, "has no option retries; there are retry, timeout"),
+        ({"retry": 3}, "is a Retry, as in"),
+        ({"timeout": "5"}, "is a number of seconds"),
+        ({"timeout": -1}, "is a number of seconds"),
+        (Retry(), "is a dict with retry and timeout, not Retry"),
+    ],
+)
+def test_step_options_that_cannot_be_meant_are_refused(kind: str, options: Any, why: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"{kind}.* {why}"):
+        HoldfastDurability(**{kind: options})
+
+
+def test_metadata_of_a_tool_is_checked_before_it_is_called(app: AsyncHoldfast) -> None:
+    model = Model([calls(("wrong", {}))])
+    agent = model.agent()
+
+    @agent.tool_plain(metadata={"holdfast": {"retry": 2}})
+    def wrong() -> str:
+        return "never"
+
+    @app.workflow
+    async def ask() -> str:
+        return (await agent.run("?")).output
+
+    async def run() -> None:
+        async with app:
+            with pytest.raises(ConfigurationError, match=r"retry of .*'wrong' is a Retry"):
+                await ask()
+
+    asyncio.run(run())
+
+
 def test_event_handler_hears_tools_in_steps_of_their_own(app: AsyncHoldfast) -> None:
     heard: list[str] = []
 

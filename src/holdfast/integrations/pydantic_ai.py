@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict, cast
 
 try:
     from pydantic import TypeAdapter
@@ -38,6 +38,8 @@ except ImportError as error:
 
     raise DriverMissing("Durable agents need Pydantic AI: pip install 'holdfast[pydantic-ai]'.") from error
 
+from holdfast.core.durations import checked_seconds
+from holdfast.core.options import check_retry, refuse_unknown
 from holdfast.errors import CannotSerialize, ConfigurationError, MisuseError, Superseded, WorkflowCancelled
 from holdfast.workflows.declaring.registry import StepDefinition, checked_name
 from holdfast.workflows.operations.place import WorkflowPlace, here, task_place
@@ -112,8 +114,14 @@ class HoldfastDurability(BaseDurabilityCapability[AgentDepsT]):
         workflows do: sleep durably, wait for a message, start a child.
         """
         super().__init__(models=models, event_stream_handler=event_stream_handler, name=name)
-        model, tool, event = model_step or {}, tool_step or {}, event_step or {}
-        self._steps = _Steps({"model": model, "tool": tool, "event": event, "capability": {}})
+        self._steps = _Steps(
+            {
+                "model": _checked("model_step", model_step or {}),
+                "tool": _checked("tool_step", tool_step or {}),
+                "event": _checked("event_step", event_step or {}),
+                "capability": {},
+            }
+        )
 
     @property
     def in_durable_context(self) -> bool:
@@ -226,11 +234,19 @@ class _Steps:
         base = self.base(role, operation_id=operation_id)
         if own is None or own is False:
             return base if own is None else False
-        if not isinstance(own, dict) or not own.keys() <= StepOptions.__annotations__.keys():
-            raise ConfigurationError(
-                f'The metadata "{_METADATA}" of the tool {tool_name!r} is a dict with retry and timeout, or False.'
-            )
-        return StepOptions(**{**base, **own})
+        what = f'The metadata "{_METADATA}" of the tool {tool_name!r}'
+        return {**base, **_checked(what, own, "a dict with retry and timeout, or False")}
+
+
+def _checked(what: str, given: object, wanted: str = "a dict with retry and timeout") -> StepOptions:
+    """Return the options of steps that somebody has given; ``ConfigurationError`` unless they can be meant."""
+    if not isinstance(given, dict):
+        raise ConfigurationError(f"{what} is {wanted}, not {given!r:.100}.")
+    refuse_unknown(what, given, StepOptions.__annotations__)
+    check_retry(what, given.get("retry"))
+    if given.get("timeout") is not None:
+        checked_seconds(given["timeout"], f"The timeout of {what}")
+    return cast("StepOptions", given)
 
 
 class _Backend(JournalCallableOperationBackend[StepOptions]):
