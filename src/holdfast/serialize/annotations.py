@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 import typing
+from collections.abc import Container, Iterable, Reversible
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, get_args, get_origin
 
@@ -24,6 +25,9 @@ _VALUE_SHOWN = re.compile(r"^(Invalid (?:enum )?value) .*?(?= - at `|$)", re.DOT
 _UNTYPED = (typing.ParamSpecArgs, typing.ParamSpecKwargs)
 _FOR_CHECKERS = ((typing.Never, Any), (typing.NoReturn, Any), (typing.LiteralString, str))
 """What only type checkers tell apart from the other: what is never returned need not be read either."""
+
+_LISTS = (Iterable, Reversible, Container)
+"""What a function asks for that is content with any list; msgspec knows the more exact ones."""
 
 
 class Decoder:
@@ -67,10 +71,14 @@ def _rebuild(annotation: Any, plain: Any) -> Any:
     origin = get_origin(annotation) or annotation
     if not isinstance(origin, type):
         return plain
+    if getattr(origin, "_is_protocol", False) and not getattr(origin, "_is_runtime_protocol", False):
+        raise TypeError(f"{origin.__name__} is a Protocol, and nothing can be built as one: annotate a class, or Any")
     if hasattr(origin, "model_validate_json"):
         return _validate(origin, plain)
     if issubclass(origin, str | int | float) and type(plain) in origin.__mro__:
         return origin(plain)
+    if origin in _LISTS and isinstance(plain, list):
+        return msgspec.convert(plain, list.__class_getitem__(get_args(annotation) or Any), dec_hook=_rebuild)
     if issubclass(origin, dict) and isinstance(plain, dict):
         return _fill(origin.__new__(origin), plain, get_args(annotation))
     return plain

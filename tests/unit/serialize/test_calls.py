@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Container, Iterable, Reversible
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from enum import Enum
-from typing import TYPE_CHECKING, Any, LiteralString, Never, NoReturn, ParamSpec, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, LiteralString, Never, NoReturn, ParamSpec, Protocol, TypedDict, TypeVar, Unpack
 from uuid import UUID
 
 import pytest
@@ -258,3 +259,33 @@ def test_live_call_that_does_not_fit_is_a_type_error() -> None:
     codec = CallCodec(plain)
     with pytest.raises(TypeError, match=r"plain\(\) cannot be called like this: it has no parameter named 'zz'"):
         codec.check_live(1, {"zz": 1})
+
+
+class Dated(Protocol):
+    when: date
+
+
+@pytest.mark.parametrize("annotation", [Iterable, Reversible, Container])
+def test_list_comes_back_typed_where_any_iterable_will_do(annotation: Any) -> None:
+    def count(orders: Any, days: Any = None) -> Any:
+        raise NotImplementedError
+
+    count.__annotations__ = {
+        "orders": annotation[Order],
+        "days": annotation[date] | None,
+        "return": annotation[annotation[Decimal]],
+    }
+    codec = CallCodec(count)
+    call = '{"positionalArgs":[[{"id":"o-1","cents":5}],["2024-05-06"]]}'
+    assert codec.decode_call(call) == (([Order("o-1", 5)], [date(2024, 5, 6)]), {})
+    assert codec.decode_result('[["0.10"],[]]') == [[Decimal("0.10")], []]
+    with pytest.raises(CannotDeserialize, match=r"argument 'orders' of .*positionalArgs\[0\]"):
+        codec.decode_call('{"positionalArgs":[[{"id":"o-1"}]]}')
+
+
+def test_annotation_that_is_a_protocol_is_named_where_nothing_can_be_built_as_it() -> None:
+    def wait(until: Dated) -> None:
+        raise NotImplementedError
+
+    with pytest.raises(CannotDeserialize, match=r"'until' of .*: Dated is a Protocol.*: annotate a class, or Any"):
+        CallCodec(wait).decode_call('{"positionalArgs":[{"when":"2024-05-06"}]}')
