@@ -24,12 +24,12 @@ from holdfast.workflows.operations import branches
 from holdfast.workflows.operations.durable import unpatched
 from holdfast.workflows.operations.place import WorkflowPlace, task_place, thread_place
 from holdfast.workflows.operations.steps import run_step, run_step_blocking
-from holdfast.workflows.running.handles import AsyncHandle, Handle, ticket_of, values
+from holdfast.workflows.running.handles import AsyncHandle, Handle, ticket_of, values, waited_for
 from holdfast.workflows.transactions import TransactionStep
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
     from datetime import datetime
     from uuid import UUID
 
@@ -188,19 +188,21 @@ class Holdfast(Application, AppLife, Management[Handle[Any]], MessagingMethods, 
         )
         return result
 
-    def wait_first(self, handles: Sequence[Handle[R]]) -> Handle[R]:
+    def wait_first(self, handles: Iterable[Handle[R]]) -> Handle[R]:
         """Wait until one of several runs has ended, and return its handle; in a workflow the same on every replay."""
-        branches.refuse_empty(handles, "wait_first")
-        place, tickets = thread_place(self._engine), [ticket_of(handle) for handle in handles]
+        given = waited_for(handles, Handle, "wait_first")
+        branches.refuse_empty(given, "wait_first")
+        place, tickets = thread_place(self._engine), [ticket_of(handle) for handle in given]
         if place is None:
-            return handles[self._running.waiting.first_of_blocking(tickets)]
-        return handles[self._running.durable.first_of_blocking(place, tickets)]
+            return given[self._running.waiting.first_of_blocking(tickets)]
+        return given[self._running.durable.first_of_blocking(place, tickets)]
 
-    def wait_all(self, handles: Sequence[Handle[R]]) -> list[R]:
+    def wait_all(self, handles: Iterable[Handle[R]]) -> list[R]:
         """Wait for several runs; return their results in order, or raise the error of the first that has one."""
+        given = waited_for(handles, Handle, "wait_all")
         if thread_place(self._engine) is not None:
-            return [handle.result() for handle in handles]
-        waiting = self._running.waiting.outcomes([ticket_of(handle) for handle in handles])
+            return [handle.result() for handle in given]
+        waiting = self._running.waiting.outcomes([ticket_of(handle) for handle in given])
         with self._engine.threads.waiting():  # the runs it waits for may need its place
             return values(self._engine.ask_blocking(waiting))
 
@@ -355,19 +357,21 @@ class AsyncHoldfast(
         result: R = await branches.within(self._running.durable, task_place(self._engine), duration, part)
         return result
 
-    async def wait_first(self, handles: Sequence[AsyncHandle[R]]) -> AsyncHandle[R]:
+    async def wait_first(self, handles: Iterable[AsyncHandle[R]]) -> AsyncHandle[R]:
         """Wait until one of several runs has ended, and return its handle; in a workflow the same on every replay."""
-        branches.refuse_empty(handles, "wait_first")
-        place, tickets = task_place(self._engine), [ticket_of(handle) for handle in handles]
+        given = waited_for(handles, AsyncHandle, "wait_first")
+        branches.refuse_empty(given, "wait_first")
+        place, tickets = task_place(self._engine), [ticket_of(handle) for handle in given]
         if place is None:
-            return handles[await self._running.waiting.first_of(tickets)]
-        return handles[await self._running.durable.first_of(place, tickets)]
+            return given[await self._running.waiting.first_of(tickets)]
+        return given[await self._running.durable.first_of(place, tickets)]
 
-    async def wait_all(self, handles: Sequence[AsyncHandle[R]]) -> list[R]:
+    async def wait_all(self, handles: Iterable[AsyncHandle[R]]) -> list[R]:
         """Wait for several runs; return their results in order, or raise the error of the first that has one."""
+        given = waited_for(handles, AsyncHandle, "wait_all")
         if task_place(self._engine) is not None:
-            return [await handle.result() for handle in handles]
-        return values(await self._running.waiting.outcomes([ticket_of(handle) for handle in handles]))
+            return [await handle.result() for handle in given]
+        return values(await self._running.waiting.outcomes([ticket_of(handle) for handle in given]))
 
     async def patch(self, name: str) -> bool:
         """Return whether this run goes the new way of a change called *name*; runs from before it go the old way."""

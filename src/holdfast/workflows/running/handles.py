@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from holdfast.core.durations import patience
+from holdfast.errors import MisuseError
 from holdfast.workflows.operations import branches
 from holdfast.workflows.operations.place import task_place, thread_place
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from holdfast.workflows.running.run import Outcome
     from holdfast.workflows.running.ticket import Ticket
 
+H = TypeVar("H")
 R_co = TypeVar("R_co", covariant=True)
 
 
@@ -97,6 +100,20 @@ class AsyncHandle(Generic[R_co]):
 
     def __repr__(self) -> str:
         return f"<AsyncHandle of run {self.workflow_id}>"
+
+
+def waited_for(handles: Iterable[H], kind: type[H], verb: str) -> list[H]:
+    """Return the *handles* that *verb* was given, each of *kind*; ``MisuseError`` for what is none."""
+    if isinstance(handles, str | bytes | Handle | AsyncHandle) or not isinstance(handles, Iterable):
+        raise MisuseError(f"{verb}() takes handles in a list, as in {verb}([first, second]), not {handles!r:.100}.")
+    several = list(handles)
+    for each in several:
+        if not isinstance(each, kind):
+            raise MisuseError(
+                f"{verb}() waits for handles, as start(), enqueue() and retrieve_workflow() of the application return "
+                f"them, not for {each!r:.100}."
+            )
+    return several
 
 
 def ticket_of(handle: Handle[Any] | AsyncHandle[Any]) -> Ticket:
