@@ -30,6 +30,7 @@ after the replay has ended: whoever ends the same replay once more, the same way
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 from msgspec import Struct
@@ -107,6 +108,36 @@ class CountRetry(Struct, frozen=True):
 
 
 Event: TypeAlias = Acquire | Claim | Beat | GiveBack | Complete | Release | Archive | SetStatus | CountRetry
+
+
+class Standing(Struct, frozen=True):
+    """Where a record stands, apart from its contents; as it is by default, a new record stands."""
+
+    status: str = _PENDING
+    retry_count: int = 0
+    retry_delay: float | None = None
+    last_retry_at: datetime | None = None
+    updated_at: datetime | None = None
+    next_retry_at: datetime | None = None
+    replay_token: str | None = None
+    replay_beat_at: datetime | None = None
+    version: int = 1
+
+
+_standing = attrgetter(*Standing.__struct_fields__)
+
+
+def standing(record: FailedOperationData) -> Standing:
+    """Return where *record* stands."""
+    return Standing(*_standing(record))
+
+
+def rests_on_standing(event: Event) -> bool:
+    """Whether *event* looks at nothing but where a record stands, and changes nothing else.
+
+    A storage may then decide about a record that it has not read, and write that if the record stands so.
+    """
+    return isinstance(event, CountRetry) or (isinstance(event, Acquire) and not event.force)
 
 
 def transition(record: FailedOperationData, event: Event, now: datetime) -> FailedOperationData | None:
@@ -331,8 +362,11 @@ __all__ = [
     "GiveBack",
     "Release",
     "SetStatus",
+    "Standing",
     "may_complete",
+    "rests_on_standing",
     "retry_wait",
+    "standing",
     "summary_may_become",
     "transition",
     "was_completed",

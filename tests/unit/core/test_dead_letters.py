@@ -21,7 +21,10 @@ from holdfast.core.dead_letters import (
     GiveBack,
     Release,
     SetStatus,
+    Standing,
+    rests_on_standing,
     retry_wait,
+    standing,
     summary_may_become,
     transition,
     was_completed,
@@ -160,6 +163,31 @@ def test_whatever_happens_a_record_stays_in_order(steps: list[Event], delay: flo
         assert after.status != "pending" or (after.next_retry_at is None) == (delay is None)
         assert replace(after, **{name: before[name] for name in _MAY_CHANGE}) == now
         now = after
+
+
+@given(steps=st.lists(events, max_size=5), event=events, delay=st.sampled_from([None, 60.0]), cap=st.integers(0, 3))
+def test_what_rests_on_the_standing_needs_and_changes_nothing_else(
+    steps: list[Event], event: Event, delay: float | None, cap: int
+) -> None:
+    now = record(max_retries=cap, retry_delay=delay, metadata={"m": 1}, error_message="boom", user_id=7)
+    for step in steps:
+        now = transition(now, step, NOW) or now
+    if rests_on_standing(event):
+        bare = FailedOperationData(id="", domain="", failure_type="", **asdict(standing(now)))
+        after, blind = transition(now, event, NOW), transition(bare, event, NOW)
+        assert (after and standing(after)) == (blind and standing(blind))
+        assert after is None or replace(after, **asdict(standing(now))) == now
+
+
+def test_new_record_stands_as_a_standing_does_by_default() -> None:
+    assert standing(record(max_retries=9, metadata={"m": 1})) == Standing()
+    for other in ({"status": "reviewing"}, {"retry_count": 1}, {"retry_delay": 0.0}, {"version": 2}):
+        assert standing(record(**other)) != Standing()
+    assert [rests_on_standing(each) for each in (Acquire("t", 1, 1), Acquire("t", 1, 1, force=True), CountRetry())] == [
+        True,
+        False,
+        True,
+    ]
 
 
 _MAY_CHANGE = (

@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -28,7 +28,7 @@ from holdfast.stores import (
     SQLFailedOperationRepository,
 )
 from holdfast.stores.dead_letters.blocking import BlockingFailedOperations
-from holdfast.stores.dead_letters.remembered import Remembered
+from holdfast.stores.dead_letters.remembered import Remembered, ServerClock
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -270,17 +270,16 @@ def test_record_cannot_be_changed() -> None:
 def test_what_redis_was_sent_is_remembered_up_to_so_many_bytes() -> None:
     remembered, now = Remembered(), datetime(2030, 1, 1, tzinfo=UTC)
     for number in range(Remembered.MOST + 1):
-        remembered.note(str(number), b"x" * Remembered.LARGEST, now, "key", now)
+        remembered.note(str(number), b"x" * Remembered.LARGEST, now, "key")
     assert (remembered.get("0"), remembered.get("1") is None) == (None, False)
-    remembered.note("1", b"x" * (Remembered.LARGEST + 1), now, "later", now)
+    remembered.note("1", b"x" * (Remembered.LARGEST + 1), now, "later")
     assert remembered.get("1") is None
 
 
-def test_time_of_what_is_remembered_is_whole_milliseconds_as_the_servers_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_taken_for_the_servers_is_whole_milliseconds_as_that_is(monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = iter([10.0, 10.0019, 10.0021])
     monkeypatch.setattr("holdfast.stores.dead_letters.remembered.monotonic", lambda: next(ticks))
-    remembered, then = Remembered(), datetime(2030, 1, 1, tzinfo=UTC)
-    remembered.note("1", b"x", then, "key", then)
-    known = remembered.get("1")
-    assert known is not None
-    assert [known.now() - then for _ in range(2)] == [timedelta(milliseconds=1), timedelta(milliseconds=2)]
+    clock = ServerClock()
+    assert clock.now_ms() is None
+    clock.hear(1_900_000_000_000)
+    assert [clock.now_ms(), clock.now_ms()] == [1_900_000_000_001, 1_900_000_000_002]

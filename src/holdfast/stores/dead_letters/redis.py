@@ -1,7 +1,9 @@
 """Failed operations in Redis: records as JSON, sorted sets as indexes, counts in a hash; every write is one script.
 
-A change reads, decides here, and writes if the last change is still the one that was read. A script that has run
-answers the same when it is run again under the same key, so that a lost reply costs a second try and nothing else.
+A change reads, decides here, and writes if the last change is still the one that was read. What rests on the standing
+alone is decided for a record that nobody has changed yet, before it is read, and written if it is one. A script that
+has run answers the same when it is run again under the same key, so that a lost reply costs a second try and nothing
+else.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from holdfast.model.world import RealWorld, World
 from holdfast.stores.cancels import to_the_end
 from holdfast.stores.dead_letters import redis_records as records
 from holdfast.stores.dead_letters.redis_walk import fits, is_behind, is_exact, walk_to
-from holdfast.stores.dead_letters.remembered import Remembered
+from holdfast.stores.dead_letters.remembered import Remembered, ServerClock
 from holdfast.stores.dead_letters.repository import DEFAULT_LEASE, AsyncFailedOperationRepository
 from holdfast.stores.dead_letters.shelf import Gone, Wanted
 from holdfast.stores.redis import tagged, unmoved
@@ -28,7 +30,6 @@ from holdfast.stores.ways import check_link
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import datetime
 
     from holdfast.model.workflow import Duration
     from holdfast.stores.dead_letters.shelf import Decide, Summarise, Tally
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 _LUA = Path(__file__).with_name("lua")
 _CHUNK = 200
+_DONE = ord("1")
 
 
 class RedisShelf:
@@ -49,6 +51,7 @@ class RedisShelf:
         self.place = f"redis {link.address} {prefix}"
         self.at_once = link.blocks
         self._remembered = Remembered()
+        self._clock = ServerClock()
 
     async def initialize(self) -> None:
         """Reach the server; a second call changes nothing."""
@@ -58,19 +61,21 @@ class RedisShelf:
         """Nothing is held. The link stays open."""
 
     async def add(self, fresh: FailedOperationData) -> FailedOperationData:
-        key = self._world.new_id()
+        key = records.UNCHANGED if records.is_as_most(fresh) else self._world.new_id()
         faults.point("dead_letters.before_commit")
         addition = records.addition(fresh, key)
-        now = records.moment(await self._run("add", *addition))
+        made = int(await self._run("add", *addition)) // 1000
         faults.point("dead_letters.changed")
-        self._remembered.note(fresh.id, addition[records.ADDED], now, key, now)
+        self._clock.hear(made)
+        now = records.server_time(made)
+        self._remembered.note(fresh.id, addition[records.ADDED], now, key)
         due = now if fresh.retry_delay is not None and fresh.status == "pending" else None
         return replace(fresh, created_at=now, updated_at=now, next_retry_at=due)
 
     async def get(self, id: str) -> FailedOperationData | None:  # noqa: A002 -- the documented word
         if not _may_be_there(id):
             return None
-        _, found, _ = records.read(await self._run("read", id))
+        _, found, _ = self._heard(await self._run("read", id))
         return found[0] if found else None
 
     async def change(
@@ -81,20 +86,44 @@ class RedisShelf:
         whole: bool = True,  # noqa: ARG002 -- a record is one value
     ) -> FailedOperationData | None:
         changing = self._changed(id, decide)
-        changed = await (changing if self.at_once else to_the_end(changing))
-        return changed[0] if changed else None
+        return await (changing if self.at_once else to_the_end(changing))
 
-    async def _changed(self, id: str, decide: Decide) -> list[FailedOperationData]:  # noqa: A002
-        """Change a record without reading it first, if it was last written here, lately; read it if that is over."""
-        known = self._remembered.get(id)
-        if known is not None:
-            before, now = known.record(), known.now()
-            after = decide(before, now)
-            if after is not None and not isinstance(after, Gone):
-                written = await self._put([(before, after)], {id: known.key}, whole=True, near=now)
-                if all(written):
-                    return [after]
-        return await self.change_all([id], decide)
+    async def change_unread(
+        self,
+        id: str,  # noqa: A002
+        decide: Decide,
+        *,
+        whole: bool = True,  # noqa: ARG002 -- a record is one value
+    ) -> FailedOperationData | None:
+        """Do as ``change``; *decide* looks at nothing but where a record stands, and changes nothing else."""
+        changing = self._changed(id, decide, on_standing=True)
+        return await (changing if self.at_once else to_the_end(changing))
+
+    async def _changed(
+        self,
+        id: str,  # noqa: A002
+        decide: Decide,
+        *,
+        on_standing: bool = False,
+    ) -> FailedOperationData | None:
+        """Change a record without reading it first, if it was last written here, lately, or nobody has changed it yet.
+
+        Read it if that is not so.
+        """
+        known, near, read = self._remembered.get(id), self._clock.now_ms(), None
+        if near is not None and _may_be_there(id) and (known is not None or on_standing):
+            before = records.unread(id) if known is None else known.record()
+            after = decide(before, records.server_time(near))
+            if after is None or isinstance(after, Gone):
+                pass
+            elif known is None:
+                changed, read = await self._put_over(before, after, near)
+                if read is None:
+                    return changed
+            elif all(await self._put([(before, after)], {id: known.key}, whole=True, near=near)):
+                return after
+        some = await self._changed_all([id], decide, read)
+        return some[0] if some else None
 
     async def change_all(
         self,
@@ -103,9 +132,16 @@ class RedisShelf:
         *,
         whole: bool = True,  # noqa: ARG002 -- a record is one value
     ) -> list[FailedOperationData]:
+        return await self._changed_all(ids, decide)
+
+    async def _changed_all(
+        self, ids: Sequence[str], decide: Decide, read: records.Read | None = None
+    ) -> list[FailedOperationData]:
+        """Change records; *read* is what was just read of them, if that is so."""
         wanted = [id for id in ids if _may_be_there(id)]  # noqa: A001
         while True:
-            now, found, keys = records.read(await self._run("read", *wanted))
+            now, found, keys = read or self._heard(await self._run("read", *wanted))
+            read = None
             decided = [(before, decide(before, now)) for before in found]
             changes = [(before, after) for before, after in decided if after is not None]
             if not changes or all(await self._put(changes, keys, whole=True)):
@@ -172,25 +208,6 @@ class RedisShelf:
         """Run a script that may be run twice: it reads, or knows the key of the call."""
         return await self._link.run(_script(script), self._keys, args, again=True)
 
-    async def _write(
-        self,
-        key: str,
-        writes: Sequence[Sequence[Any]],
-        summaries: Sequence[Sequence[Any]] = (),
-        *,
-        whole: bool,
-        near: datetime | None = None,
-    ) -> tuple[list[bool], datetime]:
-        """Return which of the records were written, and the server's time. *near* is what is taken for that time."""
-        flat = [part for each in writes for part in each]
-        summed = [part for each in summaries for part in each]
-        faults.point("dead_letters.before_commit")
-        time = "" if near is None else int(records.score(near)) // 1000
-        reply = await self._run("write", key, int(whole), time, len(writes), *flat, len(summaries), *summed)
-        faults.point("dead_letters.changed")
-        verdicts, now = reply.decode().split(" ")
-        return [verdict == "1" for verdict in verdicts], records.moment(int(now) * 1000)
-
     async def _put(
         self,
         changes: Sequence[tuple[FailedOperationData, FailedOperationData | Gone]],
@@ -198,22 +215,62 @@ class RedisShelf:
         summaries: Sequence[DLQCompressedEntry] = (),
         *,
         whole: bool,
-        near: datetime | None = None,
+        near: int | None = None,
     ) -> list[bool]:
-        """Write what was decided; *keys* name, by id, the change that each record stands on. *near* is as there."""
+        """Write what was decided; return which of the records were written.
+
+        *keys* name, by id, the change that each record stands on. *near* is what was taken for the server's time.
+        """
         key = self._world.new_id()
         writes = [
             records.change(before, None if isinstance(after, Gone) else after, keys[before.id])
             for before, after in changes
         ]
-        summed = [records.summary_arguments(entry, entry.last_seen) for entry in summaries]
-        written, at = await self._write(key, writes, summed, whole=whole, near=near)
+        parts = [part for write in writes for part in write]
+        summed = [part for entry in summaries for part in records.summary_arguments(entry, entry.last_seen)]
+        how = "all" if whole else "each"
+        said = await self._write(key, how, near, len(writes), *parts, len(summaries), *summed)
+        written = [verdict == _DONE for verdict in self._told(said)]
         for (before, _), write, done in zip(changes, writes, written, strict=True):
             if done and before.created_at is not None:
-                self._remembered.note(before.id, write[records.WRITTEN], before.created_at, key, at)
+                self._remembered.note(before.id, write[records.WRITTEN], before.created_at, key)
         return written
 
-    async def _found(self, wanted: Wanted) -> tuple[datetime, list[FailedOperationData], dict[str, str]]:
+    async def _put_over(
+        self, before: FailedOperationData, after: FailedOperationData, near: int
+    ) -> tuple[FailedOperationData | None, records.Read | None]:
+        """Write what was decided about a record that was not read; return it, or if it does not fit what was read.
+
+        None and None if it was written, and has been deleted since.
+        """
+        key, write = self._world.new_id(), records.change_over(before, after)
+        said, *there = await self._write(key, "over", near, 1, *write, 0)
+        if self._told(said)[0] != _DONE:
+            return None, records.read([said.split(b" ")[1], *there])
+        over = records.read_over(there[0], write[records.WRITTEN]) if there else None
+        if over is None:
+            return None, None
+        record, body, made = over
+        self._remembered.note(record.id, body, made, key)
+        return record, None
+
+    async def _write(self, key: str, how: str, near: int | None, *rest: Any) -> Any:
+        faults.point("dead_letters.before_commit")
+        reply = await self._run("write", key, how, "" if near is None else near, *rest)
+        faults.point("dead_letters.changed")
+        return reply
+
+    def _told(self, said: bytes) -> bytes:
+        """Return a verdict for each record."""
+        verdicts, now = said.split(b" ")
+        self._clock.hear(int(now))
+        return verdicts
+
+    def _heard(self, replies: Sequence[bytes]) -> records.Read:
+        self._clock.hear(int(replies[0]))
+        return records.read(replies)
+
+    async def _found(self, wanted: Wanted) -> records.Read:
         """Walk an index, some records at a time, until enough of them fit; return as ``records.read`` does.
 
         It goes on behind the place of the last record, and does not count: others come and go meanwhile.
@@ -226,7 +283,7 @@ class RedisShelf:
         while True:
             newest = int(wanted.newest)
             replies = await self._run("page", walk.name, newest, walk.low, walk.high, passed, some, *walk.statuses)
-            now, met, keys = records.read(replies)
+            now, met, keys = self._heard(replies)
             known |= keys
             fresh = [record for record in met if is_behind(walk.place(record), last, newest=wanted.newest)]
             found += [record for record in fresh if fits(wanted, record)]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
+from holdfast.core.dead_letters import Standing, standing
 from holdfast.model.dead_letter import DLQCompressedEntry, FailedOperationData, FailedOperationStatus
 
 if TYPE_CHECKING:
@@ -18,6 +19,9 @@ logger = logging.getLogger("holdfast.dead_letters")
 
 ADDED, WRITTEN = 2, 2
 """Where the JSON of a record stands among the arguments of an addition, and of a change."""
+
+UNCHANGED = ""
+"""The key of the last change of a record that was made as most are, and that nobody has changed since."""
 
 SPAN = 1 << 48
 """How many milliseconds, and so places in an index, each status has."""
@@ -29,6 +33,7 @@ _record = msgspec.json.Decoder(FailedOperationData).decode
 _plain = msgspec.json.Decoder().decode
 _NUMBERS = {status.value: number for number, status in enumerate(FailedOperationStatus)}  # stored: a new one comes last
 _NOBODYS = 15
+_AS_MOST = Standing()
 
 
 def microseconds(moment: datetime) -> int:
@@ -46,27 +51,55 @@ def moment(stamp: bytes | str | float) -> datetime:
     return _EPOCH + timedelta(microseconds=int(stamp))
 
 
+def server_time(milliseconds: int) -> datetime:
+    """Return the time that the server means: a float has room for these until the year 2242."""
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)
+
+
 def numbers(statuses: Iterable[str]) -> list[int]:
     """Return the numbers by which the statuses stand in the indexes; that of nobody for a word that is none."""
     return [_NUMBERS.get(status, _NOBODYS) for status in statuses] or [_NOBODYS]
 
 
-def read(replies: Sequence[bytes]) -> tuple[datetime, list[FailedOperationData], dict[str, str]]:
-    """Return the server's time, the records in an answer of ``read.lua`` or ``page.lua``, and keys of changes by id."""
-    now = moment(int(replies[0]) * 1000)
+Read: TypeAlias = tuple[datetime, list[FailedOperationData], dict[str, str]]
+"""The server's time, records, and by id the keys of their last changes."""
+
+
+def read(replies: Sequence[bytes]) -> Read:
+    """Return what is in an answer of ``read.lua`` or ``page.lua``."""
     records, keys = [], {}
     for reply in replies[1:]:
         id_, *rest = reply.split(b" ", 3)
         if rest:  # an index is never ahead of its records; this is for one that somebody has deleted by hand
-            made, key, body = rest
-            try:
-                record = seen(body, moment(made))
-            except msgspec.MsgspecError as error:
-                logger.warning("The dead letter %s is not what was written, and is left out: %s", id_.decode(), error)
-                continue
-            records.append(record)
-            keys[record.id] = key.decode()
-    return now, records, keys
+            stamp, key, body = rest
+            record = _seen(id_, body, _made(stamp))
+            if record is not None:
+                records.append(record)
+                keys[record.id] = key.decode()
+    return server_time(int(replies[0])), records, keys
+
+
+def read_over(reply: bytes, over: bytes) -> tuple[FailedOperationData, bytes, datetime] | None:
+    """Return the record in an answer of ``write.lua`` with *over*, where it stands now, laid over it.
+
+    And its JSON then, and when it was made; None if it is not what was written.
+    """
+    id_, stamp, _, before = reply.split(b" ", 3)
+    body, made = b"%b,%b" % (before[:-1], over[1:]), _made(stamp)  # of two members of a name the last counts
+    record = _seen(id_, body, made)
+    return None if record is None else (record, body, made)
+
+
+def _made(stamp: bytes) -> datetime:
+    return server_time(int(stamp) // 1000)
+
+
+def _seen(id_: bytes, body: bytes, made: datetime) -> FailedOperationData | None:
+    try:
+        return seen(body, made)
+    except msgspec.MsgspecError as error:
+        logger.warning("The dead letter %s is not what was written, and is left out: %s", id_.decode(), error)
+        return None
 
 
 def seen(body: bytes, made: datetime) -> FailedOperationData:
@@ -99,6 +132,16 @@ def times(record: FailedOperationData) -> dict[str, str]:
     return found
 
 
+def unread(id: str) -> FailedOperationData:  # noqa: A002 -- the documented word
+    """Return a record that stands as those under ``UNCHANGED`` do; its contents are nobody's."""
+    return FailedOperationData(id=id, domain="", failure_type="")
+
+
+def is_as_most(record: FailedOperationData) -> bool:
+    """Whether a new record stands as most do when they are made."""
+    return standing(record) == _AS_MOST
+
+
 def addition(record: FailedOperationData, key: str) -> list[Any]:
     """Return the arguments of ``add.lua`` for a new record."""
     joins = [part for each in times(record).items() for part in each]
@@ -113,18 +156,26 @@ def change(before: FailedOperationData, after: FailedOperationData | None, stand
 
     *stands_on* is the key of the change that made *before*.
     """
-    assert before.created_at is not None  # noqa: S101 -- every stored record has it
-    old, new = times(before), {} if after is None else times(after)
+    if after is None:
+        return [before.id, stands_on, b"", before.status, "", 0, *_moved(times(before), {})]
+    return _written(before, after, stands_on, _encode(after))
+
+
+def change_over(before: FailedOperationData, after: FailedOperationData) -> list[Any]:
+    """Return the arguments of ``write.lua`` for a record that was not read: where it stands is laid over it."""
+    return _written(before, after, UNCHANGED, _encode(standing(after)))
+
+
+def _written(before: FailedOperationData, after: FailedOperationData, stands_on: str, body: bytes) -> list[Any]:
+    moved = _moved(times(before), times(after))
+    return [before.id, stands_on, body, before.status, after.status, _NUMBERS[after.status], *moved]
+
+
+def _moved(old: dict[str, str], new: dict[str, str]) -> tuple[str, str]:
+    """Return the indexes by a time that are left, and those that are joined, each with its score."""
     leaves = [name for name in old if name not in new]
-    joins = [part for name, place in new.items() if old.get(name) != place for part in (name, place)]
-    written, status, place = b"", "", 0
-    if after is not None:
-        written, status = _encode(after), after.status
-        place = _NUMBERS[status] * SPAN + microseconds(before.created_at) // 1000
-    return [
-        before.id, stands_on, written, before.domain, before.failure_type, before.status, status, place,
-        len(leaves), *leaves, len(joins) // 2, *joins,
-    ]  # fmt: skip
+    joins = [f"{name} {place}" for name, place in new.items() if old.get(name) != place]
+    return " ".join(leaves), " ".join(joins)
 
 
 def tally(replies: Sequence[bytes]) -> dict[tuple[str, str, str], int]:
@@ -182,18 +233,25 @@ def summary(id: bytes, fields: Sequence[bytes]) -> DLQCompressedEntry:  # noqa: 
 __all__ = [
     "ADDED",
     "SPAN",
+    "UNCHANGED",
     "WRITTEN",
+    "Read",
     "addition",
     "change",
+    "change_over",
+    "is_as_most",
     "microseconds",
     "moment",
     "numbers",
     "pair",
     "read",
+    "read_over",
     "score",
     "seen",
+    "server_time",
     "summary",
     "summary_arguments",
     "summary_fields",
     "tally",
+    "unread",
 ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from datetime import timedelta
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -15,35 +14,50 @@ if TYPE_CHECKING:
     from holdfast.model.dead_letter import FailedOperationData
 
 
+class ServerClock:
+    """The server's time between two of its answers, if its clock goes like the one here. It says what it takes it for.
+
+    Nothing rests on it: a write names the time, and is refused if that is wrong.
+    """
+
+    def __init__(self) -> None:
+        self._heard: tuple[int, float] | None = None  # together, since threads share it
+
+    def hear(self, now_ms: int) -> None:
+        """Learn the server's time from an answer that has just come."""
+        self._heard = now_ms, monotonic()
+
+    def now_ms(self) -> int | None:
+        """Return whole milliseconds, as the server's are; None if no answer has come yet.
+
+        With a fraction it would be later than what the server says in the same millisecond, and what is due at once
+        not due to whoever asks then.
+        """
+        if self._heard is None:
+            return None
+        at, then = self._heard
+        return at + int((monotonic() - then) * 1000)
+
+
 class Known:
-    """A record as it was last written, by which change, and the server's time then."""
+    """A record as it was last written, and by which change."""
 
-    __slots__ = ("_at", "_body", "_made", "_then", "key")
+    __slots__ = ("_body", "_made", "key")
 
-    def __init__(self, body: bytes, made: datetime, key: str, at: datetime) -> None:
+    def __init__(self, body: bytes, made: datetime, key: str) -> None:
         self._body = body
         self._made = made
         self.key = key
-        self._at = at
-        self._then = monotonic()
 
     def record(self) -> FailedOperationData:
         """Return the record: nobody else has this copy of it."""
         return records.seen(self._body, self._made)
 
-    def now(self) -> datetime:
-        """Return the server's time, if its clock goes like this one: whole milliseconds, as the server's are.
-
-        With a fraction it would be later than what the server says in the same millisecond, and what is due at once
-        not due to whoever asks then.
-        """
-        return self._at + timedelta(milliseconds=int((monotonic() - self._then) * 1000))
-
 
 class Remembered:
     """What was written here last, apart from large records: those are read again, and take no memory for long.
 
-    Nothing rests on it: a write names the change that it stands on, and the time, and is refused if one is wrong.
+    Nothing rests on it: a write names the change that it stands on, and is refused if that is not the last one.
     """
 
     MOST = 1000
@@ -52,11 +66,11 @@ class Remembered:
     def __init__(self) -> None:
         self._known: dict[str, Known] = {}
 
-    def note(self, id: str, body: bytes, made: datetime, key: str, at: datetime) -> None:  # noqa: A002
-        """Remember a record that was written under *key*, at the server's time *at*; forget it, if it has no body."""
+    def note(self, id: str, body: bytes, made: datetime, key: str) -> None:  # noqa: A002 -- the documented word
+        """Remember a record that was written under *key*; forget it, if it has no body."""
         self._known.pop(id, None)
         if 0 < len(body) <= self.LARGEST:
-            self._known[id] = Known(body, made, key, at)
+            self._known[id] = Known(body, made, key)
         while len(self._known) > self.MOST:
             with suppress(KeyError, StopIteration, RuntimeError):  # other threads forget, too
                 del self._known[next(iter(self._known))]
@@ -66,4 +80,4 @@ class Remembered:
         return self._known.get(id)
 
 
-__all__ = ["Remembered"]
+__all__ = ["Remembered", "ServerClock"]

@@ -11,6 +11,7 @@ from holdfast.core.dead_letters import (
     Complete,
     GiveBack,
     Release,
+    rests_on_standing,
     transition,
     was_completed,
 )
@@ -61,7 +62,8 @@ class Replaying(Room):
             mine = None
             return transition(record, event, now)
 
-        changed = await self._change(id, decide, GiveBack(event.token))  # if nobody is left to replay it
+        undo = GiveBack(event.token)  # if nobody is left to replay it
+        changed = await self._change(id, decide, undo, on_standing=rests_on_standing(event))
         taken = changed or mine
         if taken is not None:
             tokens.hold(self._item(id), event.token)

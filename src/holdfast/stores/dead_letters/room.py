@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from holdfast.core.dead_letters import Event, transition
+from holdfast.core.dead_letters import Event, rests_on_standing, transition
 from holdfast.model.world import RealWorld, World
 from holdfast.stores.cancels import cancels, to_the_end
 from holdfast.stores.dead_letters.making import Making
@@ -26,13 +26,18 @@ ALL = 2**31 - 1
 
 
 class Room(Opened, Making):
-    """A shelf, and how its records are changed. *at_once* says that nothing here ever waits for the loop."""
+    """A shelf, and how its records are changed.
+
+    A shelf may say that it is *at_once*: nothing of it ever waits for the loop. And it may have a ``change_unread``,
+    which does as ``change`` for decisions about a ``Standing``, and may ask for one before it has read the record.
+    """
 
     def __init__(self, shelf: Shelf, *, lease: float, world: World | None = None) -> None:
         super().__init__(shelf, world or RealWorld())
         self._shelf = shelf
         self._lease = lease
         self.at_once: bool = getattr(shelf, "at_once", False)
+        self._change_unread = getattr(shelf, "change_unread", shelf.change)
 
     async def initialize(self) -> None:
         """Make the storage ready; a second call changes nothing."""
@@ -52,13 +57,15 @@ class Room(Opened, Making):
         undo: Event | None = None,
         *,
         whole: bool = True,
+        on_standing: bool = False,
     ) -> FailedOperationData | None:
         """Change one record; None if there is none, or it is left as it is. *whole* is as in ``Wanted``.
 
-        If this task was cancelled meanwhile, *undo* happens to it, if it is given, and then the cancellation goes on.
+        *on_standing* says that *decide* looks at nothing but where the record stands, and changes nothing else. If this
+        task was cancelled meanwhile, *undo* happens to it, if it is given, and then the cancellation goes on.
         """
         before = cancels()
-        changed = await self._shelf.change(id, decide, whole=whole)
+        changed = await (self._change_unread if on_standing else self._shelf.change)(id, decide, whole=whole)
         if cancels() > before:
             if undo is not None:
                 await self._shelf.change(id, happening(undo), whole=False)
@@ -85,7 +92,7 @@ class Room(Opened, Making):
 
     async def _happen(self, id: str, event: Event) -> FailedOperationData | None:  # noqa: A002
         """Let *event* happen to one record; None if there is none, or it is refused. It may come without contents."""
-        return await self._change(id, happening(event), whole=False)
+        return await self._change(id, happening(event), whole=False, on_standing=rests_on_standing(event))
 
     async def _sweep(self, wanted: Wanted, decide: Decide) -> int:
         """Change everything that is wanted, some at a time; return how many that were."""

@@ -5,12 +5,12 @@ local base, id, domain, failure_type = KEYS[1], ARGV[1], ARGV[4], ARGV[5]
 local key = base .. 'r:' .. id
 local known = redis.call('HGET', key, 'c')
 if known then
-    return known
+    return string.match(known, '^%d+')
 end
 local now = now_ms()
 local made, place = string.format('%.0f', now * 1000), string.format('%.0f', ARGV[7] * 2 ^ 48 + now)
 local kind = #domain .. ':' .. domain .. ':' .. failure_type
-redis.call('HSET', key, 'b', ARGV[3], 'k', ARGV[2], 'c', made)
+redis.call('HSET', key, 'b', ARGV[3], 'k', ARGV[2], 'c', made .. ' ' .. kind)
 redis.call('HINCRBY', base .. 'counts', ARGV[6] .. ':' .. kind, 1)
 redis.call('ZADD', base .. 'all', place, id)
 redis.call('ZADD', base .. 'd:' .. domain, place, id)

@@ -76,6 +76,7 @@ local answer = {string.format('%.0f', now)}
 for _, id in ipairs(ids) do
     local record = redis.call('HMGET', KEYS[1] .. 'r:' .. id, 'c', 'k', 'b')
     local there = record[1] and record[2] and record[3]
+    if there then record[1] = string.match(record[1], '^%d+') end
     answer[#answer + 1] = there and id .. ' ' .. table.concat(record, ' ') or id
 end
 return answer

@@ -4,6 +4,7 @@ local answer = {string.format('%.0f', now_ms())}
 for _, id in ipairs(ARGV) do
     local record = redis.call('HMGET', KEYS[1] .. 'r:' .. id, 'c', 'k', 'b')
     if record[1] and record[2] and record[3] then
+        record[1] = string.match(record[1], '^%d+')
         answer[#answer + 1] = id .. ' ' .. table.concat(record, ' ')
     end
 end

@@ -2,7 +2,8 @@
 --
 -- Keys, all with one hash tag:
 --   KEYS[1]           the beginning of all others
---   r:<id>            hash: b the record as JSON, c when it was made (microseconds), k the key of its last change
+--   r:<id>            hash: b the record as JSON, c when it was made (microseconds), a space and its kind, k the key of
+--                     its last change, which is empty if it was made as most are and nobody has changed it since
 --   all, d:<domain>, t:<failure type>, dt:<kind>
 --                     sorted sets of ids in the order of making, of each status apart: a place, which is the score, is the
 --                     number of the status times 2^48, and the milliseconds of the making. A kind is domain and failure
@@ -13,41 +14,44 @@
 --   c:<id>            hash: a summary; sums and sums:<domain> are sorted sets of summaries; totals counts them
 --   done:<key>        what this script has answered under this key, for as long as somebody may ask again
 --
--- Arguments: the key of the call, "1" if all or nothing is to be written, what the caller takes for the time in
--- milliseconds ("" if the server has just told it), the number of records, then for each: id, key of the change that it
--- stands on, JSON ("" deletes it), domain, failure type, status before and after, place (only looked at where the status
--- changes), how many sets by a time it leaves and their names, how many it joins and for each its name and score. Then the
--- number of summaries, each with its ten fields.
+-- Arguments: the key of the call, "all" if all or nothing is to be written, else "each", or "over" for one record that the
+-- caller has not read; what the caller takes for the time in milliseconds ("" if the server has just told it), the number
+-- of records, then for each: id, key of the change that it stands on, JSON ("" deletes it; with "over" it is laid over
+-- what is there), status before and after ("" if it is deleted), the number of that, names of the sets by a time that it
+-- leaves, and name and score of those that it joins, with spaces between them. Then the number of summaries, each with its
+-- ten fields.
 --
--- Answers a "1" or "0" for each record, a space, and the time in milliseconds. Whose time is behind by more than NEAR is
--- refused; so is whose time is ahead at all, since what is due at once would not be due to whoever asks next.
-local NEAR = 100
-local base = KEYS[1]
+-- Answers a "1" or "0" for each record, a space, and the time in milliseconds; with "over" in a list, with the record as it
+-- was, as read.lua has it. Whose time is behind by more than NEAR is refused; so is whose time is ahead at all, since what
+-- is due at once would not be due to whoever asks next.
+local NEAR, SPAN = 100, 2 ^ 48
+local base, over, each = KEYS[1], ARGV[2] == 'over', ARGV[2] == 'each'
 local now = now_ms()
-local at = 3
-
-local function take()
-    at = at + 1
-    return ARGV[at]
-end
-
-local records = {}
 local behind = ARGV[3] == '' and 0 or now - ARGV[3]
 local fits_all = behind >= 0 and behind <= NEAR
-for i = 1, tonumber(take()) do
-    local record = {id = take(), stands_on = take(), body = take(), domain = take(), failure_type = take(),
-                    before = take(), after = take(), place = take(), leaves = {}, joins = {}}
-    for j = 1, tonumber(take()) do record.leaves[j] = take() end
-    for j = 1, tonumber(take()) do record.joins[j] = {take(), take()} end
-    record.fits = redis.call('HGET', base .. 'r:' .. record.id, 'k') == record.stands_on
-    fits_all = fits_all and record.fits
-    records[i] = record
+
+-- Of each record: where its arguments begin, its key, what is there of it, and whether that is what it stands on.
+local records, at = {}, 5
+for i = 1, tonumber(ARGV[4]) do
+    local key = base .. 'r:' .. ARGV[at]
+    local there = redis.call('HMGET', key, 'k', 'c', over and 'b' or 'k')
+    local fits = there[1] == ARGV[at + 1]
+    records[i] = {at, key, there, fits}
+    fits_all = fits_all and fits
+    at = at + 8
+end
+
+local function told(said)
+    if not over then return said end
+    local key, made, body = unpack(records[1][3])
+    if not (key and made and body) then return {said} end
+    return {said, ARGV[5] .. ' ' .. string.match(made, '^%d+') .. ' ' .. key .. ' ' .. body}
 end
 
 local done = base .. 'done:' .. ARGV[1]
 if not fits_all then -- otherwise this call has changed nothing yet
     local known = redis.call('GET', done)
-    if known then return known end
+    if known then return told(known) end
 end
 
 local function count(status, kind, by)
@@ -55,38 +59,45 @@ local function count(status, kind, by)
     if redis.call('HINCRBY', base .. 'counts', name, by) == 0 then redis.call('HDEL', base .. 'counts', name) end
 end
 
-local function move(record)
-    local kind = #record.domain .. ':' .. record.domain .. ':' .. record.failure_type
-    local names = {'all', 'd:' .. record.domain, 't:' .. record.failure_type, 'dt:' .. kind}
-    count(record.before, kind, -1)
-    if record.body == '' then
-        for _, name in ipairs(names) do redis.call('ZREM', base .. name, record.id) end
+local function move(id, before, after, number, there)
+    local made, length, rest = string.match(there, '^(%d+) (%d+):(.*)$')
+    local kind = length .. ':' .. rest
+    local names = {'all', 'd:' .. string.sub(rest, 1, length), 't:' .. string.sub(rest, length + 2), 'dt:' .. kind}
+    count(before, kind, -1)
+    if after == '' then
+        for i = 1, 4 do redis.call('ZREM', base .. names[i], id) end
     else
-        for _, name in ipairs(names) do redis.call('ZADD', base .. name, record.place, record.id) end
-        count(record.after, kind, 1)
+        local place = string.format('%.0f', number * SPAN + math.floor(made / 1000))
+        for i = 1, 4 do redis.call('ZADD', base .. names[i], place, id) end
+        count(after, kind, 1)
     end
 end
 
-local answer = {}
-for i, record in ipairs(records) do
-    local fits = record.fits and (fits_all or ARGV[2] == '0')
-    answer[i] = fits and '1' or '0'
-    if fits then
-        if record.before ~= record.after or record.body == '' then move(record) end
-        for _, name in ipairs(record.leaves) do redis.call('ZREM', base .. name, record.id) end
-        for _, join in ipairs(record.joins) do redis.call('ZADD', base .. join[1], join[2], record.id) end
-        if record.body == '' then
-            redis.call('DEL', base .. 'r:' .. record.id)
-        else
-            redis.call('HSET', base .. 'r:' .. record.id, 'b', record.body, 'k', ARGV[1])
-        end
+local function write(first, key, there)
+    local id, body, before, after = ARGV[first], ARGV[first + 2], ARGV[first + 3], ARGV[first + 4]
+    if before ~= after then move(id, before, after, ARGV[first + 5], there[2]) end
+    for name in string.gmatch(ARGV[first + 6], '%S+') do redis.call('ZREM', base .. name, id) end
+    for name, score in string.gmatch(ARGV[first + 7], '(%S+) (%S+)') do redis.call('ZADD', base .. name, score, id) end
+    if body == '' then
+        redis.call('DEL', key)
+    else
+        if over then body = string.sub(there[3], 1, -2) .. ',' .. string.sub(body, 2) end
+        redis.call('HSET', key, 'b', body, 'k', ARGV[1])
     end
 end
 
-if fits_all or ARGV[2] == '0' then
-    for i = 1, tonumber(take()) do
-        local id, domain, failure_type, error_code = take(), take(), take(), take()
-        local count, first, last, message, context, compressed = take(), take(), take(), take(), take(), take()
+local written = ''
+for i = 1, #records do
+    local first, key, there, fits = unpack(records[i])
+    fits = fits and (fits_all or each)
+    written = written .. (fits and '1' or '0')
+    if fits then write(first, key, there) end
+end
+
+if fits_all or each then
+    for i = at + 1, at + 10 * ARGV[at], 10 do
+        local id, domain, failure_type, error_code, count, first, last, message, context, compressed =
+            unpack(ARGV, i, i + 9)
         local key = base .. 'c:' .. id
         if redis.call('EXISTS', key) == 0 then
             redis.call('HSET', key, 'domain', domain, 'failure_type', failure_type, 'error_code', error_code,
@@ -106,7 +117,6 @@ if fits_all or ARGV[2] == '0' then
     end
 end
 
-local written = table.concat(answer)
 local said = written .. ' ' .. string.format('%.0f', now)
 if string.find(written, '1', 1, true) then redis.call('SET', done, said, 'PX', 120000) end
-return said
+return told(said)
