@@ -56,12 +56,18 @@ _VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
 def uuid7(milliseconds: int, entropy: bytes) -> str:
     """Lay out *milliseconds* and ten bytes of *entropy* as a UUID of version 7."""
     rest = entropy.hex()
-    return _laid_out(f"{milliseconds:012x}{rest[1:4]}", rest[4:])
+    return f"{_head(milliseconds)}{rest[1:4]}{_tail(rest[4:])}"
 
 
-def _laid_out(first: str, last: str) -> str:
-    """Return the UUID of the 15 digits before the variant, without the version, and the 16 from there on."""
-    return f"{first[:8]}-{first[8:12]}-7{first[12:]}-{_VARIANT[last[0]]}{last[1:4]}-{last[4:]}"
+def _head(milliseconds: int) -> str:
+    """Return what a UUID of that time begins with, up to its version."""
+    digits = f"{milliseconds:012x}"
+    return f"{digits[:8]}-{digits[8:]}-7"
+
+
+def _tail(digits: str) -> str:
+    """Return what a UUID ends with: the variant in place of two bits of 16 *digits*."""
+    return f"-{_VARIANT[digits[0]]}{digits[1:4]}-{digits[4:]}"
 
 
 _COUNT = 12  # bits of an id behind its milliseconds that tell ids of one millisecond apart, before what is random
@@ -74,7 +80,7 @@ class _Entropy:
     break the tie; nothing may rest on that.
     """
 
-    _DIGITS = 16  # of an id, which are random but for its variant
+    _BYTES = 8  # of an id, which are random but for its variant
     _IDS = 256
 
     def __init__(self) -> None:
@@ -84,19 +90,19 @@ class _Entropy:
 
     def _forget(self) -> None:
         self._lock = threading.Lock()
-        self._pool = ""
-        self._at = 0
+        self._tails: list[str] = []
         self._last = 0  # the milliseconds and the count behind them, as one number
+        self._head = _head(0)
 
     def uuid7(self, milliseconds: int) -> str:
         with self._lock:
-            if self._at >= len(self._pool):
-                self._pool = os.urandom(self._DIGITS // 2 * self._IDS).hex()
-                self._at = 0
-            drawn = self._pool[self._at : self._at + self._DIGITS]
-            self._at += self._DIGITS
-            self._last = rising = max(self._last + 1, milliseconds << _COUNT)
-        return _laid_out(f"{rising:015x}", drawn)
+            if not self._tails:
+                drawn = os.urandom(self._BYTES * self._IDS).hex("-", self._BYTES)
+                self._tails = [_tail(digits) for digits in drawn.split("-")]
+            before, self._last = self._last, max(self._last + 1, milliseconds << _COUNT)
+            if self._last >> _COUNT != before >> _COUNT:
+                self._head = _head(self._last >> _COUNT)
+            return f"{self._head}{self._last & 0xFFF:03x}{self._tails.pop()}"
 
 
 _entropy = _Entropy()
