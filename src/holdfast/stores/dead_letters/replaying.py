@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.dead_letters import (
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from holdfast.model.dead_letter import FailedOperationData
     from holdfast.model.workflow import Duration
 
+_said = attrgetter(*ReplayEnd.__struct_fields__)
 _LEAST_MINUTES = -24 * 60  # below 0 is an age of what is yet to come: everything is older
 
 
@@ -179,12 +181,7 @@ class Replaying(Room):
         may be ended by anyone. *note* is the resolution's, or the error's message; *error_details* go into
         ``metadata``. What is empty or None keeps its value.
         """
-        event = self._ending(
-            ReplayEnd(
-                id=id, token=token, success=success, resolution_type=resolution_type, note=note,
-                resolved_by_id=resolved_by_id, error_details=error_details,
-            )
-        )  # fmt: skip
+        event = self._ending(id, token, success, resolution_type, note, resolved_by_id, error_details)
         done = False
 
         def decide(record: FailedOperationData, now: datetime) -> FailedOperationData | None:
@@ -203,7 +200,7 @@ class Replaying(Room):
 
         ``ValueError`` if one operation is named twice.
         """
-        events = {end.id: self._ending(end) for end in ends}
+        events = {end.id: self._ending(*_said(end)) for end in ends}
         if len(events) < len(ends):
             raise ValueError("One operation is named twice among the replays that have ended: a step ends each once.")
         done: dict[str, bool] = {}
@@ -218,15 +215,24 @@ class Replaying(Room):
         tokens.let_go_all((self._item(id), event.token) for id, event in events.items())  # noqa: A001
         return [done.get(end.id, False) for end in ends]
 
-    def _ending(self, end: ReplayEnd) -> Complete:
+    def _ending(
+        self,
+        id: str,  # noqa: A002 -- the documented word
+        token: str | None,
+        success: bool,
+        resolution_type: str,
+        note: str,
+        resolved_by_id: int | None,
+        error_details: dict[str, Any] | None,
+    ) -> Complete:
         return Complete(
-            success=end.success,
-            token=tokens.held(self._item(end.id), end.token),
-            resolution_type=door.text(end.resolution_type or "", "resolution_type"),
-            note=door.text(end.note or "", "note"),
-            resolved_by_id=door.number(end.resolved_by_id, "resolved_by_id"),
-            error_details=door.mapping(end.error_details, "error_details"),
-            draw=self._world.random.random(),
+            success,
+            tokens.held(self._item(id), token),
+            door.text(resolution_type or "", "resolution_type"),
+            door.text(note or "", "note"),
+            door.number(resolved_by_id, "resolved_by_id"),
+            door.mapping(error_details, "error_details"),
+            self._world.random.random(),
         )
 
     async def release_stale_replaying(self, older_than_minutes: int = 30) -> int:
