@@ -26,11 +26,7 @@ ALL = 2**31 - 1
 
 
 class Room(Opened, Making):
-    """A shelf, and how its records are changed.
-
-    A shelf may say that it is *at_once*: nothing of it ever waits for the loop. And it may have a ``change_unread``,
-    which does as ``change`` for decisions about a ``Standing``, and may ask for one before it has read the record.
-    """
+    """A shelf, and how its records are changed. *at_once* says that nothing here ever waits for the loop."""
 
     def __init__(self, shelf: Shelf, *, lease: float, world: World | None = None) -> None:
         super().__init__(shelf, world or RealWorld())

@@ -64,7 +64,12 @@ class Wanted:
 
 
 class Shelf(Protocol):
-    """Where dead letters lie. Every call is atomic; every write survives a lost reply without happening twice."""
+    """Where dead letters lie. Every call is atomic; every write survives a lost reply without happening twice.
+
+    Beyond this it may say that it is ``at_once``: nothing of it ever waits for the loop. And it may have a
+    ``change_unread``, which does as ``change`` for a decision that looks at nothing but the ``Standing`` of a record,
+    and changes nothing else: that may be asked for before the record is read.
+    """
 
     @property
     def place(self) -> str:
