@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from holdfast.db.session import Row, Transaction
 
 _HEAD = 3  # what a row has before its events
+ONE_EVENT = 2  # values, as which an event stands in a row
 _MOST_EVENTS = 1_000  # in one statement
 _MANY_STREAMS = 32  # in a batch; from here on a join takes longer than to sort
 _MOST_CHARACTERS = 1024 * 1024  # well below MariaDB's default max_allowed_packet of 16 MiB, however they are escaped
@@ -35,7 +36,7 @@ class Appended(NamedTuple):
 class AppendEvents:
     """Events at the end of their streams, wherever that is. The result of a row is ``Appended``.
 
-    PostgreSQL does all of it in one statement. The others take the numbers first.
+    PostgreSQL does all of it in one statement. The others take the numbers first; SQLite has ``AppendEvent`` besides.
     """
 
     name = "events appended"
@@ -78,6 +79,30 @@ class AppendEvents:
         """Add to the last numbers of streams, and return what they are now; the streams are held until commit."""
         answer = await transaction.fetch_batch(self._raise, sorted(added.items()))
         return {row["stream_key"]: row for row in answer}
+
+
+class AppendEvent:
+    """Appends of one event each, on SQLite: one statement, while ``AppendEvents`` takes two and a transaction."""
+
+    name = "event appended"
+    one_statement = True
+
+    def __init__(self, append: AppendEvents, queries: Queries) -> None:
+        self._append = append
+        self._write = queries["event_append"]
+
+    async def apply(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[Any]:
+        _, places = _places(rows)
+        events = [
+            (stream_key, place, event_type, data, append_key)
+            for (stream_key, append_key, _, event_type, data), place in zip(rows, places, strict=True)
+        ]
+        answer = await transaction.fetch_batch(self._write, events)
+        written = {row["append_key"]: Appended(row["sequence"], row["timestamp"]) for row in answer}
+        return [written[row[1]] for row in rows]
+
+    async def recall(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[Any]:
+        return await self._append.recall(transaction, rows)
 
 
 class AppendExpected:

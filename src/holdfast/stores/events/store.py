@@ -10,6 +10,7 @@ from holdfast.core.durations import checked_seconds
 from holdfast.core.numbers import MOST_BITS, count, number
 from holdfast.db.manager import ConnectionManager
 from holdfast.db.migrations.migrator import SCHEMA, Migrator
+from holdfast.db.url import DialectName
 from holdfast.errors import (
     CannotDeserialize,
     CannotSerialize,
@@ -23,7 +24,7 @@ from holdfast.errors import (
 from holdfast.model.world import RealWorld, World
 from holdfast.serialize import PortableJSON
 from holdfast.stores.commits import Commits
-from holdfast.stores.events.facts import Appended, AppendEvents, AppendExpected
+from holdfast.stores.events.facts import ONE_EVENT, Appended, AppendEvent, AppendEvents, AppendExpected
 from holdfast.stores.events.followers import Followers
 from holdfast.stores.events.queries import event_queries
 from holdfast.stores.keys import checked_key
@@ -111,7 +112,11 @@ class DBEventStoreBackend(Opened):
         if not written and expected_sequence is None:
             return []
         row = (stream_key, self._world.new_id(), expected_sequence, *written)
-        kind = self._append if expected_sequence is None else self._append_expected
+        kind: AppendEvents | AppendEvent | AppendExpected = self._append
+        if expected_sequence is not None:
+            kind = self._append_expected
+        elif len(written) == ONE_EVENT:
+            kind = self._append_one
         try:
             where: Appended = await self._commits.write(kind, row)
         except Conflict as error:
@@ -222,6 +227,11 @@ class DBEventStoreBackend(Opened):
     @cached_property
     def _append(self) -> AppendEvents:
         return AppendEvents(self._queries)
+
+    @cached_property
+    def _append_one(self) -> AppendEvents | AppendEvent:
+        is_sqlite = self._manager.dialect is DialectName.SQLITE
+        return AppendEvent(self._append, self._queries) if is_sqlite else self._append
 
     @cached_property
     def _append_expected(self) -> AppendExpected:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -84,6 +86,23 @@ class EventTableContract:
                 await ground.on_loop(manager.run(work))
             assert numbers(await store.get("s")) == [1, 2]
             assert numbers(await store.append("s", [{"type": "e"}])) == [3]
+
+        store_venue.play(scene, empty=TABLES)
+
+    def test_appends_of_one_event_and_of_several_that_come_together_have_no_gaps(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            store = await open_store(ground)
+            events = [{"type": "e", "data": n} for n in range(3)]
+            streams = [f"s{n % 3}" for n in range(60)]
+            answers = await asyncio.gather(
+                *(store.append(stream, events[: 1 + (n % 7 == 0) * 2]) for n, stream in enumerate(streams))
+            )
+            for name in ("s0", "s1", "s2"):
+                there = await store.get(name)
+                assert numbers(there) == list(range(1, len(there) + 1))
+                told = [event for n, answer in enumerate(answers) if streams[n] == name for event in answer]
+                assert sorted(told, key=itemgetter("sequence")) == there
+                assert await store.last_sequence(name) == len(there)
 
         store_venue.play(scene, empty=TABLES)
 

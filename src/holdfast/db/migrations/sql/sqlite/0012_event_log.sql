@@ -25,6 +25,16 @@ CREATE TABLE @holdfast_event_streams (
     last_timestamp TEXT NOT NULL
 ) WITHOUT ROWID;
 
+-- The first event of an append raises its stream, unless that was done for the whole append.
+CREATE TRIGGER raise_event_stream AFTER INSERT ON @holdfast_events WHEN NEW.append_key IS NOT NULL
+BEGIN
+    INSERT INTO @holdfast_event_streams (stream_key, last_sequence, last_timestamp)
+    VALUES (NEW.stream_key, NEW.sequence, NEW."timestamp")
+    ON CONFLICT (stream_key) DO UPDATE
+    SET last_sequence = excluded.last_sequence, last_timestamp = excluded.last_timestamp
+    WHERE excluded.last_sequence > last_sequence;
+END;
+
 -- Newest first is by rowid, which ends every index here.
 CREATE TABLE @holdfast_executions (
     run_id TEXT NOT NULL PRIMARY KEY,
