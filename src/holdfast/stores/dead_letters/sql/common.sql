@@ -29,8 +29,11 @@ d.error, d.payload, d.entity_refs, d.snapshot_data, d.request_data, d.response_d
 [[ untouched_for? AND d.status = 'archived' AND d.updated_at < {later_iso} ]]
 [[ unheard_for? AND d.replay_beat_at < {later_iso} ]]
 
+-- fragment: read_iso
+{now_iso}
+
 -- fragment: letters
--- Of a row that says nothing of a column the usual is meant. The clock is read once, not for every column of every row.
+-- Of a row that says nothing of a column the usual is meant.
 INSERT INTO @holdfast_dlq (
     id, domain, failure_type, status, workflow_id, error, error_message, error_code, payload, entity_type, entity_id,
     entity_refs, user_id, snapshot_data, request_data, response_data, metadata, retry_count, max_retries,
@@ -42,8 +45,8 @@ SELECT
     COALESCE(r.snapshot_data, '{}'), COALESCE(r.request_data, '{}'), COALESCE(r.response_data, '{}'),
     COALESCE(r.metadata, '{}'), COALESCE(r.retry_count, 0), r.max_retries, COALESCE(r.next_action_hint, ''),
     COALESCE(r.recommended_action, ''), r.expires_at, r.retry_delay_ms, COALESCE(r.change_key, r.id),
-    (SELECT {now_iso}), (SELECT {now_iso}),
-    CASE WHEN r.retry_delay_ms IS NOT NULL AND r.status = 'pending' THEN (SELECT {now_iso}) END
+    {read_iso}, {read_iso},
+    CASE WHEN r.retry_delay_ms IS NOT NULL AND r.status = 'pending' THEN {read_iso} END
 FROM {rows} AS r
 
 -- name: dlq_add

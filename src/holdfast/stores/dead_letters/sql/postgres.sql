@@ -3,6 +3,10 @@
 -- fragment: whole_number
 bigint
 
+-- fragment: read_iso
+-- Once for all rows: else it is written again for each, and three times.
+(SELECT {now_iso})
+
 -- fragment: slot
 -- As many connections count without waiting for each other.
 (pg_backend_pid() % 8)

@@ -4,15 +4,20 @@
 -- Who may end a task is said by its token: a task that is processing is its holder's alone. Rows carry the token that the
 -- caller holds (held, NULL for none) and the key by which this very write is recognised, which stays in the row.
 
+-- fragment: read_ms
+{now_ms}
+
+-- fragment: read_seconds
+{now_ms} / 1000.0
+
 -- fragment: put
--- The clock is read once: numbers that PostgreSQL would reckon with again for each row.
 INSERT INTO {tasks} (
     task_id, queue_name, payload, status, created_at, updated_at, attempts, max_attempts, visibility_timeout,
     worker_id, error, priority, due_at_ms, creation_key
 )
 SELECT
-    r.id, r.queue_name, r.payload, 'pending', (SELECT {now_ms} / 1000.0), (SELECT {now_ms} / 1000.0), 0, r.max_attempts,
-    r.visibility_timeout, '', '', r.priority, (SELECT {now_ms}) + r.delay_ms, r.creation_key
+    r.id, r.queue_name, r.payload, 'pending', {read_seconds}, {read_seconds}, 0, r.max_attempts,
+    r.visibility_timeout, '', '', r.priority, {read_ms} + r.delay_ms, r.creation_key
 FROM {rows} AS r
 
 -- name: tasks_put
@@ -36,6 +41,30 @@ SELECT
     t.due_at_ms
 FROM {rows} AS r JOIN {tasks} AS t ON t.task_id = r.id;
 
+-- fragment: found
+-- What is ready and what is due in a queue, numbered by priority and age; what is spent is numbered apart.
+SELECT found.*, row_number() OVER (PARTITION BY found.spent ORDER BY found.priority, found.sequence) AS place
+FROM (
+    SELECT * FROM (
+        SELECT q.task_id, q.priority, q.sequence, 0 AS spent, 1 AS ready FROM {tasks} AS q {by_ready}
+        WHERE q.queue_name = :queue_name AND q.status = 'pending' AND q.due_at_ms IS NULL
+        ORDER BY q.priority, q.sequence LIMIT :most {hold_free}
+    ) AS ready
+    UNION ALL
+    SELECT * FROM (
+        SELECT q.task_id, q.priority, q.sequence, {q_spent}, 0 AS ready FROM {tasks} AS q {by_due}
+        WHERE q.queue_name = :queue_name AND q.due_at_ms <= {now_ms}
+        ORDER BY q.due_at_ms LIMIT :most_due {hold_free}
+    ) AS due
+) AS found
+
+-- fragment: paired
+-- Each with a slot for it, as long as there are any.
+SELECT f.*, s.token AS slot, s.worker_id AS worker
+FROM ({found}) AS f LEFT JOIN (
+    SELECT r.token, r.worker_id, row_number() OVER (ORDER BY r.n) AS place FROM {rows} AS r
+) AS s ON s.place = f.place AND f.spent = 0
+
 -- name: tasks_claim
 -- rows: token text, worker_id text
 -- only: sqlite, postgres
@@ -44,26 +73,7 @@ FROM {rows} AS r JOIN {tasks} AS t ON t.task_id = r.id;
 -- ready; after its last attempt it is dead_lettered. The answer has those that were taken and those that died. What is
 -- found is kept: PostgreSQL might ask again for each row, and what passes over its own locks finds others every time.
 WITH c AS MATERIALIZED (
-    SELECT f.task_id AS id, f.spent, s.token AS slot, s.worker_id AS worker
-    FROM (
-        SELECT found.*, row_number() OVER (PARTITION BY found.spent ORDER BY found.priority, found.sequence) AS place
-        FROM (
-            SELECT * FROM (
-                SELECT q.task_id, q.priority, q.sequence, 0 AS spent, 1 AS ready FROM {tasks} AS q {by_ready}
-                WHERE q.queue_name = :queue_name AND q.status = 'pending' AND q.due_at_ms IS NULL
-                ORDER BY q.priority, q.sequence LIMIT :most {hold_free}
-            ) AS ready
-            UNION ALL
-            SELECT * FROM (
-                SELECT q.task_id, q.priority, q.sequence, {q_spent}, 0 AS ready FROM {tasks} AS q {by_due}
-                WHERE q.queue_name = :queue_name AND q.due_at_ms <= {now_ms}
-                ORDER BY q.due_at_ms LIMIT :most_due {hold_free}
-            ) AS due
-        ) AS found
-    ) AS f LEFT JOIN (
-        SELECT r.token, r.worker_id, row_number() OVER (ORDER BY r.n) AS place FROM {rows} AS r
-    ) AS s ON s.place = f.place AND f.spent = 0
-    WHERE s.token IS NOT NULL OR f.ready = 0
+    SELECT p.task_id AS id, p.spent, p.slot, p.worker FROM ({paired}) AS p WHERE p.slot IS NOT NULL OR p.ready = 0
 )
 UPDATE {tasks} AS t
 SET status = CASE WHEN c.slot IS NOT NULL THEN 'processing' WHEN c.spent = 1 THEN 'dead_lettered' ELSE 'pending' END,
