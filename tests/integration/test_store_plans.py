@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SIZES = {"empty": 0, "small and analysed": 60}  # what a plan may have been made for that is used for a million rows
 BATCHES = {
     execution_queries: ("executions_end", "executions_look"),
-    idempotency_queries: ("keys_claim", "keys_finish", "keys_extend", "keys_release", "keys_look"),
+    idempotency_queries: ("keys_claim", "keys_claim_many", "keys_finish", "keys_extend", "keys_release", "keys_look"),
     tasks_queries: ("tasks_complete", "tasks_fail", "tasks_extend", "tasks_give_up", "tasks_look"),
 }
 VALUES: dict[str, dict[str, Any]] = {

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from holdfast.db.pipeline.operation import Fleeting
+from holdfast.db.url import DialectName
 from holdfast.errors import Retryable
 from holdfast.stores.idempotency.entry import IN_PROGRESS, Kept, KeptRow
 
@@ -62,6 +63,8 @@ class ClaimKeys(_Keys):
 
     def __init__(self, queries: Queries) -> None:
         super().__init__(queries, "keys_claim")
+        is_postgres = queries.dialect is DialectName.POSTGRES
+        self._write_many = queries["keys_claim_many"] if is_postgres else self._write
 
     async def apply(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[Kept | Exception]:
         outcomes: dict[int, Kept] = {}
@@ -80,7 +83,8 @@ class ClaimKeys(_Keys):
         return [kept(there) if (there := found.get(row[0])) and _is_claim_of(there, row[2]) else None for row in rows]
 
     async def _tried(self, transaction: Transaction, first: dict[str, Values]) -> dict[str, Kept]:
-        answer = await transaction.fetch_batch(self._write, list(first.values()))
+        write = self._write if len(first) == 1 else self._write_many
+        answer = await transaction.fetch_batch(write, list(first.values()))
         found = {row["idempotency_key"]: row for row in answer}
         # Overtaken: who has the key now was not there, or was over, when the statement began.
         again = [key for key in first if key not in found or not found[key]["is_live"]]

@@ -1,8 +1,7 @@
--- name: keys_claim
--- rows: idempotency_key text, fingerprint text, token text, later_ms bigint, note text
+-- fragment: claim
 -- Answers with the claims that were made, and beside them with who had the other keys when the statement began: who
 -- finds nobody was overtaken and looks again. A key that was taken by then is not even tried: a conflict would lock its
--- row, and every replay would be a write. If every claim was made, nobody is looked for.
+-- row, and every replay would be a write.
 WITH made AS (
     INSERT INTO @holdfast_idempotency AS k (
         idempotency_key, fingerprint, response_data, status_code, headers, created_at, expires_at, owner_token
@@ -27,7 +26,16 @@ SELECT * FROM made
 UNION ALL
 SELECT {kept} FROM {rows} AS r JOIN @holdfast_idempotency AS k ON k.idempotency_key = r.idempotency_key
 WHERE k.expires_at > {now_iso} AND NOT (k.status_code = 0 AND k.owner_token = r.token)
-  AND (SELECT COUNT(*) FROM made) < (SELECT COUNT(*) FROM {rows} AS x);
+
+-- name: keys_claim
+-- rows: idempotency_key text, fingerprint text, token text, later_ms bigint, note text
+{claim};
+
+-- name: keys_claim_many
+-- only: postgres
+-- rows: idempotency_key text, fingerprint text, token text, later_ms bigint, note text
+-- The same for several: nobody is looked for if every claim was made. To count them would make a lone claim slower.
+{claim} AND (SELECT COUNT(*) FROM made) < (SELECT COUNT(*) FROM {rows} AS x);
 
 -- name: keys_release
 -- rows: idempotency_key text, token text
