@@ -42,6 +42,8 @@ def test_waits_and_closing_on_another_loop_are_refused(fresh_database: Callable[
                 client.retrieve_workflow(handle.workflow_id).result,
                 lambda: anext(aiter(app.read_stream(handle.workflow_id, "key"))),
                 lambda: anext(aiter(client.read_stream(handle.workflow_id, "key"))),
+                lambda: app.get_event(handle.workflow_id, "key"),
+                lambda: client.get_event(handle.workflow_id, "key"),
                 app.close,
             ):
                 with pytest.raises(WrongLoop):

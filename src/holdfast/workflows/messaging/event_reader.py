@@ -46,6 +46,7 @@ class EventReader:
         return await self._manager.fetchone(self._get, workflow_id=workflow_id, event=key)
 
     async def _wait(self, workflow_id: str, key: str, patience: float | None) -> Row | None:
+        self._manager.backend()  # refuses another loop, where the bells must begin no task: nobody could close it
         end = inf if patience is None else self._world.monotonic() + patience
         with self._bells.watch(event_of(workflow_id, key)) as bell:
             while True:
