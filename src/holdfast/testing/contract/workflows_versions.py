@@ -295,6 +295,22 @@ class PatchContract:
 
         Stage(venue).play(scene)
 
+    @pytest.mark.parametrize("name", ["", "better\0", "b" * 241])
+    def test_name_of_a_patch_that_not_every_database_keeps_is_refused(self, venue: Venue, name: str) -> None:
+        async def scene(stage: Stage) -> None:
+            app = stage.app()
+
+            async def changing() -> bool:
+                found: bool = await app.do("patch", name)
+                return found
+
+            flow = app.workflow(changing)
+            async with app:
+                error = await (await flow.start()).error()
+                assert "The name of a patch has 1 to 240" in str(error)
+
+        Stage(venue).play(scene)
+
     def test_patched_run_replays_with_the_patch_and_with_its_deprecation(self, venue: Venue) -> None:
         def build(app: App, life: Life) -> Flow:
             step = app.step(double)

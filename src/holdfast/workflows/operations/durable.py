@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from holdfast import faults
+from holdfast.core.texts import LONGEST_TEXT, check_text
 from holdfast.errors import MisuseError, Superseded
 from holdfast.model.workflow import WorkflowState
 from holdfast.workflows.facts import STARTED, Existing
@@ -38,6 +39,7 @@ SLEEP = "holdfast.sleep"
 STATUS = "holdfast.status"
 UUID_ = "holdfast.uuid"
 WAIT_FIRST = "holdfast.wait_first"
+_PATCH = "holdfast.patch-"
 
 _LOOK_UP = 0.5  # a thread that sleeps looks at the clock now and then: the database's may have been set
 
@@ -399,4 +401,4 @@ def unpatched(place: WorkflowPlace, name: str) -> None:
 
 
 def _marker(name: str) -> str:
-    return f"holdfast.patch-{name}"
+    return _PATCH + check_text("The name of a patch", name, LONGEST_TEXT - len(_PATCH))
