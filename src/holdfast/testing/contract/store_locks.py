@@ -135,8 +135,10 @@ class LockContract:
             assert not await locks.extend(late, 60)
             assert not await locks.release(late)
             assert (await locks.get("k")).token == now.token
+            assert not await locks.extend(replace(now, owner="somebody"), 60)
             assert not await locks.release(replace(now, owner="somebody"))
             assert await other.release(now)
+            assert not await other.extend(now, 60)
 
         store_venue.play(scene, empty=empty(store_venue))
 

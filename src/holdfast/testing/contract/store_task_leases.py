@@ -39,6 +39,23 @@ class TaskLeasesContract:
 
         store_venue.play(scene, empty=tables_of(store_venue))
 
+    def test_late_worker_changes_nothing_of_a_task_that_waits_after_another_had_it(
+        self, store_venue: StoreVenue
+    ) -> None:
+        async def scene(ground: Ground) -> None:
+            queue = await open_queue(ground)
+            task_id = await queue.enqueue("x", visibility_timeout=1000)
+            late = await queue.dequeue()
+            await ground.advance(1001)
+            now = await elsewhere(queue.dequeue())
+            assert await elsewhere(queue.fail(task_id, "again", token=now.token, retry_in=60))
+            assert not await queue.complete(task_id, token=late.token)
+            assert not await queue.fail(task_id, "late", token=late.token)
+            task = await queue.get(task_id)
+            assert (task.status, task.error) == (TaskStatus.PENDING, "again")
+
+        store_venue.play(scene, empty=tables_of(store_venue))
+
     def test_late_worker_is_heard_if_nobody_came_since(self, store_venue: StoreVenue) -> None:
         async def scene(ground: Ground) -> None:
             queue = await open_queue(ground)

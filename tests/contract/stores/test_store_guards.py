@@ -1,0 +1,59 @@
+"""Statements of stores by themselves, on what they must leave alone: their conditions seldom decide anything else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from holdfast.stores.checkpoints.queries import checkpoint_queries
+from holdfast.stores.tasks.queries import tasks_queries
+
+if TYPE_CHECKING:
+    from holdfast.testing.contract.store_ground import Ground, StoreVenue
+
+BACKENDS = ("sqlite", "postgres", "mariadb")
+
+
+def test_worker_that_has_beaten_since_is_not_removed(store_venue: StoreVenue) -> None:
+    async def scene(ground: Ground) -> None:
+        manager = await ground.manager()
+        queries = tasks_queries(manager.dialect, "holdfast")
+
+        async def touched(name: str, **values: Any) -> int:
+            return await ground.on_loop(manager.execute(queries[name], incarnation="w", **values))
+
+        await touched("worker_register", executor_id="e", hostname="h", pid=1, queues="[]", lease_ms=1000)
+        assert await touched("worker_beat") == 1
+        assert await touched("worker_remove", beat_seq=0) == 0
+        assert await touched("worker_remove", beat_seq=1) == 1
+        assert await touched("worker_beat") == 0
+
+    store_venue.play(scene, empty=("executors",))
+
+
+def test_dead_letter_that_is_owed_is_made_by_one(store_venue: StoreVenue) -> None:
+    async def scene(ground: Ground) -> None:
+        manager = await ground.manager()
+        queries = tasks_queries(manager.dialect, "holdfast")
+        await ground.execute(
+            "INSERT INTO {holdfast_task_queue} (task_id, queue_name, payload, status, created_at, updated_at, "
+            "attempts, max_attempts, visibility_timeout, worker_id, error, priority, due_at_ms, creation_key) "
+            "VALUES ('t', 'q', '1', 'dead_lettered', 1, 1, 1, 1, 1, '', '', 0, 5, 'c')"
+        )
+        made = [await ground.on_loop(manager.execute(queries["tasks_letter_made"], task_id="t")) for _ in range(2)]
+        assert made == [1, 0]
+
+    store_venue.play(scene, empty=("holdfast_task_queue",))
+
+
+def test_checkpoint_that_was_used_since_it_was_looked_at_is_kept(store_venue: StoreVenue) -> None:
+    async def scene(ground: Ground) -> None:
+        manager = await ground.manager()
+        queries = checkpoint_queries(manager.dialect, "holdfast")
+        save, row = queries["checkpoints_save"], ("k", b"1", 1, False, "s")
+        await ground.on_loop(manager.run(lambda transaction: transaction.execute_batch(save, [row])))
+        [used] = await ground.fetch("SELECT accessed_at FROM {holdfast_checkpoints}")
+        for seen, deleted in (("2000-01-01T00:00:00.000Z", 0), (used["accessed_at"], 1)):
+            delete = manager.execute(queries["checkpoint_unused_delete"], checkpoint_key="k", accessed_at=seen)
+            assert await ground.on_loop(delete) == deleted
+
+    store_venue.play(scene, empty=("holdfast_checkpoints",))
