@@ -114,10 +114,7 @@ class Payloads:
     def as_recorded(self, error: BaseException, text: str, format_: str | None) -> BaseException:
         """Return what a replay would raise for *error*: the same from the record, with the place where it arose."""
         known = LoadedErrors(type(error))
-        rebuilt = self._serialization.load_error(text, format_, known).with_traceback(error.__traceback__)
-        if type(rebuilt) is not type(error):
-            rebuilt.__cause__ = error
-        return rebuilt
+        return self._serialization.load_error(text, format_, known).with_traceback(error.__traceback__)
 
     def mark(self, name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> str:
         """Return the fingerprint of a call. What has no JSON form counts by the name of its class only."""

@@ -136,9 +136,46 @@ class ReplayContract:
             ]
             assert seen[1][3][0] == f"{values.__name__}.TimeoutError"
             assert seen[1][4][2]["message"] == "here only"
-            live_cause = [each[:3] for each in seen[1]]
-            assert live_cause == [each[:3] for each in seen[2]]
+            assert {each[3] for each in seen[1]} == {"LookupError"}
+            assert seen[1] == seen[2]
             assert ran == [*range(len(raisers)), 2]
+
+        Stage(venue).play(scene)
+
+    def test_cause_and_context_of_an_error_are_the_same_on_replay_and_reach_who_asks_for_the_result(
+        self, venue: Venue
+    ) -> None:
+        seen: dict[int, list[Any]] = {1: [], 2: []}
+
+        async def fails(explicit: bool) -> None:
+            try:
+                raise LookupError("first")
+            except LookupError as error:
+                if explicit:
+                    raise ValueError("second") from error
+                raise ValueError("second")  # noqa: B904 -- that is what is asked here
+
+        def build(app: App, life: Life) -> Flow:
+            step = app.step(fails)
+
+            async def catching() -> None:
+                for explicit in (True, False):
+                    try:
+                        await step(explicit)
+                    except ValueError as error:
+                        shown = error.__context__ if not error.__suppress_context__ else None
+                        seen[life.number].append([repr(error.__cause__), repr(shown)])
+                await life()
+                await step(True)
+
+            return app.workflow(catching)
+
+        async def scene(stage: Stage) -> None:
+            handle = await stage.relive(build)
+            final = await handle.error()
+            assert repr(final.__cause__) == "LookupError('first')"
+            assert seen[1] == [["LookupError('first')", "None"], ["None", "LookupError('first')"]]
+            assert seen[2] == seen[1]
 
         Stage(venue).play(scene)
 

@@ -144,13 +144,19 @@ class Recorder:
         if not self._permit.is_valid():
             await self._permitted(operation)
         faults.point("step.before_user_code")
+        failed: BaseException | None = None
         try:
             value = await produce(operation)
         except Exception as error:  # noqa: BLE001 -- the step boundary: what it raised is its recorded outcome
             faults.point("step.after_user_code")
             text, format_ = self._payloads.dump_error(error)
             await self._write(operation, None, text, format_)
-            raise _noted(operation, self._payloads.as_recorded(error, text, format_)) from None
+            failed = _noted(operation, self._payloads.as_recorded(error, text, format_))
+        if failed is not None:
+            try:
+                raise failed  # not in the handler, where Python would give it another cause than a replay does
+            finally:
+                del failed  # which its traceback would hold, and the traceback it
         if isinstance(value, Kept):
             return self.deliver(operation, value, codec)
         del produce  # thousands may wait for their records: the collector need not look at what they are done with
@@ -181,13 +187,19 @@ class Recorder:
         if not self._permit.is_valid():
             self._permitted_blocking(operation)
         faults.point("step.before_user_code")
+        failed: BaseException | None = None
         try:
             value = produce(operation)
         except Exception as error:  # noqa: BLE001 -- the step boundary: what it raised is its recorded outcome
             faults.point("step.after_user_code")
             text, format_ = self._payloads.dump_error(error)
             self._write_blocking(operation, None, text, format_)
-            raise _noted(operation, self._payloads.as_recorded(error, text, format_)) from None
+            failed = _noted(operation, self._payloads.as_recorded(error, text, format_))
+        if failed is not None:
+            try:
+                raise failed  # not in the handler, where Python would give it another cause than a replay does
+            finally:
+                del failed  # which its traceback would hold, and the traceback it
         if isinstance(value, Kept):
             return self.deliver(operation, value, codec)
         faults.point("step.after_user_code")

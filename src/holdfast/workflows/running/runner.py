@@ -296,7 +296,10 @@ class Runner:
     def _failure(self, run: Run, error: BaseException) -> _End:
         text, format_ = self.payloads.dump_error(error)
         row = (run.id, run.token, WorkflowStatus.ERROR.value, None, text, format_)
-        outcome = Outcome(error=self.payloads.as_recorded(error, text, format_))
+        recorded = self.payloads.as_recorded(error, text, format_)
+        if type(recorded) is not type(error):
+            recorded.__cause__ = error  # whoever called the workflow here may see what the stand-in stands for
+        outcome = Outcome(error=recorded)
         domain = run.definition.dead_letter
         if domain is None:
             return _End(self._finish, row, outcome)
