@@ -3,6 +3,8 @@
 Promised: 100 at once on ``AsyncHoldfast``: at least 60 % of the yardstick and 100 times DBOS, on PostgreSQL and on
 SQLite; ``Holdfast`` with 100 threads: 30 times DBOS with 100 threads. One sequential workflow of 1 and of 10 steps: at
 most twice the yardstick's latency. MariaDB: measured.
+
+Ours and the yardstick take turns on one database; ours and DBOS, which is a process of its own, on a new one each.
 """
 
 from __future__ import annotations
@@ -128,50 +130,67 @@ def _threads(url: str, at_once: int, runs: int) -> float:
         return runs / (time.perf_counter() - begun)
 
 
-def _ratio(ours: float, other: float | None, *, less_is_better: bool = False) -> str:
-    if other is None:
-        return "-"
-    return f"{ours / other:.2f}x" if less_is_better or ours / other > 3 else f"{ours / other:.0%}"
+async def _at_once(url: str, at_once: int, runs: int) -> float:
+    app, count = _app(url)
+    async with app:
+        await _rate(lambda: count(2), 20, 200)
+        return await _rate(lambda: count(5), at_once, runs)
 
 
-def _dbos(name: str, url: str) -> dict[str, float]:
-    if name == "mariadb":
-        return {}
-    asynchronous = peer("dbos", _DBOS, "dbos_workflows.py", url, "async", "100", "300")[0]["per_second"]
-    threads = peer("dbos", _DBOS, "dbos_workflows.py", url, "threads", "100", "300")[0]["per_second"]
-    latency = peer("dbos", _DBOS, "dbos_workflows.py", url, "latency", "1", "40")[0]
-    return {
-        "async 100": asynchronous,
-        "100 threads": threads,
-        "ms, 1 steps": latency["ms_1"],
-        "ms, 10 steps": latency["ms_10"],
-    }
+def _dbos(url: str, mode: str, at_once: int, runs: int) -> dict[str, float]:
+    return peer("dbos", _DBOS, "dbos_workflows.py", url, mode, str(at_once), str(runs))[0]
 
 
-def _rows(name: str, make: Callable[[], str], given: argparse.Namespace) -> list[tuple[object, ...]]:
-    found = asyncio.run(_measure(make(), given.runs, given.rounds))
-    threads = [_threads(make(), 100, max(1, given.runs // 2)) for _ in range(given.rounds)]  # on no runs of before
-    found["100 threads"] = (statistics.median(threads), None)
-    peers = {} if given.no_peers else _dbos(name, make())
+def _beside_dbos(name: str, make: Callable[[], str], given: argparse.Namespace) -> list[tuple[object, ...]]:
+    """Return rows of what 100 tasks and 100 threads come to, ours and DBOS in turn; the medians count."""
     rows: list[tuple[object, ...]] = []
-    for measure, (ours, best) in found.items():
-        less, other = measure.startswith("ms"), peers.get(measure)
-        beside, times = (_ratio(ours, each, less_is_better=less) for each in (best, other))
-        rows.append((name, measure, ours, best or "-", beside, other or "-", times))
+    for measure, mode, runs in (
+        ("async 100", "async", given.runs),
+        ("100 threads", "threads", max(1, given.runs // 2)),
+    ):
+        ours, theirs = [], []
+        for _ in range(given.rounds):
+            is_async = mode == "async"
+            ours.append(asyncio.run(_at_once(make(), 100, runs)) if is_async else _threads(make(), 100, runs))
+            if _has_dbos(name, given):
+                theirs.append(_dbos(make(), mode, 100, 300)["per_second"])
+        beside: tuple[object, ...] = ("-", "-")
+        if theirs:
+            beside = statistics.median(theirs), f"{statistics.median(ours) / statistics.median(theirs):.0f}x"
+        rows.append((name, measure, statistics.median(ours), *beside))
+    return rows
+
+
+def _has_dbos(name: str, given: argparse.Namespace) -> bool:
+    return name != "mariadb" and not given.no_peers
+
+
+def _beside_yardstick(name: str, make: Callable[[], str], given: argparse.Namespace) -> list[tuple[object, ...]]:
+    latency = _dbos(make(), "latency", 1, 40) if _has_dbos(name, given) else {}
+    rows: list[tuple[object, ...]] = []
+    for measure, (ours, best) in asyncio.run(_measure(make(), given.runs, given.rounds)).items():
+        ratio: object = "-"
+        if best is not None:
+            ratio = f"{ours / best:.2f}x" if measure.startswith("ms") else f"{ours / best:.0%}"
+        steps = measure.removeprefix("ms, ").removesuffix(" steps")
+        rows.append((name, measure, ours, best or "-", ratio, latency.get(f"ms_{steps}", "-")))
     return rows
 
 
 def main() -> None:
     options = Options(__doc__, databases=SQL, peers=True)
     options.number("runs", 2_000, "workflows of a measurement; half as many with threads, fewer one after the other")
-    options.number("rounds", 5, "rounds in turn with the yardstick, whose median counts")
+    options.number("rounds", 5, "rounds in turn, whose median counts")
     given = options.parse_args()
-    rows: list[tuple[object, ...]] = []
+    yardstick: list[tuple[object, ...]] = []
+    dbos: list[tuple[object, ...]] = []
     with makers(*given.databases) as made:
         for name, make in made.items():
-            rows += _rows(name, make, given)
-    columns = ["database", "measure", "holdfast", "yardstick", "ratio", "DBOS", "ratio"]
-    print_table("Workflows of 5 steps a second; latency of one workflow in ms", columns, rows)
+            yardstick += _beside_yardstick(name, make, given)
+            dbos += _beside_dbos(name, make, given)
+    columns = ["database", "measure", "holdfast", "yardstick", "ratio", "DBOS"]
+    print_table("Workflows of 5 steps a second; latency of one workflow in ms", columns, yardstick)
+    print_table("The same in turn with DBOS", ["database", "measure", "holdfast", "DBOS", "ratio"], dbos)
 
 
 if __name__ == "__main__":
