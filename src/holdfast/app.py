@@ -350,11 +350,15 @@ class AsyncHoldfast(
     async def gather(self, *parts: Awaitable[R]) -> list[R]: ...
     async def gather(self, *parts: Awaitable[Any]) -> list[Any]:
         """Run awaitables side by side, each a branch of the workflow; return their results in order."""
-        return await branches.gather(task_place(self._engine), parts)
+        with branches.dropped_unless_ready(parts):
+            place = task_place(self._engine)
+        return await branches.gather(place, parts)
 
     async def timeout(self, duration: Duration, part: Awaitable[R]) -> R:
         """Await *part* for so long, then raise ``TimeoutError``; in a workflow the same on every replay."""
-        result: R = await branches.within(self._running.durable, task_place(self._engine), duration, part)
+        with branches.dropped_unless_ready((part,)):
+            durable, place = self._running.durable, task_place(self._engine)
+        result: R = await branches.within(durable, place, duration, part)
         return result
 
     async def wait_first(self, handles: Iterable[AsyncHandle[R]]) -> AsyncHandle[R]:

@@ -7,7 +7,10 @@ import gc
 import warnings
 from typing import TYPE_CHECKING
 
+import pytest
+
 from holdfast import AsyncHoldfast
+from holdfast.errors import NotInitialized
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,3 +80,38 @@ def test_part_of_a_timeout_that_is_cancelled_has_ended_before_anything_else_begi
 
     asyncio.run(main())
     assert did == ["ended", "after"]
+
+
+def test_parts_of_a_run_whose_application_closes_are_dropped(fresh_database: Callable[[str], str]) -> None:
+    app = AsyncHoldfast(fresh_database("sqlite"))
+    begun, heard = asyncio.Event(), []
+
+    @app.step
+    async def effect() -> None:
+        heard.append("effect")
+
+    @app.workflow
+    async def stubborn() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:  # what is called from here finds no engine any more
+            try:
+                await app.timeout(60, app.gather(effect(), effect()))
+            except BaseException as error:
+                heard.append(type(error).__name__)
+                raise
+
+    async def main() -> None:
+        async with app:
+            await stubborn.start()
+            await begun.wait()
+        with pytest.raises(NotInitialized):
+            await app.timeout(60, effect())
+
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        asyncio.run(main())
+        gc.collect()
+    assert heard == ["NotInitialized"]
+    assert [str(each.message) for each in told if "never awaited" in str(each.message)] == []

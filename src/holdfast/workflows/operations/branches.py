@@ -10,18 +10,18 @@ import asyncio
 import contextvars
 import inspect
 import threading
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.durations import checked_seconds
-from holdfast.errors import InvalidDuration, MisuseError, Superseded
+from holdfast.errors import MisuseError, Superseded
 from holdfast.workflows.operations.agreement import check_whole
 from holdfast.workflows.operations.place import WorkflowPlace, here
 from holdfast.workflows.parking import Parts, Wait
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
 
     from holdfast.core.identity import Branch
     from holdfast.model.workflow import Duration
@@ -39,11 +39,8 @@ async def gather(place: WorkflowPlace | None, parts: Sequence[Awaitable[Any]]) -
     if place is None:
         return list(await asyncio.gather(*parts))
     opened = [place.branch.open() for _ in parts]
-    try:
+    with dropped_unless_ready(parts):
         place.check_before_wait()
-    except BaseException:
-        _drop_all(parts)
-        raise
     together = Parts()
     places = [WorkflowPlace(place.run, branch, None) for branch in opened]
     tasks = [_in_task(each, part, together) for each, part in zip(places, parts, strict=True)]
@@ -79,24 +76,18 @@ def gather_blocking(
 async def within(durable: Durable, place: WorkflowPlace | None, duration: Duration, part: Awaitable[Any]) -> Any:
     """Await *part* for so long; whether it came in time is recorded, and every replay goes the same way."""
     _refuse_not_awaitable("timeout", [part])
-    try:
+    with dropped_unless_ready((part,)):
         seconds = _checked(duration)
-    except InvalidDuration:
-        drop(part)
-        raise
     if place is None:
         return await asyncio.wait_for(part, seconds)
     verdict = _verdict(place)
-    try:
+    with dropped_unless_ready((part,)):
         end = await durable.deadline(place, TIMEOUT, seconds)
         branch = place.branch.open()
         place.check_before_wait()
         known = durable.recorded(verdict)
         if known == _LATE:
             raise _time_is_over(seconds)
-    except BaseException:
-        drop(part)
-        raise
     together, inner = Parts(), WorkflowPlace(place.run, branch, None)
     task = _in_task(inner, part, together)
     try:
@@ -237,6 +228,16 @@ def _refuse_list(verb: str, part: object) -> None:
 
 def _checked(duration: Duration) -> float:
     return checked_seconds(duration, "What timeout() is given", past=True)
+
+
+@contextmanager
+def dropped_unless_ready(parts: Sequence[object]) -> Iterator[None]:
+    """Let go of parts if what comes before they are awaited raises; and raise it."""
+    try:
+        yield
+    except BaseException:
+        _drop_all(parts)
+        raise
 
 
 def _drop_all(parts: Sequence[object]) -> None:
