@@ -35,14 +35,15 @@ AND w.workflow_uuid IN (
 )
 
 -- fragment: attributes_any
--- No attribute that is asked for is missing. A number is not equal to true or false, which are 1 and 0 here.
-NOT EXISTS (
+-- No attribute that is asked for is missing. A number is not equal to true or false, which are 1 and 0 here. A text ends
+-- at a NUL here, so a run with the escape of one is not found by its attributes, as on PostgreSQL.
+(instr(w.attributes, '\u0000') = 0 AND NOT EXISTS (
     SELECT 1 FROM json_each(:attributes_any) AS q WHERE NOT EXISTS (
         SELECT 1 FROM json_each(w.attributes) AS a
         WHERE a.key = q.key AND a.value IS q.value
           AND (a.type = q.type OR (a.type IN ('integer', 'real') AND q.type IN ('integer', 'real')))
     )
-)
+))
 
 -- name: attribute_probe
 -- How many runs have an attribute, up to :most.
