@@ -114,6 +114,10 @@ class Serialization:
         serializer, plain = self._open(text, format)
         return serializer.decode(plain, type) if isinstance(serializer, PortableJSON) else _read(serializer, plain)
 
+    def check_readable(self, text: str, format: str | None) -> None:
+        """Raise :class:`FormatRefused` or :class:`CodecError` if this application has no way to open *text*."""
+        self._open(text, format)
+
     def load_call(self, text: str, format: str | None, codec: CallCodec) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return ``(args, kwargs)`` of a stored call, typed by the signature if it is portable JSON."""
         serializer, plain = self._open(text, format)

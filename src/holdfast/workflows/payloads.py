@@ -20,6 +20,7 @@ from holdfast.workflows.declaring.codec import FunctionCodec
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from holdfast.model.workflow import Recorded
     from holdfast.serialize import Serialization
 
 
@@ -110,6 +111,13 @@ class Payloads:
     def load_error(self, text: str, format_: str | None) -> BaseException:
         """Return the recorded error: of its own class if this process has loaded it, else a stand-in."""
         return self._serialization.load_error(text, format_, self._known)
+
+    def check_readable(self, recorded: Recorded) -> None:
+        """Raise ``SerializationError`` if the outcome of an operation cannot be opened here."""
+        if recorded.error is not None:
+            self._serialization.load_error(recorded.error, recorded.serialization)
+        elif recorded.output is not None:
+            self._serialization.check_readable(recorded.output, recorded.serialization)
 
     def as_recorded(self, error: BaseException, text: str, format_: str | None) -> BaseException:
         """Return what a replay would raise for *error*: the same from the record, with the place where it arose."""

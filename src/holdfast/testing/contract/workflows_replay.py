@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from holdfast.errors import CannotSerialize, DeterminismError, RecordedError
-from holdfast.serialize import Encryption, Serialization
+from holdfast.errors import CannotSerialize, CodecError, DeterminismError, RecordedError
+from holdfast.serialize import Compression, Encryption, Serialization
 from holdfast.testing.contract import workflows_values as values
 from holdfast.testing.contract.workflows_stage import Stage
 
@@ -381,5 +381,37 @@ class ReplayContract:
             stage.settings["serializer"] = Serialization(codecs=[Encryption(keys=keys, current="old")])
             handle = await stage.relive(build, between=lambda: stage.settings.update(serializer=rotated))
             assert await handle.result() == ["a", 2, ["b", "c"], [2], "message", 6, 8, 10]
+
+        Stage(venue).play(scene)
+
+    def test_run_whose_record_cannot_be_opened_ends_before_its_code_hears_of_it(self, venue: Venue) -> None:
+        """A step that has succeeded must not look like one that has failed: what then is undone would be wrong."""
+        undone: list[str] = []
+
+        def build(app: App, life: Life) -> Flow:
+            step = app.step(same)
+
+            async def undo() -> None:
+                undone.append("undone")
+
+            undo_step = app.step(undo)
+
+            async def paying() -> str:
+                try:
+                    await step("receipt " * 20)
+                except Exception:  # noqa: BLE001 -- as careless as users are
+                    await undo_step()
+                    return "undone"
+                await life()
+                return "paid"
+
+            return app.workflow(paying)
+
+        async def scene(stage: Stage) -> None:
+            stage.settings["serializer"] = Serialization(codecs=[Compression(min_bytes=100)])  # the call is not
+            handle = await stage.relive(build, between=lambda: stage.settings.update(serializer=Serialization()))
+            with pytest.raises(CodecError):
+                await handle.result()
+            assert undone == []
 
         Stage(venue).play(scene)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from holdfast import faults
 from holdfast.errors import SerializationError
 from holdfast.model.workflow import History, Recorded
+from holdfast.workflows.messaging.events import GET_EVENT
+from holdfast.workflows.messaging.receiving import RECV
 from holdfast.workflows.ownership.release import Releases
 from holdfast.workflows.ownership.trial import is_suspect
 from holdfast.workflows.running.run import Behalf, Run
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from holdfast.workflows.running.runner import Runner
 
 logger = logging.getLogger("holdfast.dispatch")
+
+_OF_OTHERS = frozenset({RECV, GET_EVENT})  # operations whose records are texts that another process wrote
 
 
 class Launching:
@@ -138,6 +142,17 @@ class Launching:
             history.next_position = max(history.next_position, row["function_id"] + 1)
         return histories
 
+    def _check_readable(self, history: History | None) -> None:
+        """Raise ``SerializationError`` if what a run has recorded cannot be opened here: a key is missing, say.
+
+        Its code must not hear of that in the place of an outcome, and go on as if a step had failed that has succeeded.
+        One record a marker tells. A message or an event has the marker of another process: code heard of it at once.
+        """
+        records = () if history is None else history.records.values()
+        own = {(each.serialization, each.error is None): each for each in records if each.name not in _OF_OTHERS}
+        for each in own.values():
+            self._runner.payloads.check_readable(each)
+
     async def _launch(self, row: Row, history: History | None, cap: int) -> Run | None:
         definition = self._registry.workflows[row["name"]]
         run = Run(
@@ -158,6 +173,7 @@ class Launching:
         )
         self._own(run)
         try:
+            self._check_readable(history)
             run.arguments, run.keywords = definition.codec.load_call(row["inputs"], row["serialization"])
             run.instance = self._registry.bound_to(definition, row["class_name"], row["config_name"])
         except (SerializationError, LookupError) as error:
