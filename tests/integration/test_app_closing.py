@@ -238,9 +238,11 @@ def test_child_whose_start_is_committed_while_its_task_s_application_closes_goes
 
     async def scene() -> None:
         app, loop, closing = AsyncHoldfast(url), asyncio.get_running_loop(), list[asyncio.Task[None]]()
+        begun: list[bool] = []
 
         @app.workflow
         async def child() -> bool:
+            begun.append(closing[0].done())
             return bool(await app.uuid())
 
         @app.workflow
@@ -260,6 +262,7 @@ def test_child_whose_start_is_committed_while_its_task_s_application_closes_goes
         assert statuses(url) == {"parent": "ENQUEUED", "child": "ENQUEUED"}
         async with app:
             assert await app.retrieve_workflow("parent").result(60) is True
+        assert begun == [True]  # and not once before that
 
     try:
         asyncio.run(scene())
@@ -271,10 +274,11 @@ def test_child_whose_start_is_committed_while_its_thread_s_application_closes_go
     fresh_database: FreshDatabase,
 ) -> None:
     url = fresh_database("sqlite")
-    app, closing = Holdfast(url), list[threading.Thread]()
+    app, closing, begun = Holdfast(url), list[threading.Thread](), list[bool]()
 
     @app.workflow
     def child() -> bool:
+        begun.append(not closing[0].is_alive())
         return bool(app.uuid())
 
     @app.workflow
@@ -297,6 +301,7 @@ def test_child_whose_start_is_committed_while_its_thread_s_application_closes_go
         assert statuses(url) == {"parent": "ENQUEUED", "child": "ENQUEUED"}
         with app:
             assert app.retrieve_workflow("parent").result(60) is True
+        assert begun == [True]  # and not once before that
     finally:
         faults.disarm()
 
