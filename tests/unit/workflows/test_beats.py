@@ -1,0 +1,153 @@
+"""What a beat concludes: which runs are strangers here, until when user code may be started, and when it may not."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from holdfast.db import ConnectionManager, DialectName
+from holdfast.db.migrations.migrator import Migrator
+from holdfast.testing.world import VirtualWorld
+from holdfast.workflows.ownership.beats import Beats
+from holdfast.workflows.ownership.executor import Executor
+from holdfast.workflows.ownership.permit import Permit
+from holdfast.workflows.queries import workflow_queries
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from pathlib import Path
+
+LEASE = 30.0
+
+
+class Here:
+    """An engine that runs *running*, and notes what it is told and whether user code might be started then."""
+
+    def __init__(self, permit: Permit) -> None:
+        self._permit = permit
+        self.running: set[str] = set()
+        self.is_blocked = False
+        self.stopped: list[set[str]] = []
+        self.might_start: dict[str, bool] = {}
+
+    def oldest_write_age(self) -> float:
+        return 0.0
+
+    def tokens(self) -> set[str]:
+        return self.running
+
+    def not_owned(self, tokens: set[str]) -> None:
+        self.stopped.append(tokens)
+
+    def forgotten(self) -> None:
+        self.might_start["forgotten"] = self._permit.is_valid()
+
+    def registered(self) -> None:
+        self.might_start["registered"] = self._permit.is_valid()
+
+    def reborn(self) -> None:
+        self.might_start["reborn"] = self._permit.is_valid()
+
+    def work_released(self) -> None:
+        pass
+
+    def database_time(self, now_ms: int) -> None:
+        pass
+
+    def ping(self, answer: Callable[[], None]) -> None:
+        if not self.is_blocked:
+            answer()
+
+    def loop_thread(self) -> int:
+        return 0
+
+
+class Scene:
+    """An executor that beats when it is told to."""
+
+    def __init__(self, manager: ConnectionManager) -> None:
+        self.world = VirtualWorld()
+        self.permit = Permit(self.world)
+        self.here = Here(self.permit)
+        self.executor = Executor("an-executor", "a-version", "first", LEASE)
+        queries = workflow_queries(DialectName.SQLITE, "holdfast")
+        self.beats = Beats(self.executor, manager, queries, self.here, self.permit, self.world, patience=1.0)
+
+
+@asynccontextmanager
+async def registered(path: Path) -> AsyncIterator[Scene]:
+    async with ConnectionManager(f"sqlite:///{path}") as manager:
+        await Migrator(manager, schema="holdfast").migrate()
+        scene = Scene(manager)
+        await scene.beats._register("first")
+        yield scene
+
+
+def test_run_that_nobody_runs_here_is_a_stranger_when_it_is_seen_so_twice_in_a_row(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with registered(tmp_path / "runs.db") as scene:
+            await scene.world.advance(LEASE)
+            look, own = scene.beats._strangers, {"lost": "a", "mine": "b"}
+            scene.here.running = {"mine"}
+            assert look(set(), own) == set()
+            assert look(set(), {"mine": "b"}) == set()  # it came and went
+            assert look(set(), own) == set()
+            assert look({"mine"}, own) == {"lost"}
+
+    asyncio.run(main())
+
+
+def test_run_that_the_database_does_not_have_here_any_more_is_stopped(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with registered(tmp_path / "runs.db") as scene:
+            await scene.world.advance(LEASE)
+            scene.here.running = {"cancelled", "mine", "begun meanwhile"}
+            scene.beats._strangers({"cancelled", "mine"}, {"mine": "b"})
+            assert scene.here.stopped == [{"cancelled"}]
+
+    asyncio.run(main())
+
+
+def test_nothing_is_strange_while_the_loop_has_not_been_free_for_a_beat(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with registered(tmp_path / "runs.db") as scene:
+            look, own = scene.beats._strangers, {"lost": "a"}
+            await scene.world.advance(LEASE)
+            assert look(set(), own) == set()
+            scene.here.is_blocked = True
+            scene.beats._loop_watch.look()
+            await scene.world.advance(LEASE)
+            scene.beats._loop_watch.look()
+            assert look({"ended"}, own) == set()
+            assert scene.here.stopped == [set()]
+            await scene.world.advance(LEASE / 2)
+            assert look(set(), own) == set()  # what was seen before the loop was blocked does not count
+            assert look(set(), own) == {"lost"}
+
+    asyncio.run(main())
+
+
+def test_beat_permits_user_code_until_a_fifth_of_the_lease_before_its_end(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with registered(tmp_path / "runs.db") as scene:
+            assert await scene.beats._beat()
+            await scene.world.advance(LEASE * 0.79)
+            assert scene.permit.is_valid()
+            await scene.world.advance(LEASE * 0.02)
+            assert not scene.permit.is_valid()
+
+    asyncio.run(main())
+
+
+def test_executor_that_was_taken_for_gone_starts_no_user_code_until_it_has_begun_anew(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with registered(tmp_path / "runs.db") as scene:
+            assert await scene.beats._beat()
+            assert scene.permit.is_valid()
+            await scene.beats._execute("executor_leave", incarnation="first")  # as another does for one who is silent
+            await scene.beats._tick()
+            assert scene.here.might_start == {"forgotten": False, "registered": False, "reborn": True}
+            assert scene.executor.incarnation != "first"
+
+    asyncio.run(main())
