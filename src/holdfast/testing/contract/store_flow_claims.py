@@ -57,6 +57,21 @@ class FlowClaimContract:
 
         store_venue.play(scene)
 
+    def test_a_claim_that_is_over_is_not_had_any_more_though_nobody_came_since(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            backend = await open_backend(ground)
+            made = checkpoint(id="1")
+            await backend.save(made)
+            claim = await backend.claim("1", lease=3000)
+            await ground.advance(3001)
+            assert await backend.extend_claim(claim, lease=3000) is False
+            assert await backend.release_claim(claim) is False
+            with pytest.raises(StaleCheckpoint):
+                await backend.follow(claim, checkpoint(id="2", parent_checkpoint_id="1"))
+            assert await backend.claim("1") is not None
+
+        store_venue.play(scene)
+
     def test_a_wall_clock_that_is_set_hands_no_claim_on(self, store_venue: StoreVenue) -> None:
         async def scene(ground: Ground) -> None:
             one, two = await open_two(ground)
@@ -217,6 +232,18 @@ class FlowRetentionContract:
             left = {each.id for each in await one.list_by_flow("flow", limit=None)}
             assert len(left) == 30 - deleted
             assert {claim.checkpoint.id for claim in claims if claim is not None} <= left
+
+        store_venue.play(scene)
+
+    def test_what_somebody_holds_is_not_cleaned_up(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            one, two = await open_two(ground)
+            failed = checkpoint(status=CheckpointStatus.FAILED)
+            await one.save(failed)
+            assert await one.claim(failed.id, lease=3000) is not None
+            assert await two.cleanup("flow", keep_count=0) == 0
+            await ground.advance(3001)
+            assert await two.cleanup("flow", keep_count=0) == 1
 
         store_venue.play(scene)
 
