@@ -45,6 +45,28 @@ def test_dead_letter_that_is_owed_is_made_by_one(store_venue: StoreVenue) -> Non
     store_venue.play(scene, empty=("holdfast_task_queue",))
 
 
+def test_task_that_fails_twice_by_the_same_write_has_failed_once(store_venue: StoreVenue) -> None:
+    async def scene(ground: Ground) -> None:
+        manager = await ground.manager()
+        fail = tasks_queries(manager.dialect, "holdfast")["tasks_fail"]
+        await ground.execute(
+            "INSERT INTO {holdfast_task_queue} (task_id, queue_name, payload, status, created_at, updated_at, "
+            "attempts, max_attempts, visibility_timeout, worker_id, error, priority, creation_key) "
+            "VALUES ('t', 'q', '1', 'pending', 1, 1, 2, 3, 1, '', '', 0, 'c')"
+        )
+        row = ("t", None, "write", "why", None, 0, 1)  # without a token, and the attempt does not count
+        for _ in range(2):
+            await ground.on_loop(
+                manager.run(
+                    lambda transaction: transaction.fetch_batch(fail, [row], base_ms=1000, cap_ms=5000, owed_ms=1)
+                )
+            )
+        [task] = await ground.fetch("SELECT attempts, token FROM {holdfast_task_queue}")
+        assert (task["attempts"], task["token"]) == (1, "write")
+
+    store_venue.play(scene, empty=("holdfast_task_queue",))
+
+
 def test_checkpoint_that_was_used_since_it_was_looked_at_is_kept(store_venue: StoreVenue) -> None:
     async def scene(ground: Ground) -> None:
         manager = await ground.manager()
