@@ -62,7 +62,14 @@ class MemoryShelf:
             record = self._records.get(id)
             return None if record is None else _copy(record)
 
-    async def change(self, id: str, decide: Decide, *, whole: bool = True) -> FailedOperationData | None:  # noqa: A002
+    async def change(
+        self,
+        id: str,  # noqa: A002
+        decide: Decide,
+        *,
+        whole: bool = True,
+        on_standing: bool = False,  # noqa: ARG002 -- what is at hand is read first
+    ) -> FailedOperationData | None:
         with self._lock:
             before = self._records.get(id)
             after = None if before is None else decide(before, self._now())

@@ -84,19 +84,9 @@ class RedisShelf:
         decide: Decide,
         *,
         whole: bool = True,  # noqa: ARG002 -- a record is one value
+        on_standing: bool = False,
     ) -> FailedOperationData | None:
-        changing = self._changed(id, decide)
-        return await (changing if self.at_once else to_the_end(changing))
-
-    async def change_unread(
-        self,
-        id: str,  # noqa: A002
-        decide: Decide,
-        *,
-        whole: bool = True,  # noqa: ARG002 -- a record is one value
-    ) -> FailedOperationData | None:
-        """Do as ``change``; *decide* looks at nothing but where a record stands, and changes nothing else."""
-        changing = self._changed(id, decide, on_standing=True)
+        changing = self._changed(id, decide, on_standing=on_standing)
         return await (changing if self.at_once else to_the_end(changing))
 
     async def _changed(
@@ -104,7 +94,7 @@ class RedisShelf:
         id: str,  # noqa: A002
         decide: Decide,
         *,
-        on_standing: bool = False,
+        on_standing: bool,
     ) -> FailedOperationData | None:
         """Change a record without reading it first, if it was last written here, lately, or nobody has changed it yet.
 

@@ -33,7 +33,6 @@ class Room(Opened, Making):
         self._shelf = shelf
         self._lease = lease
         self.at_once: bool = getattr(shelf, "at_once", False)
-        self._change_unread = getattr(shelf, "change_unread", shelf.change)
 
     async def initialize(self) -> None:
         """Make the storage ready; a second call changes nothing."""
@@ -57,11 +56,11 @@ class Room(Opened, Making):
     ) -> FailedOperationData | None:
         """Change one record; None if there is none, or it is left as it is. *whole* is as in ``Wanted``.
 
-        *on_standing* says that *decide* looks at nothing but where the record stands, and changes nothing else. If this
-        task was cancelled meanwhile, *undo* happens to it, if it is given, and then the cancellation goes on.
+        *on_standing* is as for a shelf. If this task was cancelled meanwhile, *undo* happens to it, if it is given, and
+        then the cancellation goes on.
         """
         before = cancels()
-        changed = await (self._change_unread if on_standing else self._shelf.change)(id, decide, whole=whole)
+        changed = await self._shelf.change(id, decide, whole=whole, on_standing=on_standing)
         if cancels() > before:
             if undo is not None:
                 await self._shelf.change(id, happening(undo), whole=False)

@@ -66,9 +66,7 @@ class Wanted:
 class Shelf(Protocol):
     """Where dead letters lie. Every call is atomic; every write survives a lost reply without happening twice.
 
-    Beyond this it may say that it is ``at_once``: nothing of it ever waits for the loop. And it may have a
-    ``change_unread``, which does as ``change`` for a decision that looks at nothing but the ``Standing`` of a record,
-    and changes nothing else: that may be asked for before the record is read.
+    Beyond this it may say that it is ``at_once``: nothing of it ever waits for the loop.
     """
 
     @property
@@ -90,12 +88,20 @@ class Shelf(Protocol):
     async def get(self, id: str) -> FailedOperationData | None:  # noqa: A002 -- the documented word
         """Return the record, or None."""
 
-    async def change(self, id: str, decide: Decide, *, whole: bool = True) -> FailedOperationData | None:  # noqa: A002
+    async def change(
+        self,
+        id: str,  # noqa: A002 -- the documented word
+        decide: Decide,
+        *,
+        whole: bool = True,
+        on_standing: bool = False,
+    ) -> FailedOperationData | None:
         """Read, decide, write if the version is still the one that was read; from the start if it is not.
 
         Return what was written, or what was deleted; None if there is no such record or it was left as it is. Once
         begun it is carried out and told, even if the task is cancelled meanwhile: ``Task.cancelling()`` says so.
-        *whole* is as in ``Wanted``.
+        *whole* is as in ``Wanted``. *on_standing* says that *decide* looks at nothing but the ``Standing`` of a record,
+        and changes nothing else: a storage may then ask it before the record is read.
         """
 
     async def change_all(self, ids: Sequence[str], decide: Decide, *, whole: bool = True) -> list[FailedOperationData]:

@@ -101,6 +101,7 @@ class SqlShelf:
         decide: Decide,
         *,
         whole: bool = True,  # noqa: ARG002 -- those of one commit are read together
+        on_standing: bool = False,  # noqa: ARG002 -- likewise
     ) -> FailedOperationData | None:
         if not _may_be_there(id):
             return None
