@@ -34,7 +34,7 @@ from holdfast.workflows.ownership.permit import Permit
 from holdfast.workflows.parking import Wakes
 from holdfast.workflows.payloads import Payloads
 from holdfast.workflows.queries import workflow_queries
-from holdfast.workflows.retention import RETENTION_INTERVAL, Keeper
+from holdfast.workflows.retention import RETENTION_INTERVAL, PruneRounds
 from holdfast.workflows.running.deadlines import Deadlines
 from holdfast.workflows.running.results import Results
 from holdfast.workflows.running.starts import Starts
@@ -158,7 +158,7 @@ class Engine(EngineNotices, EngineLetters):
         self._launched = True
         self.ticker.start()
         self.dispatch.start()
-        self._keeper.start()
+        self._prune_rounds.start()
         try:
             await self.wakeups.start()
         except BaseException:  # whoever launches it will not close what they take for closed
@@ -222,7 +222,7 @@ class Engine(EngineNotices, EngineLetters):
 
     def _wire_looking(self) -> None:
         settings, world = self.settings, self.settings.world
-        self._keeper = Keeper(self.desk.pruner, self.retention, world, interval=self.retention_interval)
+        self._prune_rounds = PruneRounds(self.desk.pruner, self.retention, world, interval=self.retention_interval)
         self.wakeups = wakeups_for(self.manager, settings.schema, world, self.hinted, enabled=settings.notify)
         self.ticker = wiring.ticker(self)
         self._beats = wiring.beats(self)
@@ -253,7 +253,7 @@ class Engine(EngineNotices, EngineLetters):
             self.stop_replays,
             self.ticker.stop,
             self.dispatch.stop,
-            self._keeper.stop,
+            self._prune_rounds.stop,
             partial(self.runner.drained, no_more_time),
             self.deadlines.stop,
             self.parker.stop,
