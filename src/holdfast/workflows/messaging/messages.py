@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from holdfast.workflows.messaging.bells import Bells
     from holdfast.workflows.messaging.message import Message
     from holdfast.workflows.messaging.telling import Telling
+    from holdfast.workflows.operations.operation import Operation
     from holdfast.workflows.operations.place import WorkflowPlace
-    from holdfast.workflows.operations.recorder import Operation
     from holdfast.workflows.payloads import Codec
 
 SEND = "holdfast.send"

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from holdfast.model.workflow import Recorded
+    from holdfast.workflows.operations.operation import Operation
     from holdfast.workflows.operations.place import WorkflowPlace
-    from holdfast.workflows.operations.recorder import Operation
     from holdfast.workflows.running.run import Run
 
 _REMEDY = (

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from holdfast.model.workflow import Recorded
     from holdfast.workflows.declaring.registry import StepDefinition
     from holdfast.workflows.engine.engine import Engine
+    from holdfast.workflows.operations.operation import Operation
     from holdfast.workflows.operations.place import WorkflowPlace
-    from holdfast.workflows.operations.recorder import Operation
     from holdfast.workflows.payloads import Codec
 
 GET_RESULT = "holdfast.get_result"

@@ -15,14 +15,14 @@ from holdfast.db.mysql import mysql
 from holdfast.db.postgres import postgres
 from holdfast.db.sqlite import sqlite
 from holdfast.errors import BrokenOff, ConfigurationError, ConnectionLost, DatabaseError, Retryable
-from holdfast.workflows.operations.recorder import Kept
+from holdfast.workflows.operations.operation import Kept
 from holdfast.workflows.transactions.elsewhere import key_of, unfinished
 from holdfast.workflows.transactions.queries import SCHEMA
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Dialect
 
-    from holdfast.workflows.operations.recorder import Operation
+    from holdfast.workflows.operations.operation import Operation
 
 _MEANINGS = {
     "postgresql": postgres.meaning,
