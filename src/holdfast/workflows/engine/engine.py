@@ -110,7 +110,7 @@ class Engine(EngineNotices, EngineLetters):
 
     @property
     def closing(self) -> bool:
-        """Whether what runs has its last time here."""
+        """Whether the engine is closing, and what runs is given time to end."""
         return self._launched and self._ending is not None
 
     def check_launched(self, otherwise: str = NOT_LAUNCHED) -> None:

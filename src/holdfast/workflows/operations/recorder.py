@@ -120,7 +120,7 @@ class Recorder:
             try:
                 raise failed  # not in the handler, where Python would give it another cause than a replay does
             finally:
-                del failed  # which its traceback would hold, and the traceback it
+                del failed  # or it and its traceback would keep each other
         if isinstance(value, Kept):
             return self.deliver(operation, value, codec)
         del produce  # thousands may wait for their records: the collector need not look at what they are done with
@@ -163,7 +163,7 @@ class Recorder:
             try:
                 raise failed  # not in the handler, where Python would give it another cause than a replay does
             finally:
-                del failed  # which its traceback would hold, and the traceback it
+                del failed  # or it and its traceback would keep each other
         if isinstance(value, Kept):
             return self.deliver(operation, value, codec)
         faults.point("step.after_user_code")
@@ -303,7 +303,7 @@ class Recorder:
     async def _settled(
         self, operation: Operation, kind: Kind[Any], row: Values, point: str, size: int | None = None
     ) -> Any:
-        """Have *row* written while the operation may be; announce *point* after the commit. *size* is its, if known."""
+        """Have *row*, of *size* bytes, written unless this execution must stop; announce *point* after the commit."""
         run, place = operation.run, operation.place
         if run.stopped is not None or place.branch.is_closed:
             operation.check()
@@ -315,7 +315,7 @@ class Recorder:
                 outcome = await waiter
             except asyncio.CancelledError:
                 # What is recorded must be delivered: a cancelled awaiter first waits for what it has handed over.
-                place.interrupted = True  # also if that is refused
+                place.interrupted = True  # said before the wait, which may raise
                 outcome = await outlast(handed)
         except Superseded as lost:
             run.stop(lost)

@@ -35,8 +35,8 @@ _OF_OTHERS = frozenset({RECV, GET_EVENT})  # operations whose records are texts 
 class Launching:
     """Begins what was claimed. *own* makes a run one of the engine's; *over* is called when the one on trial ends.
 
-    *taken_over* is called with the ids and tokens of runs that were executed before, ere they go on; *give_up* with the
-    rows of those that are over their cap, and are not begun. *burden* says what fits into this process.
+    *taken_over* is called, before they go on, with the ids and tokens of runs that were executed before; *give_up* with
+    the rows of those that are over their cap, and are not begun. *burden* says what fits into this process.
     """
 
     def __init__(
@@ -145,8 +145,9 @@ class Launching:
     def _check_readable(self, history: History | None) -> None:
         """Raise ``SerializationError`` if what a run has recorded cannot be opened here: a key is missing, say.
 
-        Its code must not hear of that in the place of an outcome, and go on as if a step had failed that has succeeded.
-        One record a marker tells. A message or an event has the marker of another process: code heard of it at once.
+        Otherwise its code would get that error in place of an outcome, and go on as if a step had failed that has
+        succeeded. One record of each marker is tried. Messages and events are left out: another process wrote them,
+        and code that could not open one was told so when it first got it.
         """
         records = () if history is None else history.records.values()
         own = {(each.serialization, each.error is None): each for each in records if each.name not in _OF_OTHERS}

@@ -43,9 +43,9 @@ class Outcome(Struct, frozen=True):
 
 
 class Undoing(Struct):
-    """A saga that is undone: the positions of the first operation in it and of its last undo, and if all was undone.
+    """A saga that is undone: the positions of its first operation and of its last undo, and whether all was undone.
 
-    While it is being undone nobody knows which will be the last.
+    The position of the last undo is not known until all is undone.
     """
 
     first: int
@@ -197,9 +197,9 @@ class Run:
         self.instance: Any = None
         self.engine: Any = None
         self.stopped: BaseException | None = None
-        self.difference: str | None = None  # in what a replay has done something else than is recorded
+        self.difference: str | None = None  # how a replay differs from the record, if it does
         self.task: asyncio.Task[None] | None = None
-        self.in_background = False  # nobody's call is what it is
+        self.in_background = False  # started, so that nobody who called it gets its error
         self._outcome: Outcome | None = None
         self._watchers: list[Callable[[Outcome], None]] = []
         self._lock = threading.Lock()

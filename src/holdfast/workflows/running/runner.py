@@ -42,9 +42,9 @@ class Closing(Superseded):
 
 
 class _End(Struct, frozen=True):
-    """What is written at the end of an execution, and what whoever waits here is told then.
+    """What is written at the end of an execution, and what those who wait for it here are told.
 
-    *wait* is in how many seconds the run goes on, if this was not its end.
+    *wait*, if this is not the end of the run, is in how many seconds it goes on.
     """
 
     kind: Kind[Any]
@@ -133,8 +133,8 @@ class Runner:
     def execute_blocking(self, run: Run) -> None:
         """Carry a sync run to its outcome, on the current thread.
 
-        Raises nothing the run raises, but the interrupt of a program that called it directly: such a run has not
-        ended, and goes on like one whose executor was lost.
+        An error of the run is its outcome, and is not raised here. The interrupt of a program is, if it called the run
+        directly: such a run has not ended, and goes on like one whose executor was lost.
         """
         try:
             self._carry_out(run)
