@@ -30,7 +30,7 @@ async def followed(
 
     def follow() -> None:
         for event in islice(store.blocking.follow(stream_key, after, **options), most):
-            events.append(event)  # noqa: PERF402 -- one by one, for who looks on
+            events.append(event)  # noqa: PERF402 -- one by one, for whoever looks on
 
     await asyncio.to_thread(follow)
     return events

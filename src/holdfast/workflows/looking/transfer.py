@@ -52,7 +52,7 @@ class Transfer:
     async def export(self, workflow_id: str) -> dict[str, Any]:
         """Return a run and its operations as one moment saw them, as plain JSON. Raises ``WorkflowNotFound``.
 
-        Payloads are in it as they are stored: who imports it needs the same keys.
+        Payloads are in it as they are stored: whoever imports it needs the same keys.
         """
         parts = ("steps_export", "children_export", "streams_export", "messages_export", "events_export")
 

@@ -90,7 +90,7 @@ class SendBesides:
         await self._put.put(transaction, messages, numbers)
 
     def written(self, rows: Sequence[Values]) -> None:
-        """Tell who waits for them."""
+        """Tell those who wait for them."""
         faults.point("message.sent")
         self._arrived(_messages(rows))
 
