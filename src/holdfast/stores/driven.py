@@ -109,7 +109,7 @@ class DrivenSides(Sides[S]):
         return self._driven.call(work, super().call)
 
     def close(self) -> None:
-        """End what sync calls have opened, and what loops that are closed have left; it opens again when used."""
+        """End what sync calls have opened, and what closed loops have left open; it opens again when used."""
         self._driven.close()
         super().close()
 

@@ -175,7 +175,7 @@ class RedisLink(Opened):
             return await self._asked_of_owner(client, command)
 
     async def _asked_of_owner(self, client: Any, command: tuple[Any, ...]) -> Any:
-        """Ask the node that has the slot of the keys; one that is being moved has none that may run this.
+        """Ask the node that has the slot of the keys. While a slot is being moved no node can run a script on it.
 
         The driver would go on to the node that the keys are moved to, and its ASKING on another connection than the
         script.

@@ -71,7 +71,7 @@ class Sides(Generic[S]):
         return store
 
     def close(self) -> None:
-        """End what sync calls have opened, and what loops that are closed have left; it opens again when used."""
+        """End what sync calls have opened, and what closed loops have left open; it opens again when used."""
         self._forget_closed()
         with self._opening:
             store, self._sync = self._sync, None

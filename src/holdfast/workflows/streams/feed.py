@@ -51,7 +51,7 @@ class Chunk(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class _Wait:
-    """One who waits; *patience* is counted from the first look on, so that what is there is found in no time at all."""
+    """One who waits; *patience* is counted from the first look on, so that even none is enough for what is there."""
 
     workflow_id: str
     stream: str
