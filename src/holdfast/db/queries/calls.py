@@ -99,9 +99,9 @@ def _spread_one_of_sqlite(
     def spread(rows: Sequence[Sequence[Any]], values: tuple[Any, ...]) -> list[Call]:
         row = rows[0]
         empty = tuple([at for at, value in enumerate(row) if value is None]) if None in row else ()
+        if empty not in known and len(known) >= _MOST_PATTERNS:
+            empty = ()
         if empty not in known:
-            if len(known) >= _MOST_PATTERNS:
-                empty = ()
             known[empty] = shape(empty)
         together = (*row, *values)
         return [(text, take(together)) for text, take in known[empty]]
