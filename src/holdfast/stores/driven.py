@@ -10,12 +10,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from holdfast.db.blocking.driving import DrivenLoop, drive_task, hear
-from holdfast.stores.sides import Closable, Sides
+from holdfast.stores.sides import Sides
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
-S = TypeVar("S", bound=Closable)
+    from holdfast.stores.opened import Closable
+
+S = TypeVar("S", bound="Closable")
 T = TypeVar("T")
 
 

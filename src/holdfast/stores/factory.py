@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from holdfast.stores.events.store import DBEventStoreBackend
     from holdfast.stores.executions.store import ExecutionStore
     from holdfast.stores.idempotency.database import DBIdempotencyStore
-    from holdfast.stores.local import Openable
     from holdfast.stores.locks.store import DistributedLock
+    from holdfast.stores.opened import Openable
     from holdfast.stores.redis import RedisLink
     from holdfast.stores.tasks.store import TaskQueue
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from holdfast.db.portal import Portal
 from holdfast.stores.cancels import to_the_end
@@ -17,15 +17,10 @@ from holdfast.stores.cancels import to_the_end
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
-
-class Closable(Protocol):
-    """What is opened for a loop."""
-
-    async def close(self) -> None:
-        """End its connections."""
+    from holdfast.stores.opened import Closable
 
 
-S = TypeVar("S", bound=Closable)
+S = TypeVar("S", bound="Closable")
 T = TypeVar("T")
 
 

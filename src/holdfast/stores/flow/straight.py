@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.db.session import run_sync
-from holdfast.stores.sides import Closable, Sides
+from holdfast.stores.sides import Sides
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-S = TypeVar("S", bound=Closable)
+    from holdfast.stores.opened import Closable
+
+S = TypeVar("S", bound="Closable")
 T = TypeVar("T")
 
 
