@@ -21,7 +21,6 @@ from holdfast.workflows.management.management import AsyncManagement, Management
 from holdfast.workflows.management.managing import Managing
 from holdfast.workflows.messaging.methods import AsyncMessagingMethods, MessagingMethods
 from holdfast.workflows.operations import branches
-from holdfast.workflows.operations.durable import unpatched
 from holdfast.workflows.operations.place import WorkflowPlace, task_place, thread_place
 from holdfast.workflows.operations.steps import run_step, run_step_blocking
 from holdfast.workflows.running.handles import AsyncHandle, Handle, ticket_of, values, waited_for
@@ -209,11 +208,12 @@ class Holdfast(Application, AppLife, Management[Handle[Any]], MessagingMethods, 
     def patch(self, name: str) -> bool:
         """Return whether this run goes the new way of a change called *name*; runs from before it go the old way."""
         place = _in_workflow(thread_place(self._engine), "patch")
-        return self._running.durable.patch_blocking(place, name)
+        return self._running.patches.patch_blocking(place, name)
 
     def deprecate_patch(self, name: str) -> None:
         """Say that every run goes the new way of *name* now; its marker in older records is passed over."""
-        unpatched(_in_workflow(thread_place(self._engine), "deprecate_patch"), name)
+        place = _in_workflow(thread_place(self._engine), "deprecate_patch")
+        self._running.patches.deprecate_blocking(place, name)
 
     def _manage(
         self, name: str, call: Callable[[Desk], Coroutine[Any, Any, T]], arguments: Mapping[str, Any], type_: Any
@@ -380,11 +380,12 @@ class AsyncHoldfast(
     async def patch(self, name: str) -> bool:
         """Return whether this run goes the new way of a change called *name*; runs from before it go the old way."""
         place = _in_workflow(task_place(self._engine), "patch")
-        return await self._running.durable.patch(place, name)
+        return await self._running.patches.patch(place, name)
 
     async def deprecate_patch(self, name: str) -> None:
         """Say that every run goes the new way of *name* now; its marker in older records is passed over."""
-        unpatched(_in_workflow(task_place(self._engine), "deprecate_patch"), name)
+        place = _in_workflow(task_place(self._engine), "deprecate_patch")
+        await self._running.patches.deprecate(place, name)
 
     async def _manage(
         self, name: str, call: Callable[[Desk], Coroutine[Any, Any, T]], arguments: Mapping[str, Any], type_: Any

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.errors import DeterminismError
+from holdfast.workflows.operations.patches import MARKER
 
 if TYPE_CHECKING:
     from typing import NoReturn
@@ -22,6 +23,10 @@ _REMEDY = (
     "A workflow must make the same calls in the same order every time: put what varies into a step, or guard the "
     "change with patch()."
 )
+_NO_PATCH = (
+    "This code lacks that patch: give releases that run side by side application versions of their own, and keep "
+    "deprecate_patch() for as long as a run has the marker in its record."
+)
 
 
 def compare(run: Run, operation: Operation, recorded: Recorded) -> None:
@@ -34,7 +39,8 @@ def compare(run: Run, operation: Operation, recorded: Recorded) -> None:
     _differs(
         run,
         f"Run {run.id} did {recorded.name!r} at {operation.identity} when it was recorded, {differs}, which it does "
-        f"now (recorded {recorded.name} {recorded.fingerprint}, now {operation.name} {operation.mark}). {_REMEDY}",
+        f"now (recorded {recorded.name} {recorded.fingerprint}, now {operation.name} {operation.mark}). "
+        f"{_remedy(recorded)}",
     )
 
 
@@ -50,13 +56,17 @@ def check_whole(place: WorkflowPlace) -> None:
     _differs(
         run,
         f"Run {run.id} did {recorded.name!r} at {identity} when it was recorded, and comes to its end without it now. "
-        f"{_REMEDY}",
+        f"{_remedy(recorded)}",
     )
 
 
 def difference_of(run: Run) -> DeterminismError | None:
     """Return the error of a run that has done something else than its record says; None for all others."""
     return None if run.difference is None else DeterminismError(run.difference)
+
+
+def _remedy(recorded: Recorded) -> str:
+    return _NO_PATCH if recorded.name.startswith(MARKER) else _REMEDY
 
 
 def _differs(run: Run, how: str) -> NoReturn:

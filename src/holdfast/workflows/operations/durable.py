@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from holdfast import faults
-from holdfast.core.texts import LONGEST_TEXT, check_text
 from holdfast.errors import MisuseError, Superseded
 from holdfast.model.workflow import WorkflowState
 from holdfast.workflows.facts import STARTED, Existing
@@ -39,7 +38,6 @@ SLEEP = "holdfast.sleep"
 STATUS = "holdfast.status"
 UUID_ = "holdfast.uuid"
 WAIT_FIRST = "holdfast.wait_first"
-_PATCH = "holdfast.patch-"
 
 _LOOK_UP = 0.5  # a thread that sleeps looks at the clock now and then: the database's may have been set
 
@@ -353,16 +351,6 @@ class Durable:
         index: int = self._recorder.do_blocking(place, WAIT_FIRST, mark, self.whole, produce)
         return index
 
-    async def patch(self, place: WorkflowPlace, name: str) -> bool:
-        """Return whether this run goes the new way; see ``patched``."""
-        way = patched(place, name)
-        return way if way is not None else await self.value(place, _marker(name), self.whole, lambda: 1) == 1
-
-    def patch_blocking(self, place: WorkflowPlace, name: str) -> bool:
-        """Return whether this run goes the new way, on a thread."""
-        way = patched(place, name)
-        return way if way is not None else self.value_blocking(place, _marker(name), self.whole, lambda: 1) == 1
-
 
 def _refuse_own(place: WorkflowPlace, tickets: Sequence[Ticket]) -> None:
     """Raise where a run would wait for its own end, which would never come."""
@@ -375,30 +363,3 @@ def _refuse_own(place: WorkflowPlace, tickets: Sequence[Ticket]) -> None:
 
 def _any_of(tickets: Sequence[Ticket]) -> Wait:
     return Wait(results=tuple(ticket.workflow_id for ticket in tickets))
-
-
-def patched(place: WorkflowPlace, name: str) -> bool | None:
-    """Decide by the record: True if the marker stands here, False if something else does, None if nothing does.
-
-    A run that was recorded before the patch has another operation here, or branches that are opened from here on: it
-    goes the old way, and the operation keeps its place. A run that has not come this far goes the new way, and the
-    marker is recorded.
-    """
-    recorded = (place.run.history or {}).get(place.branch.peek_identity())
-    if recorded is None:
-        return False if place.has_been_passed() else None
-    if recorded.name != _marker(name):
-        return False
-    place.branch.next_identity()
-    return True
-
-
-def unpatched(place: WorkflowPlace, name: str) -> None:
-    """Pass over the marker of a patch that every run goes by now, where it is still in the record."""
-    recorded = (place.run.history or {}).get(place.branch.peek_identity())
-    if recorded is not None and recorded.name == _marker(name):
-        place.branch.next_identity()
-
-
-def _marker(name: str) -> str:
-    return _PATCH + check_text("The name of a patch", name, LONGEST_TEXT - len(_PATCH))

@@ -170,6 +170,7 @@ class Launching:
             queue_name=row["queue_name"],
             creation_key=row["creation_key"] or "",
             behalf=Behalf(row["authenticated_user"], row["assumed_role"], row["authenticated_roles"]),
+            version=row["application_version"],
         )
         self._own(run)
         try:

@@ -157,6 +157,7 @@ class Run:
         "suspect",
         "task",
         "token",
+        "version",
     )
 
     def __init__(
@@ -176,6 +177,7 @@ class Run:
         queue_name: str | None = None,
         creation_key: str | None = None,
         behalf: Behalf = NOBODY,
+        version: str | None = None,
     ) -> None:
         self.definition = definition
         self.id = run_id
@@ -194,6 +196,7 @@ class Run:
         self.deadline_ms = deadline_ms
         self.queue_name = queue_name
         self.behalf = behalf
+        self.version = version
         self.instance: Any = None
         self.engine: Any = None
         self.stopped: BaseException | None = None
