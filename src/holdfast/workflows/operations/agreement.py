@@ -1,7 +1,8 @@
-"""Does a replay do what is recorded? If not, the run ends with that: whatever its code makes of the error.
+"""Does a replay do what is recorded, and can what operations return be kept? If not, the run ends with that.
 
-Nothing may be done under a wrong assumption. So after the first difference no operation is carried out, and a workflow
-that catches the error, as it would that of a step, does not hide it.
+Nothing may be done under a wrong assumption. An operation whose outcome cannot be stored, or not be read, has perhaps
+succeeded, and code that caught the error, as it would that of a step, would undo what is done, or go on without it. So
+after the first such flaw no operation is carried out, and a workflow that catches the error does not hide it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from holdfast.workflows.operations.patches import MARKER
 if TYPE_CHECKING:
     from typing import NoReturn
 
+    from holdfast.errors import SerializationError
     from holdfast.model.workflow import Recorded
     from holdfast.workflows.operations.place import WorkflowPlace
     from holdfast.workflows.operations.recorder import Operation
@@ -60,9 +62,14 @@ def check_whole(place: WorkflowPlace) -> None:
     )
 
 
-def difference_of(run: Run) -> DeterminismError | None:
-    """Return the error of a run that has done something else than its record says; None for all others."""
-    return None if run.difference is None else DeterminismError(run.difference)
+def unfit(operation: Operation, error: SerializationError) -> SerializationError:
+    """Return *error*, with which the run ends now: what *operation* came to cannot be stored, or not be read.
+
+    Unless it is of a part whose time is over: nobody hears of that.
+    """
+    if operation.run.flaw is None and not operation.place.branch.is_closed:
+        operation.run.flaw = error
+    return error
 
 
 def _remedy(recorded: Recorded) -> str:
@@ -70,9 +77,10 @@ def _remedy(recorded: Recorded) -> str:
 
 
 def _differs(run: Run, how: str) -> NoReturn:
-    if run.difference is None:
-        run.difference = how
-    raise DeterminismError(how)
+    differs = DeterminismError(how)
+    if run.flaw is None:
+        run.flaw = differs
+    raise differs
 
 
-__all__ = ["check_whole", "compare", "difference_of"]
+__all__ = ["check_whole", "compare", "unfit"]
