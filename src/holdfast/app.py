@@ -207,11 +207,12 @@ class Holdfast(Application, AppLife, Management[Handle[Any]], MessagingMethods, 
     def patch(self, name: str) -> bool:
         """Return whether this run goes the new way of a change called *name*; runs from before it go the old way."""
         place = patches.in_workflow(thread_place(self._engine), "patch")
-        return self._running.durable.patch_blocking(place, name)
+        return self._running.patches.patch_blocking(place, name)
 
     def deprecate_patch(self, name: str) -> None:
         """Say that every run goes the new way of *name* now; its marker in older records is passed over."""
-        patches.unpatched(patches.in_workflow(thread_place(self._engine), "deprecate_patch"), name)
+        place = patches.in_workflow(thread_place(self._engine), "deprecate_patch")
+        self._running.patches.deprecate_blocking(place, name)
 
     def _manage(
         self, name: str, call: Callable[[Desk], Coroutine[Any, Any, T]], arguments: Mapping[str, Any], type_: Any
@@ -378,11 +379,12 @@ class AsyncHoldfast(
     async def patch(self, name: str) -> bool:
         """Return whether this run goes the new way of a change called *name*; runs from before it go the old way."""
         place = patches.in_workflow(task_place(self._engine), "patch")
-        return await self._running.durable.patch(place, name)
+        return await self._running.patches.patch(place, name)
 
     async def deprecate_patch(self, name: str) -> None:
         """Say that every run goes the new way of *name* now; its marker in older records is passed over."""
-        patches.unpatched(patches.in_workflow(task_place(self._engine), "deprecate_patch"), name)
+        place = patches.in_workflow(task_place(self._engine), "deprecate_patch")
+        await self._running.patches.deprecate(place, name)
 
     async def _manage(
         self, name: str, call: Callable[[Desk], Coroutine[Any, Any, T]], arguments: Mapping[str, Any], type_: Any

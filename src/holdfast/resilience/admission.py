@@ -64,11 +64,14 @@ class Admission:
 
     def _trial(self) -> Trial | None:
         standing, sharing = self._standing, self._standing.sharing
+        must_not_wait = sharing is not None and sharing.is_own_thread
+        if must_not_wait and (permitted := standing.permitted()) is not None:
+            return permitted
         trial = standing.ask()
         if trial is None or not trial.is_shared or sharing is None:
             return self._own_trial(trial)
-        if sharing.is_own_thread:
-            return standing.permit(trial)
+        if must_not_wait:
+            raise standing.fetch(trial)
         try:
             answer = sharing.ask_blocking(standing.question(trial))
         except DatabaseError as error:

@@ -110,6 +110,13 @@ class RedisLink(Opened):
                 raise UnknownCommit(f"Redis did not answer, it may have done it: {plain(error)}") from error
             raise QueryFailed(f"Redis refused the script {script.name}: {error}") from error
 
+    async def look(self, script: Path, keys: Sequence[str], args: Sequence[Any] = ()) -> Any:
+        """Run a script that only reads, again after a lost reply; ``Unavailable`` if none comes, not doubt."""
+        try:
+            return await self.run(script, keys, args, again=True)
+        except UnknownCommit as error:
+            raise Unavailable(f"Redis did not answer: {plain(error.__cause__ or error)}") from error.__cause__
+
     async def read(self, command: str, *args: Any) -> Any:
         """Call a method of the client that changes nothing, again after a lost reply; ``Unavailable`` if none comes."""
         try:

@@ -189,6 +189,13 @@ class Rules:
             retry_after=1,
         )
 
+    def length(self, told: str | None) -> int | None:
+        """Return what a Content-Length says, None if it says nothing; ``Refused`` if that is more than may be held."""
+        length = body_length(told)
+        if length is not None and length > self.max_body_bytes:
+            raise Refused(self.too_large())
+        return length
+
     def too_large(self) -> Answer:
         """Return the answer to a request whose body is larger than may be held."""
         detail = f"A request with the header {self.header} may have {self.max_body_bytes} bytes."

@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
+from msgspec.structs import replace
+
+from holdfast.errors import Retryable
+from holdfast.stores import AsyncSQLFailedOperationRepository
 from holdfast.stores.checkpoints.queries import checkpoint_queries
+from holdfast.stores.dead_letters.facts import Writing
+from holdfast.stores.dead_letters.queries import dead_letter_queries
+from holdfast.stores.dead_letters.rows import Changes
+from holdfast.stores.dead_letters.shelf import GONE
 from holdfast.stores.tasks.queries import tasks_queries
 
 if TYPE_CHECKING:
+    from holdfast.model.dead_letter import FailedOperationData
+    from holdfast.stores.dead_letters.shelf import Gone
     from holdfast.testing.contract.store_ground import Ground, StoreVenue
 
 BACKENDS = ("sqlite", "postgres", "mariadb")
@@ -79,3 +90,31 @@ def test_checkpoint_that_was_used_since_it_was_looked_at_is_kept(store_venue: St
             assert await ground.on_loop(delete) == deleted
 
     store_venue.play(scene, empty=("holdfast_checkpoints",))
+
+
+@pytest.mark.parametrize("change", ["put", "delete"])
+def test_letter_that_was_changed_since_it_was_read_is_left_and_counted_as_it_is(
+    store_venue: StoreVenue, change: str
+) -> None:
+    def after(read: FailedOperationData) -> FailedOperationData | Gone:
+        return GONE if change == "delete" else replace(read, version=read.version + 1, status="archived")
+
+    async def scene(ground: Ground) -> None:
+        manager = await ground.manager()
+        writing = Writing(dead_letter_queries(manager.dialect, "holdfast"))
+
+        async def played() -> None:
+            async with AsyncSQLFailedOperationRepository(manager) as letters:
+                read = await letters.create("shop", "timeout")
+                held = await letters.try_acquire_for_replay(read.id, 3)
+                changes = Changes()
+                changes.note(read, after(read), "stale")
+                with pytest.raises(Retryable, match="was changed"):
+                    async with manager.transaction() as transaction:
+                        await writing.all(transaction, changes)
+                assert await letters.get_by_id(read.id) == held
+                assert (await letters.get_facet_counts())["by_status"] == {"replaying": 1}
+
+        await ground.on_loop(played())
+
+    store_venue.play(scene, empty=("holdfast_dlq", "holdfast_dlq_counts"))

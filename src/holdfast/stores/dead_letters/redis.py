@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 _LUA = Path(__file__).with_name("lua")
 _CHUNK = 200
 _DONE = ord("1")
+_READS = frozenset({"hash", "number", "page", "read", "summaries"})
 
 
 class RedisShelf:
@@ -196,6 +197,8 @@ class RedisShelf:
 
     async def _run(self, script: str, *args: Any) -> Any:
         """Run a script that may be run twice: it reads, or knows the key of the call."""
+        if script in _READS:
+            return await self._link.look(_script(script), self._keys, args)
         return await self._link.run(_script(script), self._keys, args, again=True)
 
     async def _put(

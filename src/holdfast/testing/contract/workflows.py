@@ -23,6 +23,7 @@ from holdfast.testing.contract.workflows_steps import StepsContract
 from holdfast.testing.contract.workflows_tables import TablesContract
 from holdfast.testing.contract.workflows_time import TimeContract
 from holdfast.testing.contract.workflows_time_limits import TimeLimitsContract
+from holdfast.testing.contract.workflows_unfit import UnfitContract
 from holdfast.testing.contract.workflows_versions import PatchContract, VersionsContract
 
 
@@ -46,6 +47,7 @@ class WorkflowContract(
     DurationsContract,
     ParkingContract,
     TablesContract,
+    UnfitContract,
     VersionsContract,
     PatchContract,
 ):

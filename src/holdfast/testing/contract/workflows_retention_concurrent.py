@@ -148,7 +148,7 @@ class ConcurrentRetentionContract:
 
         Stage(venue).play(scene)
 
-    def test_rounds_delete_by_themselves_until_they_are_stopped(self, venue: Venue) -> None:
+    def test_pruning_goes_on_by_itself_until_it_is_stopped(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:
             app = stage.app()
             flow, name = flow_of(stage, app)

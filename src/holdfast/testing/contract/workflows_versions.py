@@ -356,6 +356,98 @@ class PatchContract:
 
         Stage(venue).play(scene)
 
+    @pytest.mark.parametrize("verb", ["patch", "deprecate_patch"])
+    def test_run_that_a_new_release_took_the_new_way_is_left_to_that_release(self, venue: Venue, verb: str) -> None:
+        """Both releases run side by side, and the old one cannot go on with what only the new one does."""
+
+        def build(app: App, life: Life, *, first: Life | None = None, way: str = "old") -> Flow:
+            step = app.step(double)
+
+            async def changing() -> list[int]:
+                found = [await step(1)]
+                if first is not None:
+                    await first()
+                if way == "old" or await app.do(way, "better") is False:
+                    found.append(await step(2))
+                else:
+                    found.append(await step(20))
+                await life()
+                return [*found, await step(3)]
+
+            return app.workflow(changing)
+
+        async def scene(stage: Stage) -> None:
+            before, after, new_version = stage.gate(), stage.gate(), f"{stage.version}-new"
+            newer: dict[str, Any] = {"application_version": new_version, "compatible_versions": [stage.version]}
+            old = stage.app()
+            flow = build(old, Life(1), first=Life(1, before))
+            await old.launch()
+            handle = await flow.start()
+            await before.reached()
+            await stage.crash(old)
+            new = stage.app(**newer)
+            build(new, Life(1, after), way=verb)
+            await new.launch()
+            await after.reached()
+            async with stage.app() as still_there:
+                fresh = build(still_there, Life(2))
+                await stage.crash(new)
+                await stage.until(lambda: stage.run(handle.workflow_id)["status"] in {"ENQUEUED", "ERROR"})
+                assert await fresh() == [2, 4, 6]  # it has looked for work since
+                row = stage.run(handle.workflow_id)
+                assert (row["status"], row["application_version"]) == ("ENQUEUED", new_version)
+                again = stage.app(**newer)
+                build(again, Life(2), way="patch")  # what was deprecated may also be gone back on
+                async with again:
+                    assert await again.retrieve(handle.workflow_id).result() == [2, 40, 6]
+
+        Stage(venue).play(scene)
+
+    def test_run_that_a_new_release_took_the_old_way_is_left_to_both(self, venue: Venue) -> None:
+        def build(app: App, life: Life, *, is_new: bool = False) -> Flow:
+            step = app.step(double)
+
+            async def changing() -> list[int]:
+                found = [await step(20 if is_new and await app.do("patch", "better") else 2)]
+                await life()
+                return [*found, await step(3)]
+
+            return app.workflow(changing)
+
+        async def scene(stage: Stage) -> None:
+            handle = await lost(stage, build)
+            gate = stage.gate()
+            new = stage.app(application_version=f"{stage.version}-new", compatible_versions=[stage.version])
+            build(new, Life(1, gate), is_new=True)
+            await new.launch()
+            await gate.reached()
+            async with stage.app() as old:
+                build(old, Life(2))
+                await stage.crash(new)
+                assert await old.retrieve(handle.workflow_id).result() == [4, 6]
+
+        Stage(venue).play(scene)
+
+    def test_record_of_a_patch_that_the_code_lacks_is_said_to_be_that(self, venue: Venue) -> None:
+        def build(app: App, life: Life) -> Flow:
+            step = app.step(double)
+
+            async def changing() -> int:
+                if life.number == 1:
+                    await app.do("patch", "better")
+                await life()
+                found: int = await step(3)
+                return found
+
+            return app.workflow(changing)
+
+        async def scene(stage: Stage) -> None:
+            error = await (await stage.relive(build)).error()
+            assert "did 'holdfast.patch-better' at 0" in str(error)
+            assert "This code lacks that patch" in str(error)
+
+        Stage(venue).play(scene)
+
     def test_patch_outside_a_workflow_is_refused(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:
             async with stage.app() as app:

@@ -27,6 +27,7 @@ from holdfast.workflows.engine.notices import EngineNotices
 from holdfast.workflows.enqueueing.enqueues import Enqueues
 from holdfast.workflows.messaging.communication import Communication
 from holdfast.workflows.operations.durable import Durable
+from holdfast.workflows.operations.patches import Patches
 from holdfast.workflows.operations.steps import Attempts
 from holdfast.workflows.outbox.premises import Premises
 from holdfast.workflows.ownership.executor import Executor
@@ -219,6 +220,7 @@ class Engine(EngineNotices, EngineLetters):
         self.wakes = Wakes(self.manager, parking, self.work_released)
         self.parker = wiring.parker(self, parking)
         self.durable = Durable(self)
+        self.patches = Patches(self)
 
     def _wire_looking(self) -> None:
         settings, world = self.settings, self.settings.world

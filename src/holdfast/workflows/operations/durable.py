@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from holdfast import faults
-from holdfast.errors import MisuseError, Superseded
+from holdfast.errors import MisuseError, SerializationError, Superseded
 from holdfast.model.workflow import WorkflowState
 from holdfast.workflows.facts import STARTED, Existing
+from holdfast.workflows.operations.agreement import unfit
 from holdfast.workflows.operations.away import answered
-from holdfast.workflows.operations.patches import marker, patched
 from holdfast.workflows.parking import Wait
 from holdfast.workflows.running.ticket import Call, Ticket
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from holdfast.workflows.operations.operation import Operation
     from holdfast.workflows.operations.place import WorkflowPlace
     from holdfast.workflows.payloads import Codec
+    from holdfast.workflows.running.run import Outcome
 
 GET_RESULT = "holdfast.get_result"
 NOW = "holdfast.now"
@@ -182,12 +183,10 @@ class Durable:
         """Wait for another run's outcome and record it."""
         _refuse_own(place, [ticket])
 
-        async def produce(_: Operation) -> Any:
+        async def produce(operation: Operation) -> Any:
             with self._engine.parker.waiting(place, Wait(results=(ticket.workflow_id,))):
                 outcome = await self._engine.waiting.outcome(ticket)
-            if outcome.error is not None:
-                raise outcome.error
-            return outcome.value
+            return _value_of(outcome, operation)
 
         mark = self._payloads.mark(GET_RESULT, (ticket.workflow_id,), {})
         return await self._recorder.do(place, GET_RESULT, mark, ticket.codec, produce, child_id=ticket.workflow_id)
@@ -196,12 +195,10 @@ class Durable:
         """Wait for another run's outcome on a thread and record it."""
         _refuse_own(place, [ticket])
 
-        def produce(_: Operation) -> Any:
+        def produce(operation: Operation) -> Any:
             with self._engine.parker.waiting(place, Wait(results=(ticket.workflow_id,))):
                 outcome = self._engine.waiting.outcome_blocking(ticket, place=place)
-            if outcome.error is not None:
-                raise outcome.error
-            return outcome.value
+            return _value_of(outcome, operation)
 
         mark = self._payloads.mark(GET_RESULT, (ticket.workflow_id,), {})
         return self._recorder.do_blocking(place, GET_RESULT, mark, ticket.codec, produce, child_id=ticket.workflow_id)
@@ -352,15 +349,14 @@ class Durable:
         index: int = self._recorder.do_blocking(place, WAIT_FIRST, mark, self.whole, produce)
         return index
 
-    async def patch(self, place: WorkflowPlace, name: str) -> bool:
-        """Return whether this run goes the new way; see ``patched``."""
-        way = patched(place, name)
-        return way if way is not None else await self.value(place, marker(name), self.whole, lambda: 1) == 1
 
-    def patch_blocking(self, place: WorkflowPlace, name: str) -> bool:
-        """Return whether this run goes the new way, on a thread."""
-        way = patched(place, name)
-        return way if way is not None else self.value_blocking(place, marker(name), self.whole, lambda: 1) == 1
+def _value_of(outcome: Outcome, operation: Operation) -> Any:
+    """Return the value of another run, or raise its error; one that cannot be read here has not failed for that."""
+    if outcome.unread and isinstance(outcome.error, SerializationError):
+        raise unfit(operation, outcome.error)
+    if outcome.error is not None:
+        raise outcome.error
+    return outcome.value
 
 
 def _refuse_own(place: WorkflowPlace, tickets: Sequence[Ticket]) -> None:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast import faults
 from holdfast.db.pipeline.pipeline import outlast
-from holdfast.errors import Superseded, WentBack, WorkflowError
+from holdfast.errors import SerializationError, Superseded, WentBack, WorkflowError
 from holdfast.workflows.facts import RecordSteps, StartChildren
-from holdfast.workflows.operations.agreement import compare, difference_of
+from holdfast.workflows.operations.agreement import compare, unfit
 from holdfast.workflows.operations.operation import Kept, Operation
 from holdfast.workflows.operations.voice import RecordWrites, tell_written
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from holdfast.workflows.running.run import Run
 
 
+OF_OTHERS = frozenset({"holdfast.recv", "holdfast.get_event"})  # what they record, another process has written
 _RECORD = 320  # about what a record weighs in bytes, apart from its payload
 
 
@@ -71,9 +72,9 @@ class Recorder:
         if place.interrupted:
             place.raise_interruption()
         operation = Operation(place, run, identity, name, mark, child_id)
+        if run.flaw is not None:
+            raise run.flaw
         if run.history is not None:
-            if (differs := difference_of(run)) is not None:
-                raise differs
             recorded = run.history.get(identity)
             if recorded is not None:
                 compare(run, operation, recorded)
@@ -86,10 +87,34 @@ class Recorder:
         return operation, None
 
     def deliver(self, operation: Operation, recorded: Recorded | Kept, codec: Codec) -> Any:
-        """Return the recorded value or raise the recorded error."""
-        if recorded.error is not None:
-            raise _noted(operation, self._payloads.load_error(recorded.error, recorded.serialization))
-        return codec.load(recorded.output, recorded.serialization)
+        """Return the recorded value or raise the recorded error.
+
+        The run ends if it cannot be read. Only of what another process wrote does its code hear that, as it did live.
+        """
+        try:
+            if recorded.error is None:
+                return codec.load(recorded.output, recorded.serialization)
+            error = self._payloads.load_error(recorded.error, recorded.serialization)
+        except SerializationError as refused:
+            if operation.name not in OF_OTHERS:
+                unfit(operation, refused)
+            raise
+        raise _noted(operation, error)
+
+    def _dump(self, operation: Operation, value: Any) -> tuple[str, str]:
+        """Return text and marker of what an operation has returned; the run ends if that cannot be stored."""
+        try:
+            return self._payloads.dump(value, operation.name)
+        except SerializationError as refused:
+            raise unfit(operation, refused) from None
+
+    def _delivered(self, operation: Operation, codec: Codec, value: Any, text: str, format_: str) -> Any:
+        """Return what an operation has returned as a replay would; the run ends if it cannot be read."""
+        try:
+            return codec.delivered(value, text, format_)
+        except SerializationError as refused:
+            unfit(operation, refused)
+            raise
 
     async def do(
         self,
@@ -111,7 +136,9 @@ class Recorder:
         failed: BaseException | None = None
         try:
             value = await produce(operation)
-        except Exception as error:  # noqa: BLE001 -- the step boundary: what it raised is its recorded outcome
+        except Exception as error:
+            if error is operation.run.flaw:
+                raise
             faults.point("step.after_user_code")
             text, format_ = self._payloads.dump_error(error)
             await self._write(operation, None, text, format_)
@@ -125,14 +152,14 @@ class Recorder:
             return self.deliver(operation, value, codec)
         del produce  # thousands may wait for their records: the collector need not look at what they are done with
         faults.point("step.after_user_code")
-        text, format_ = self._payloads.dump(value, operation.name)
+        text, format_ = self._dump(operation, value)
         if operation.writes:
             await self._write_all(operation, text, format_)
         else:
             kind = self._record_progress if operation.run.suspect else self._record
             row = self.row(operation, text, None, format_, None)
             await self._settled(operation, kind, row, "step.recorded", _RECORD + len(text))
-        return codec.delivered(value, text, format_)
+        return self._delivered(operation, codec, value, text, format_)
 
     def do_blocking(
         self,
@@ -154,7 +181,9 @@ class Recorder:
         failed: BaseException | None = None
         try:
             value = produce(operation)
-        except Exception as error:  # noqa: BLE001 -- the step boundary: what it raised is its recorded outcome
+        except Exception as error:
+            if error is operation.run.flaw:
+                raise
             faults.point("step.after_user_code")
             text, format_ = self._payloads.dump_error(error)
             self._write_blocking(operation, None, text, format_)
@@ -167,12 +196,12 @@ class Recorder:
         if isinstance(value, Kept):
             return self.deliver(operation, value, codec)
         faults.point("step.after_user_code")
-        text, format_ = self._payloads.dump(value, operation.name)
+        text, format_ = self._dump(operation, value)
         if operation.writes:
             self._write_all_blocking(operation, text, format_)
         else:
             self._write_blocking(operation, text, None, format_)
-        return codec.delivered(value, text, format_)
+        return self._delivered(operation, codec, value, text, format_)
 
     async def say(
         self, place: WorkflowPlace, name: str, mark: str, write: Callable[[Operation], Sequence[SideWrite]]

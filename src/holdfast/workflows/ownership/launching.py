@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from holdfast import faults
 from holdfast.errors import SerializationError
 from holdfast.model.workflow import History, Recorded
-from holdfast.workflows.messaging.events import GET_EVENT
-from holdfast.workflows.messaging.receiving import RECV
+from holdfast.workflows.operations.recorder import OF_OTHERS
 from holdfast.workflows.ownership.release import Releases
 from holdfast.workflows.ownership.trial import is_suspect
 from holdfast.workflows.running.run import Behalf, Run
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
     from holdfast.workflows.running.runner import Runner
 
 logger = logging.getLogger("holdfast.dispatch")
-
-_OF_OTHERS = frozenset({RECV, GET_EVENT})  # operations whose records are texts that another process wrote
 
 
 class Launching:
@@ -151,7 +148,7 @@ class Launching:
         and code that could not open one was told so when it first got it.
         """
         records = () if history is None else history.records.values()
-        own = {(each.serialization, each.error is None): each for each in records if each.name not in _OF_OTHERS}
+        own = {(each.serialization, each.error is None): each for each in records if each.name not in OF_OTHERS}
         for each in own.values():
             self._runner.payloads.check_readable(each)
 
@@ -172,6 +169,7 @@ class Launching:
             queue_name=row["queue_name"],
             creation_key=row["creation_key"] or "",
             behalf=Behalf(row["authenticated_user"], row["assumed_role"], row["authenticated_roles"]),
+            version=row["application_version"],
         )
         self._own(run)
         try:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Sequence
 
+    from holdfast.errors import HoldfastError
     from holdfast.model.workflow import History
     from holdfast.workflows.declaring.codec import FunctionCodec
     from holdfast.workflows.declaring.registry import Definition
@@ -35,11 +36,15 @@ NOBODY = Behalf()
 
 
 class Outcome(Struct, frozen=True):
-    """How a run ended: its value, or the error it ended with. *elsewhere* if another execution has taken it over."""
+    """How a run ended: its value, or the error it ended with. *elsewhere* if another execution has taken it over.
+
+    *unread* if it has an outcome that cannot be read here, and the error only says so.
+    """
 
     value: Any = None
     error: BaseException | None = None
     elsewhere: bool = False
+    unread: bool = False
 
 
 class Undoing(Struct):
@@ -141,8 +146,8 @@ class Run:
         "cut_at",
         "deadline_ms",
         "definition",
-        "difference",
         "engine",
+        "flaw",
         "generation",
         "history",
         "id",
@@ -157,6 +162,7 @@ class Run:
         "suspect",
         "task",
         "token",
+        "version",
     )
 
     def __init__(
@@ -176,6 +182,7 @@ class Run:
         queue_name: str | None = None,
         creation_key: str | None = None,
         behalf: Behalf = NOBODY,
+        version: str | None = None,
     ) -> None:
         self.definition = definition
         self.id = run_id
@@ -194,10 +201,11 @@ class Run:
         self.deadline_ms = deadline_ms
         self.queue_name = queue_name
         self.behalf = behalf
+        self.version = version
         self.instance: Any = None
         self.engine: Any = None
         self.stopped: BaseException | None = None
-        self.difference: str | None = None  # how a replay differs from the record, if it does
+        self.flaw: HoldfastError | None = None  # with which the run ends whatever its code does; see agreement.py
         self.task: asyncio.Task[None] | None = None
         self.in_background = False  # started, so that nobody who called it gets its error
         self._outcome: Outcome | None = None

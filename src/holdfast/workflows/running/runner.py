@@ -16,7 +16,7 @@ from holdfast.core.retry import wait_before_retry
 from holdfast.errors import DatabaseError, PipelineClosed, PipelineError, SerializationError, Superseded, WentBack
 from holdfast.model.workflow import WorkflowStatus
 from holdfast.workflows.facts import FinishRuns, HandOverRuns, RetryRuns
-from holdfast.workflows.operations.agreement import check_whole, difference_of
+from holdfast.workflows.operations.agreement import check_whole
 from holdfast.workflows.operations.place import WorkflowPlace, here
 from holdfast.workflows.operations.stopping import is_interrupt, was_cancelled
 from holdfast.workflows.running.run import Outcome, Run
@@ -281,7 +281,7 @@ class Runner:
 
     def _end(self, run: Run, value: Any, error: BaseException | None) -> _End:
         """Return what is to be written at the end of an execution: the outcome, or that the run is tried again."""
-        error = difference_of(run) or error
+        error = run.flaw or error
         if error is None:
             try:
                 text, format_ = self.payloads.dump(value, run.definition.name)
@@ -291,7 +291,7 @@ class Runner:
             else:
                 row = (run.id, run.token, WorkflowStatus.SUCCESS.value, text, None, format_)
                 return _End(self._finish, row, Outcome(value=delivered))
-        again = self._again(run, error)
+        again = self._again(run, error) if run.flaw is None else None
         return again if again is not None else self._failure(run, error)
 
     def _failure(self, run: Run, error: BaseException) -> _End:

@@ -53,7 +53,7 @@ class Starts:
             run.deadline_ms,
             None if options.attributes is None else self._engine.payloads.dump_open(dict(options.attributes)),
             *run.behalf,
-            options.application_version or self._engine.executor.application_version,
+            run.version,
         )
 
     def prepare(self, call: Call, *, run_id: str | None = None, parent: Run | None = None) -> tuple[Run, Values]:
@@ -75,6 +75,7 @@ class Starts:
             parent_id=None if parent is None else parent.id,
             deadline_ms=self._deadline(options, None if parent is None else parent.deadline_ms),
             behalf=behalf_of(options, self._engine.payloads, parent),
+            version=options.application_version or self._engine.executor.application_version,
         )
         # The function gets its arguments as a recovered run would get them: from the record.
         run.arguments, run.keywords = definition.codec.delivered_call(call.arguments, call.keywords, inputs, format_)

@@ -146,7 +146,7 @@ class Waiting:
         try:
             return outcome_of(row, ticket.workflow_id, ticket.codec.load, self._engine.payloads.load_error)
         except SerializationError as error:
-            return Outcome(error=error)
+            return Outcome(error=error, unread=True)
 
 
 class _Watch:
