@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -88,13 +89,17 @@ class Runner:
         self._late: set[asyncio.Task[None]] = set()
 
     def launch(self, run: Run, *, called: bool = False) -> None:
-        """Begin a run in the background, also if it is *called* and its caller waits for it; on the loop."""
+        """Begin a run in the background, also if it is *called* and its caller waits for it; on the loop.
+
+        It has a copy of the context variables of this code: those of whoever starts it, or of whoever launched the
+        application. A thread does one run after the other, and none may have what another has set.
+        """
         self.running[run.id] = run
         run.in_background = not called
         if run.definition.is_async:
             run.task = asyncio.get_running_loop().create_task(self.execute(run), name=f"holdfast-{run.id}")
         else:
-            self._threads.submit(partial(self.execute_blocking, run))
+            self._threads.submit(partial(copy_context().run, self.execute_blocking, run))
 
     async def execute(self, run: Run) -> None:
         """Carry an async run to its outcome, in the current task."""
