@@ -23,7 +23,7 @@ from holdfast.workflows.operations.stopping import is_interrupt, was_cancelled
 from holdfast.workflows.running.run import Outcome, Run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from holdfast.db.pipeline.operation import Kind, Values
     from holdfast.db.pipeline.pipeline import Pipeline
@@ -254,6 +254,26 @@ class Runner:
             await self._give_back(run)
         except (DatabaseError, PipelineError) as error:
             logger.info("Run %s is not handed over; it is released when this executor is gone: %s", run.id, error)
+
+    async def cleaned_up(self, patience: float, but: Collection[str]) -> None:
+        """Wait until the tasks of runs that were stopped have ended, for *patience* seconds; *but* not these runs'.
+
+        They give back what they hold. The end of the loop would cancel them once more, and cut that off.
+        """
+        here_now = asyncio.get_running_loop()
+        tasks = {
+            run.task: run.id
+            for run in self.running.values()
+            if run.task is not None and run.task.get_loop() is here_now and run.id not in but
+        }
+        if tasks:
+            _, left = await asyncio.wait(tasks, timeout=patience)
+            if left:
+                logger.warning(
+                    "Runs were stopped and have not ended within %g s, what they clean up may be cut off: %s.",
+                    patience,
+                    ", ".join(sorted(tasks[each] for each in left)),
+                )
 
     async def drained(self, no_more_time: asyncio.Future[None]) -> None:
         """Let what runs here end until all of it has, or until *no_more_time* is done."""
