@@ -6,6 +6,8 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+import pytest
+
 from holdfast.db import ConnectionManager, DialectName
 from holdfast.db.migrations.migrator import Migrator
 from holdfast.testing.world import VirtualWorld
@@ -28,11 +30,12 @@ class Here:
         self._permit = permit
         self.running: set[str] = set()
         self.is_blocked = False
+        self.age = 0.0
         self.stopped: list[set[str]] = []
         self.might_start: dict[str, bool] = {}
 
     def oldest_write_age(self) -> float:
-        return 0.0
+        return self.age
 
     def tokens(self) -> set[str]:
         return self.running
@@ -149,5 +152,59 @@ def test_executor_that_was_taken_for_gone_starts_no_user_code_until_it_has_begun
             await scene.beats._tick()
             assert scene.here.might_start == {"forgotten": False, "registered": False, "reborn": True}
             assert scene.executor.incarnation != "first"
+
+    asyncio.run(main())
+
+
+def test_permit_of_one_who_registers_counts_from_before_it_asked(tmp_path: Path) -> None:
+    """The answer may take as long as it likes: the lease has begun by then."""
+
+    async def main() -> None:
+        async with registered(tmp_path / "runs.db") as scene:
+            execute = scene.beats._execute
+
+            async def slow(name: str, **values: object) -> int:
+                done = await execute(name, **values)
+                await scene.world.advance(LEASE / 2)
+                return done
+
+            scene.beats._execute = slow  # type: ignore[method-assign]
+            await scene.beats._register("second")
+            scene.beats._acknowledged(scene.beats._registered_at)
+            await scene.world.advance(LEASE * 0.29)
+            assert scene.permit.is_valid()
+            await scene.world.advance(LEASE * 0.02)
+            assert not scene.permit.is_valid()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("how", ["a write that hung", "beginning anew"])
+def test_who_could_not_beat_watches_every_lease_of_others_from_the_start(tmp_path: Path, how: str) -> None:
+    """Its own beats had a gap, if a shorter one than its looks would tell: what it saw before proves nothing."""
+
+    async def main() -> None:
+        async with registered(tmp_path / "runs.db") as scene:
+            await scene.beats._execute(
+                "executor_register", incarnation="other", executor_id="other", hostname="h", pid=1,
+                application_version="v", queues="[]", lease_ms=int(LEASE * 1000),
+            )  # fmt: skip
+            await scene.beats._tick()
+            await scene.world.advance(LEASE * 0.6)
+            if how == "beginning anew":
+                scene.beats._lost = scene.executor.incarnation
+            else:
+                scene.here.age = LEASE * 2
+                scene.beats._loop_watch._free_since = float("-inf")
+            await scene.beats._tick()
+            scene.here.age = 0.0
+            begun = scene.world.monotonic()
+            left = []
+            while scene.world.monotonic() - begun < LEASE * 1.3:
+                await scene.beats._tick()
+                left.append((scene.world.monotonic() - begun, {row["incarnation"] for row in await scene.beats._see()}))
+                await scene.world.advance(LEASE / 10)
+            gone = min(since for since, there in left if "other" not in there)
+            assert gone >= LEASE
 
     asyncio.run(main())
