@@ -10,6 +10,7 @@ import pytest
 
 from holdfast.db import ConnectionManager, DialectName
 from holdfast.db.migrations.migrator import Migrator
+from holdfast.errors import Unavailable
 from holdfast.testing.world import VirtualWorld
 from holdfast.workflows.ownership.beats import Beats
 from holdfast.workflows.ownership.executor import Executor
@@ -19,6 +20,8 @@ from holdfast.workflows.queries import workflow_queries
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from pathlib import Path
+
+    from holdfast.db.session import Row
 
 LEASE = 30.0
 
@@ -76,6 +79,14 @@ class Scene:
         self.executor = Executor("an-executor", "a-version", "first", LEASE)
         queries = workflow_queries(DialectName.SQLITE, "holdfast")
         self.beats = Beats(self.executor, manager, queries, self.here, self.permit, self.world, patience=1.0)
+
+    async def other_comes(self) -> None:
+        """Register another executor, which never beats."""
+        named = {"executor_id": "other", "hostname": "h", "pid": 1, "application_version": "v", "queues": "[]"}
+        await self.beats._execute("executor_register", incarnation="other", lease_ms=int(LEASE * 1000), **named)
+
+    async def other_is_there(self) -> bool:
+        return "other" in {row["incarnation"] for row in await self.beats._see()}
 
 
 @asynccontextmanager
@@ -185,10 +196,7 @@ def test_who_could_not_beat_watches_every_lease_of_others_from_the_start(tmp_pat
 
     async def main() -> None:
         async with registered(tmp_path / "runs.db") as scene:
-            await scene.beats._execute(
-                "executor_register", incarnation="other", executor_id="other", hostname="h", pid=1,
-                application_version="v", queues="[]", lease_ms=int(LEASE * 1000),
-            )  # fmt: skip
+            await scene.other_comes()
             await scene.beats._tick()
             await scene.world.advance(LEASE * 0.6)
             if how == "beginning anew":
@@ -199,12 +207,114 @@ def test_who_could_not_beat_watches_every_lease_of_others_from_the_start(tmp_pat
             await scene.beats._tick()
             scene.here.age = 0.0
             begun = scene.world.monotonic()
-            left = []
-            while scene.world.monotonic() - begun < LEASE * 1.3:
-                await scene.beats._tick()
-                left.append((scene.world.monotonic() - begun, {row["incarnation"] for row in await scene.beats._see()}))
+            await scene.beats._tick()
+            while await scene.other_is_there():
                 await scene.world.advance(LEASE / 10)
-            gone = min(since for since, there in left if "other" not in there)
-            assert gone >= LEASE
+                await scene.beats._tick()
+            assert LEASE <= scene.world.monotonic() - begun < LEASE * 1.3
+
+    asyncio.run(main())
+
+
+def test_who_was_stopped_for_a_while_takes_nobody_for_gone_at_once(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with registered(tmp_path / "runs.db") as scene:
+            await scene.other_comes()
+            await scene.beats._tick()
+            await scene.world.advance(LEASE * 3)
+            await scene.beats._tick()
+            assert await scene.other_is_there()
+
+    asyncio.run(main())
+
+
+def test_slow_answers_of_the_database_shorten_nobody_s_lease(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with registered(tmp_path / "runs.db") as scene:
+            await scene.other_comes()
+            see = scene.beats._see
+
+            async def slow() -> list[Row]:
+                rows = await see()
+                await scene.world.advance(LEASE * 0.4)
+                return rows
+
+            scene.beats._see = slow  # type: ignore[method-assign]
+            for _ in range(3):  # asked at 0, 0.6 and 1.2 of a lease; the first answer came at 0.4
+                await scene.beats._tick()
+                await scene.world.advance(LEASE * 0.2)
+            assert await scene.other_is_there()
+
+    asyncio.run(main())
+
+
+def test_beat_that_was_made_by_an_earlier_try_is_a_beat(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with registered(tmp_path / "runs.db") as scene:
+            made = {"incarnation": "first", "acknowledged": 0, "beat_seq": 1, "stalled_since": None}
+            assert await scene.beats._execute("executor_beat", **made) == 1  # and the reply was lost
+            assert await scene.beats._beat()
+            assert scene.executor.incarnation == "first"
+            assert await scene.beats._beat()
+
+    asyncio.run(main())
+
+
+def test_executor_whose_row_is_gone_begins_anew_though_others_beat(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with registered(tmp_path / "runs.db") as scene:
+            await scene.other_comes()
+            await scene.beats._execute("executor_leave", incarnation="first")
+            assert not await scene.beats._beat()
+            assert scene.executor.incarnation != "first"
+
+    asyncio.run(main())
+
+
+def test_executor_whose_row_has_gone_back_begins_anew(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with registered(tmp_path / "runs.db") as scene:
+            assert await scene.beats._beat()
+            await scene.beats._execute("executor_leave", incarnation="first")
+            await scene.beats._register("first")  # with no beat
+            scene.beats._sequence = 1
+            assert not await scene.beats._beat()
+            assert scene.executor.incarnation != "first"
+
+    asyncio.run(main())
+
+
+def test_writes_that_wait_for_a_loop_that_was_blocked_do_not_stop_the_beat(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with registered(tmp_path / "runs.db") as scene:
+            scene.here.age = LEASE * 2
+            await scene.beats._tick()
+            assert scene.permit.is_valid()
+            await scene.world.advance(LEASE * 1.1)  # in which the loop was free
+            await scene.beats._tick()
+            assert not scene.permit.is_valid()
+
+    asyncio.run(main())
+
+
+def test_registration_whose_reply_was_lost_is_made_again(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with registered(tmp_path / "runs.db") as scene:
+            scene.executor.incarnation = "second"
+            execute, lost = scene.beats._execute, list[str]()
+
+            async def loses_one(name: str, **values: object) -> int:
+                done = await execute(name, **values)
+                if name == "executor_register" and not lost:
+                    lost.append(name)
+                    raise Unavailable("the reply was lost")
+                return done
+
+            scene.beats._execute = loses_one  # type: ignore[method-assign]
+            scene.beats._stop, scene.beats._hurry = asyncio.Event(), asyncio.Event()
+            scene.beats._hurry.set()  # try again at once
+            await scene.beats._join()
+            assert lost
+            assert scene.permit.is_valid()
 
     asyncio.run(main())

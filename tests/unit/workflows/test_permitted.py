@@ -46,7 +46,7 @@ class Beginnings:
                 self.waits.set()
             wait_blocking(check)
 
-        permit.wait, permit.wait_blocking = noted, noted_blocking  # type: ignore[method-assign]
+        permit.wait, permit.wait_blocking = noted, noted_blocking
 
     def note(self, name: str, error: type[Exception] | None = None) -> None:
         """Say that *name* begins; the permit ends meanwhile, and with *error* the first one fails with it."""
