@@ -189,7 +189,7 @@ class Holdfast(Application, AppLife, Management[Handle[Any]], MessagingMethods, 
     def wait_first(self, handles: Iterable[Handle[R]]) -> Handle[R]:
         """Wait until one of several runs has ended, and return its handle; in a workflow the same on every replay."""
         given = waited_for(handles, Handle, "wait_first")
-        branches.refuse_empty(given, "wait_first")
+        branches.refuse_no_handles(given)
         place, tickets = thread_place(self._engine), [ticket_of(handle) for handle in given]
         if place is None:
             return given[self._running.waiting.first_of_blocking(tickets)]
@@ -363,7 +363,7 @@ class AsyncHoldfast(
     async def wait_first(self, handles: Iterable[AsyncHandle[R]]) -> AsyncHandle[R]:
         """Wait until one of several runs has ended, and return its handle; in a workflow the same on every replay."""
         given = waited_for(handles, AsyncHandle, "wait_first")
-        branches.refuse_empty(given, "wait_first")
+        branches.refuse_no_handles(given)
         place, tickets = task_place(self._engine), [ticket_of(handle) for handle in given]
         if place is None:
             return given[await self._running.waiting.first_of(tickets)]

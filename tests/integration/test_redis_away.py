@@ -7,12 +7,14 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import redis
 
 from holdfast.errors import DatabaseError, QueryFailed, Unavailable, UnknownCommit
 from holdfast.model.world import RealWorld
 from holdfast.stores import (
     AsyncRedisCircuitBreakerStateRepository,
     AsyncRedisDLQRepository,
+    RedisDLQRepository,
     RedisIdempotencyStore,
     RedisLockStore,
     RedisTaskQueue,
@@ -129,6 +131,18 @@ def test_what_the_server_refuses_is_our_error_too(own_server: Callable[..., Serv
                 await refused.initialize()
 
     asyncio.run(main())
+
+
+def test_connections_that_were_lost_do_not_count_for_ever(own_server: Callable[..., Server]) -> None:
+    server = own_server("redis")
+    with (
+        RedisDLQRepository(f"{server.url}?max_connections=3") as letters,  # of the driver, whose own limit is 100
+        redis.Redis.from_url(server.url) as other,
+    ):
+        for _ in range(5):
+            assert letters.count_all() == 0
+            assert other.client_kill_filter(_type="normal", skipme=True) == 1
+        assert letters.count_all() == 0
 
 
 def test_worker_on_a_cluster_goes_on_when_that_is_back(own_server: Callable[..., Server]) -> None:

@@ -237,7 +237,7 @@ def _size(count: int) -> int:
 
 
 def _picker(wanted: tuple[Column, ...], there: tuple[Column, ...]) -> Take | None:
-    """Return what picks the columns *wanted* out of a row of those that are *there*; None if that is all of it."""
+    """Return what picks the *wanted* columns out of a row that has those *there*; None if it has no others."""
     return None if wanted == there else taker([there.index(column) for column in wanted])
 
 

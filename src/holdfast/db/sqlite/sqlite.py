@@ -140,7 +140,7 @@ class SqliteConnection:
     def begin_turn(self, keeps_waiting: Callable[[], bool] | None = None) -> None:
         """Undo what somebody may have left open whose turn was interrupted.
 
-        From now on, who finds the file locked waits no longer than *keeps_waiting* says, if it is given.
+        From now on, whoever finds the file locked waits no longer than *keeps_waiting* says, if it is given.
         """
         self._keeps_waiting = keeps_waiting or _always
         self.rollback()

@@ -145,7 +145,7 @@ class Keeping(Changing):
 
 
 def _age(older_than_days: int) -> timedelta:
-    """Return an age; one below 0 is that of what is yet to come, so that everything is older."""
+    """Return an age in days as a duration; one below 0 lies in the future, so that everything is older."""
     return days(older_than_days, "older_than_days", least=-1)
 
 
@@ -192,7 +192,7 @@ def _summary(records: Sequence[FailedOperationData], begun: datetime, now: datet
 
 def _summary_id(record: FailedOperationData, begun: datetime) -> str:
     words = (record.domain, record.failure_type, record.error_code)
-    # So that each word ends at its colon: groups that are not the same have ids that are not.
+    # Colons within words are escaped: otherwise two groups could have one id.
     group = ":".join(word.replace("%", "%25").replace(":", "%3A") for word in words)
     if len(group) > LONGEST_KEY - 50:
         group = sha256(group.encode()).hexdigest()

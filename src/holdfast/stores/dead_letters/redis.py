@@ -232,9 +232,9 @@ class RedisShelf:
     async def _put_over(
         self, before: FailedOperationData, after: FailedOperationData, near: int
     ) -> tuple[FailedOperationData | None, records.Read | None]:
-        """Write what was decided about a record that was not read; return it, or if it does not fit what was read.
+        """Write what was decided about a record that was not read; if it does not fit the one that is there, read that.
 
-        None and None if it was written, and has been deleted since.
+        Return the record as written, or what was read; neither, if it was written and has been deleted since.
         """
         key, write = self._world.new_id(), records.change_over(before, after)
         said, *there = await self._write(key, "over", near, 1, *write, 0)

@@ -16,6 +16,7 @@ from holdfast.testing.contract.workflows_methods import MethodsContract
 from holdfast.testing.contract.workflows_parking import ParkingContract
 from holdfast.testing.contract.workflows_place import PlaceContract
 from holdfast.testing.contract.workflows_replay import ReplayContract
+from holdfast.testing.contract.workflows_replay_differs import ReplayDiffersContract
 from holdfast.testing.contract.workflows_saga import SagaContract
 from holdfast.testing.contract.workflows_saga_again import SagaAgainContract
 from holdfast.testing.contract.workflows_steps import StepsContract
@@ -33,6 +34,7 @@ class WorkflowContract(
     MethodsContract,
     IdsContract,
     ReplayContract,
+    ReplayDiffersContract,
     BranchesContract,
     TimeLimitsContract,
     ChildrenContract,

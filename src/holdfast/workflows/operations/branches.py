@@ -352,7 +352,7 @@ def _sorted_out(outcomes: Sequence[Any], place: WorkflowPlace | None = None) -> 
     return list(outcomes)
 
 
-def refuse_empty(things: Sequence[Any], verb: str) -> None:
-    """Raise if there is nothing to wait for, which would be for ever."""
-    if not things:
-        raise MisuseError(f"{verb}() was given nothing to wait for.")
+def refuse_no_handles(handles: Sequence[object]) -> None:
+    """Raise if there is no run of which one could be the first to end."""
+    if not handles:
+        raise MisuseError("wait_first() was given nothing to wait for.")

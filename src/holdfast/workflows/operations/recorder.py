@@ -298,7 +298,7 @@ class Recorder:
         return _noted(operation, self._payloads.as_recorded(error, text, format_))
 
     async def _write_all(self, operation: Operation, output: str | None, format_: str | None) -> None:
-        """Record an operation that has succeeded and what it has said; a refusal makes it one that failed."""
+        """Record an operation that has succeeded, and its writes; if one is refused, the operation has failed."""
         try:
             await self._write(operation, output, None, format_)
         except WorkflowError as refused:

@@ -298,8 +298,8 @@ class Beats:
         """Somebody removed this executor, or the database went back in time: its runs are not its own any more.
 
         The new incarnation is registered before it owns anything: runs of one that has no row may be released by
-        anyone. It is this executor's before the runs of the old one are released: who claims one of them here in that
-        moment would else take it for the old one, and it would be released once more.
+        anyone. It takes the place of the old one before the runs of that are released: a run that is claimed here at
+        that moment would otherwise be the old one's, and be released once more.
         """
         logger.warning(
             "Executor %s was taken for gone; it stops its runs and registers anew.", self._executor.executor_id

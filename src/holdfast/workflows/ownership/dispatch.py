@@ -63,9 +63,9 @@ class Dispatch:
         threads: WorkflowThreads,
         permit: Permit,
         world: World,
-        own: Callable[[Run], None],
         outlook: Outlook,
         *,
+        own: Callable[[Run], None],
         taken_over: Callable[[Sequence[tuple[str, str]]], Awaitable[None]],
         give_up: Callable[[Row], Awaitable[None]],
         capacity: int,
@@ -86,9 +86,17 @@ class Dispatch:
         self._hints = hints
         self._claims = Claims(queues, executor, versions, registry, world)
         self._trial = Trial(world, executor.lease)
-        over = self._wake_from_anywhere
         self._launching = Launching(
-            queues, queries, registry, runner, own, self._trial, over, taken_over, give_up, burden
+            queues,
+            queries,
+            registry,
+            runner,
+            self._trial,
+            burden,
+            own=own,
+            over=self._wake_from_anywhere,
+            taken_over=taken_over,
+            give_up=give_up,
         )
         self._outage = Outage()
         self._timers: set[asyncio.Task[None]] = set()

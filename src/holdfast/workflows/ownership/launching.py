@@ -42,12 +42,13 @@ class Launching:
         queries: Queries,
         registry: Registry,
         runner: Runner,
-        own: Callable[[Run], None],
         trial: Trial,
+        burden: Burden,
+        *,
+        own: Callable[[Run], None],
         over: Callable[[], None],
         taken_over: Callable[[Sequence[tuple[str, str]]], Awaitable[None]],
         give_up: Callable[[Row], Awaitable[None]],
-        burden: Burden,
     ) -> None:
         self._manager = queues.manager
         self._queries = queries

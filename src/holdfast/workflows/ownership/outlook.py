@@ -1,7 +1,7 @@
 """Where runs wait, as far as this process knows, and when to ask the database about all queues again.
 
-A look asks one question for all queues. Who wakes the dispatcher for one queue by name spares it the question, for a
-second at most: deadlines, delayed runs and other queues are seen to by it alone.
+A look asks one question for all queues. A dispatcher that is woken for one queue by name goes without the question, for
+a second at most: deadlines, delayed runs and other queues depend on it.
 """
 
 from __future__ import annotations

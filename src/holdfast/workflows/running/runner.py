@@ -66,10 +66,11 @@ class Runner:
         permit: Permit,
         world: World,
         deadlines: Deadlines,
+        letters: ErrorLetters,
+        *,
         due_in: Callable[[float], None],
         told_ended: Callable[[str], None],
         on_loop: Callable[[Callable[[], None]], bool],
-        letters: ErrorLetters,
     ) -> None:
         self._on_loop = on_loop
         self._letters = letters

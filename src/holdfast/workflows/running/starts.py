@@ -182,7 +182,7 @@ def behalf_of(options: StartOptions, payloads: Payloads, parent: Run | None) -> 
 def refuse_other_call(run_id: str, name: str, owner: tuple[str | None, str | None], mark: str, there: Row) -> None:
     """Raise ``WorkflowConflict`` unless the run that has the id is one of this function with these arguments.
 
-    *owner* is the class and the object whose method it is; who calls a static method by its name may say no class. A
+    *owner* is the class and the object whose method it is; a caller of a static method by its name may say no class. A
     run that was enqueued with plain SQL has no fingerprint: its arguments are taken for these.
     """
     class_, config_name = owner
