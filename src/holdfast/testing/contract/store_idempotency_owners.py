@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast.errors import ClaimLost
+from holdfast.errors import ClaimLost, TooLong
 from holdfast.testing.contract.store_ground import elsewhere
 from holdfast.testing.contract.store_idempotency import open_store, tables_of
 
@@ -88,6 +88,18 @@ class IdempotencyOwnersContract:
             assert other.token == "my own"  # noqa: S105 -- no secret
             assert (await elsewhere(store.claim("l", "f", token="my own"))).won  # noqa: S106 -- no secret
             assert await elsewhere(store.release_claim("l", token="my own")) is True  # noqa: S106 -- no secret
+
+        store_venue.play(scene, empty=tables_of(store_venue))
+
+    def test_token_may_be_as_long_as_a_key(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            store = await open_store(ground)
+            for token in ("x" * 512, "ä" * 512):
+                assert (await store.claim("k", "f", token=token)).token == token
+                assert not (await elsewhere(store.claim("k", "f", token=token[:-1]))).won
+                assert await elsewhere(store.release_claim("k", token=token)) is True
+            with pytest.raises(TooLong):
+                await store.claim("k", "f", token="x" * 513)
 
         store_venue.play(scene, empty=tables_of(store_venue))
 

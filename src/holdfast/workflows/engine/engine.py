@@ -28,6 +28,7 @@ from holdfast.workflows.enqueueing.enqueues import Enqueues
 from holdfast.workflows.messaging.communication import Communication
 from holdfast.workflows.operations.durable import Durable
 from holdfast.workflows.operations.patches import Patches
+from holdfast.workflows.operations.place import here
 from holdfast.workflows.operations.steps import Attempts
 from holdfast.workflows.outbox.premises import Premises
 from holdfast.workflows.ownership.executor import Executor
@@ -80,6 +81,7 @@ class Engine(EngineNotices, EngineLetters):
         self.stream_reads = StreamReads(self)
         self._launched = False
         self._ending: Ending | None = None
+        self._closers: set[str] = set()  # runs whose code has asked for that
         self._pid = this_process.pid
         self.listens: frozenset[str] | None = None  # the queues to claim from; None for every one that is registered
         self.retention: tuple[Retention, ...] = ()
@@ -245,6 +247,9 @@ class Engine(EngineNotices, EngineLetters):
         if self._launched and self._ending is None:
             self._ending = Ending(self._parts)
         if self._ending is not None:
+            place = here.get()
+            if place is not None:  # this code waits for the closing, which must not wait for it
+                self._closers.add(place.run.id)
             with self.forgiving_a_dead_loop():
                 await self._ending.within(drain)
 
@@ -261,6 +266,7 @@ class Engine(EngineNotices, EngineLetters):
             self.parker.stop,
             self.wakes.stop,
             self._give_back_all,
+            self._let_clean_up,
             self.results.stop,
             self.communication.bells.stop,
             self.feed.stop,
@@ -280,6 +286,9 @@ class Engine(EngineNotices, EngineLetters):
             async with asyncio.timeout(self.settings.lease):
                 await self.runner.give_back_all()
 
+    async def _let_clean_up(self) -> None:
+        await self.runner.cleaned_up(min(self.settings.lease, _LONGEST_FLUSH), self._closers)
+
     async def _stop_guards(self) -> None:
         if "guards" in self.__dict__:
             await self.guards.close()
@@ -288,6 +297,7 @@ class Engine(EngineNotices, EngineLetters):
         """Let go of what stood on the connections."""
         self.streams.stop()
         self.hearers.clear()
+        self._closers.clear()
         self.forget_letters()
         self._ending = None
 

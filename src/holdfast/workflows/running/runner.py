@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ from holdfast.workflows.operations.stopping import is_interrupt, was_cancelled
 from holdfast.workflows.running.run import Outcome, Run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from holdfast.db.pipeline.operation import Kind, Values
     from holdfast.db.pipeline.pipeline import Pipeline
@@ -89,13 +90,17 @@ class Runner:
         self._late: set[asyncio.Task[None]] = set()
 
     def launch(self, run: Run, *, called: bool = False) -> None:
-        """Begin a run in the background, also if it is *called* and its caller waits for it; on the loop."""
+        """Begin a run in the background, also if it is *called* and its caller waits for it; on the loop.
+
+        It has a copy of the context variables of this code: those of whoever starts it, or of whoever launched the
+        application. A thread does one run after the other, and none may have what another has set.
+        """
         self.running[run.id] = run
         run.in_background = not called
         if run.definition.is_async:
             run.task = asyncio.get_running_loop().create_task(self.execute(run), name=f"holdfast-{run.id}")
         else:
-            self._threads.submit(partial(self.execute_blocking, run))
+            self._threads.submit(partial(copy_context().run, self.execute_blocking, run))
 
     async def execute(self, run: Run) -> None:
         """Carry an async run to its outcome, in the current task."""
@@ -250,6 +255,26 @@ class Runner:
             await self._give_back(run)
         except (DatabaseError, PipelineError) as error:
             logger.info("Run %s is not handed over; it is released when this executor is gone: %s", run.id, error)
+
+    async def cleaned_up(self, patience: float, but: Collection[str]) -> None:
+        """Wait until the tasks of runs that were stopped have ended, for *patience* seconds; *but* not these runs'.
+
+        They give back what they hold. The end of the loop would cancel them once more, and cut that off.
+        """
+        here_now = asyncio.get_running_loop()
+        tasks = {
+            run.task: run.id
+            for run in self.running.values()
+            if run.task is not None and run.task.get_loop() is here_now and run.id not in but
+        }
+        if tasks:
+            _, left = await asyncio.wait(tasks, timeout=patience)
+            if left:
+                logger.warning(
+                    "Runs were stopped and have not ended within %g s, what they clean up may be cut off: %s.",
+                    patience,
+                    ", ".join(sorted(tasks[each] for each in left)),
+                )
 
     async def drained(self, no_more_time: asyncio.Future[None]) -> None:
         """Let what runs here end until all of it has, or until *no_more_time* is done."""
