@@ -14,6 +14,7 @@ from holdfast.testing.contract.workflows_ids import IdsContract
 from holdfast.testing.contract.workflows_life import ApplicationContract
 from holdfast.testing.contract.workflows_methods import MethodsContract
 from holdfast.testing.contract.workflows_parking import ParkingContract
+from holdfast.testing.contract.workflows_patches import PatchContract
 from holdfast.testing.contract.workflows_place import PlaceContract
 from holdfast.testing.contract.workflows_replay import ReplayContract
 from holdfast.testing.contract.workflows_replay_differs import ReplayDiffersContract
@@ -24,7 +25,7 @@ from holdfast.testing.contract.workflows_tables import TablesContract
 from holdfast.testing.contract.workflows_time import TimeContract
 from holdfast.testing.contract.workflows_time_limits import TimeLimitsContract
 from holdfast.testing.contract.workflows_unfit import UnfitContract
-from holdfast.testing.contract.workflows_versions import PatchContract, VersionsContract
+from holdfast.testing.contract.workflows_versions import VersionsContract
 
 
 class WorkflowContract(
