@@ -41,6 +41,7 @@ STATUS = "holdfast.status"
 UUID_ = "holdfast.uuid"
 WAIT_FIRST = "holdfast.wait_first"
 
+_SHORTEST = 0.001  # seconds, which every clock can count
 _LOOK_UP = 0.5  # a thread that sleeps looks at the clock now and then: the database's may have been set
 
 
@@ -235,7 +236,8 @@ class Durable:
         faults.point("timer.set")
         place.check_before_wait()
         with self._engine.parker.waiting(place, Wait(end)):
-            await self._engine.settings.world.sleep(self.seconds_until(end))
+            while (left := self.seconds_until(end)) > 0:  # once more where the database's clock was set back meanwhile
+                await self._engine.settings.world.sleep(max(left, _SHORTEST))
         place.run.check()
 
     def sleep_blocking(self, place: WorkflowPlace, seconds: float) -> None:
