@@ -139,9 +139,13 @@ def test_summary_that_is_added_to_keeps_the_sample_of_the_later_record(
     async def scene(ground: Ground) -> None:
         manager = await ground.manager()
         add = dead_letter_queries(manager.dialect, "holdfast")["dlq_summaries_add"]
+
+        async def added(entry: DLQCompressedEntry) -> None:
+            row = summary_row(entry, "key")
+            await ground.on_loop(manager.run(lambda transaction: transaction.execute_batch(add, [row])))
+
         for n in order:
-            row = summary_row(entries[n], "key")
-            await ground.on_loop(manager.run(lambda transaction, row=row: transaction.execute_batch(add, [row])))
+            await added(entries[n])
         [found] = await ground.fetch("SELECT * FROM {holdfast_dlq_compressed}")
         kept = summary(found)
         assert (kept.count, kept.first_seen, kept.last_seen) == (3, entries[0].first_seen, entries[1].last_seen)

@@ -205,8 +205,9 @@ class TablesContract:
         "what", ["step", "failure", "child", "event", "stream", "speaking step", "sleep", "transaction"]
     )
     def test_recovery_attempts_count_lives_without_progress(self, venue: Venue, what: str) -> None:
-        """Whatever is recorded is progress."""
+        """Whatever is recorded is progress, and clears the run."""
         attempts: list[int] = []
+        suspect: list[bool] = []
 
         def build(app: App, life: Life) -> Flow:
             async def speak() -> None:
@@ -231,12 +232,17 @@ class TablesContract:
                 "transaction": paying,
             }
 
+            def look() -> None:
+                workflow_id = app.raw.workflow_id
+                attempts.append(stage.run(workflow_id)["recovery_attempts"])
+                suspect.append(app.raw._engine.runner.running[workflow_id].suspect)  # noqa: SLF001 -- as stage.crash
+
             async def slow() -> None:
                 await life()
-                attempts.append(stage.run(app.raw.workflow_id)["recovery_attempts"])
+                look()
                 with suppress(LookupError):
                     await progress[what]()
-                attempts.append(stage.run(app.raw.workflow_id)["recovery_attempts"])
+                look()
 
             return app.workflow(slow)
 
@@ -244,6 +250,7 @@ class TablesContract:
             handle = await stage.relive(build)
             await handle.result()
             assert attempts == [1, 0]
+            assert suspect == [True, False]
             assert stage.run(handle.workflow_id)["executions"] == 2
 
         stage = Stage(venue)
