@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from holdfast.stores import AsyncRedisDLQRepository
 from holdfast.stores.redis import RedisLink
 
@@ -66,5 +68,71 @@ def test_change_is_told_as_it_was_though_somebody_has_changed_the_record_since(
             assert await mine.evict_oldest(1) == 0  # it is being replayed
             assert await others.update_status(entry, "resolved")
             assert await mine.evict_oldest(1) == 1
+
+    asyncio.run(play())
+
+
+CHANGES: dict[str, Callable[[AsyncRedisDLQRepository, str, str], Awaitable[Any]]] = {
+    "one": lambda others, entry, _: others.update_status(entry, "rejected"),
+    "several": lambda others, entry, other: others.bulk_update_status([entry, other], "rejected"),
+    "swept": lambda others, _entry, _other: others.release_stale_replaying(-1),
+    "deleted": lambda others, entry, _: others.delete(entry),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_lost_answer_is_left_by_whatever_changes_the_record_next(
+    fresh_database: Callable[[str], str], change: str
+) -> None:
+    async def play() -> None:
+        url = fresh_database("redis")
+        async with Twice(url) as link, RedisLink(url) as plain:
+            mine, others = AsyncRedisDLQRepository(link), AsyncRedisDLQRepository(plain)
+            entry, other = [(await mine.create("d", "t")).id for _ in range(2)]
+            taken = await mine.try_acquire_for_replay(entry, 9)
+            assert taken is not None
+
+            link.meanwhile = lambda: CHANGES[change](others, entry, other)
+            assert await mine.extend_replay(entry, token=taken.replay_token)  # it was, when it was carried out
+            assert not await mine.extend_replay(entry, token=taken.replay_token)
+
+    asyncio.run(play())
+
+
+def test_answer_to_several_changes_is_told_though_one_of_them_was_followed_by_another(
+    fresh_database: Callable[[str], str],
+) -> None:
+    async def play() -> None:
+        url = fresh_database("redis")
+        async with Twice(url) as link, RedisLink(url) as plain:
+            mine, others = AsyncRedisDLQRepository(link), AsyncRedisDLQRepository(plain)
+            ids = [(await mine.create("d", "t")).id for _ in range(3)]
+            link.meanwhile = lambda: others.update_status(ids[1], "rejected")
+            assert [each.id for each in await mine.acquire_many(ids, 9)] == ids
+
+    asyncio.run(play())
+
+
+class Counting(RedisLink):
+    """Counts what is read: a record is, before it is changed, where the time was taken for another than it is."""
+
+    reads = 0
+
+    async def run(self, script: Path, keys: Sequence[str], args: Sequence[Any] = (), *, again: bool = False) -> Any:
+        self.reads += script.stem == "read"
+        return await super().run(script, keys, args, again=again)
+
+
+def test_answers_that_have_arrived_are_not_kept(fresh_database: Callable[[str], str]) -> None:
+    async def play() -> None:
+        async with Counting(fresh_database("redis")) as link, AsyncRedisDLQRepository(link) as letters:
+            await letters.create("d", "t")
+            before = await link.client.dbsize()
+            entry = (await letters.create("d", "t")).id
+            for _ in range(2):
+                assert await letters.try_acquire_for_replay(entry, 9) is not None
+                assert await letters.complete_replay(entry, False)
+            assert await letters.update_status(entry, "pending")
+            assert await link.client.dbsize() <= before + 1 + link.reads
 
     asyncio.run(play())

@@ -110,7 +110,7 @@ class CountRetry(Struct, frozen=True):
 Event: TypeAlias = Acquire | Claim | Beat | GiveBack | Complete | Release | Archive | SetStatus | CountRetry
 
 
-class Standing(Struct, frozen=True):
+class Standing(Struct, frozen=True, omit_defaults=True):
     """Where a record stands, apart from its contents; as it is by default, a new record stands."""
 
     status: str = _PENDING

@@ -43,7 +43,7 @@ class ResolutionTrigger(StrEnum):
     DLQ_CONSUMER = "dlq_consumer"
 
 
-class FailedOperationData(Struct, frozen=True, kw_only=True):
+class FailedOperationData(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One failed operation, with the documented names; times are aware.
 
     It is a copy: nothing that is done to it changes what is stored. Beyond the document: *error* is the first error in
@@ -52,6 +52,8 @@ class FailedOperationData(Struct, frozen=True, kw_only=True):
     be handed out next; *replay_token* belongs to the replay that holds it, or that ended it last; *replay_beat_at* is
     when its holder was last heard of; *version* counts its changes.
     """
+
+    # In its JSON, which Redis keeps, the defaults are left out: so a default is never another one later.
 
     id: str
     domain: str

@@ -71,6 +71,7 @@ def _tail(digits: str) -> str:
 
 
 _COUNT = 12  # bits of an id behind its milliseconds that tell ids of one millisecond apart, before what is random
+_LAST = (1 << _COUNT) - 1
 
 
 class _Entropy:
@@ -99,10 +100,13 @@ class _Entropy:
             if not self._tails:
                 drawn = os.urandom(self._BYTES * self._IDS).hex("-", self._BYTES)
                 self._tails = [_tail(digits) for digits in drawn.split("-")]
-            before, self._last = self._last, max(self._last + 1, milliseconds << _COUNT)
-            if self._last >> _COUNT != before >> _COUNT:
-                self._head = _head(self._last >> _COUNT)
-            return f"{self._head}{self._last & 0xFFF:03x}{self._tails.pop()}"
+            last, first = self._last + 1, milliseconds << _COUNT
+            if first >= last:
+                last, self._head = first, _head(milliseconds)
+            elif not last & _LAST:  # so many ids in one millisecond that they go on in the next
+                self._head = _head(last >> _COUNT)
+            self._last = last
+            return f"{self._head}{last & _LAST:03x}{self._tails.pop()}"
 
 
 _entropy = _Entropy()

@@ -152,15 +152,14 @@ class RedisLink(Opened):
         raise AssertionError("unreachable")
 
     async def _evaluated(self, script: Path, keys: Sequence[str], args: Sequence[Any]) -> Any:
-        from redis.exceptions import NoScriptError  # noqa: PLC0415 -- an extra
-
-        if script not in self._texts:
+        known = self._texts.get(script)
+        if known is None:
             text = self._prelude + await self._read(script)
-            self._texts[script] = text, sha1(text.encode(), usedforsecurity=False).hexdigest()
-        text, digest = self._texts[script]
+            known = self._texts[script] = text, sha1(text.encode(), usedforsecurity=False).hexdigest()
+        text, digest = known
         try:
             return await self._asked("EVALSHA", digest, len(keys), *keys, *args)
-        except NoScriptError:  # the server has been restarted, or has never seen it
+        except _unseen():  # the server has been restarted, or has never seen it
             return await self._asked("EVAL", text, len(keys), *keys, *args)
 
     async def _read(self, script: Path) -> str:
@@ -220,6 +219,13 @@ def _client(url: str) -> Any:
         pool = client.connection_pool
         pool.connection_class(**pool.connection_kwargs)  # connects to nothing, and finds options that there are not
         return client
+
+
+def _unseen() -> type[BaseException]:
+    """Return what the driver raises for a script that the server does not know. It is asked where one was raised."""
+    from redis.exceptions import NoScriptError  # noqa: PLC0415 -- an extra
+
+    return NoScriptError
 
 
 def lost() -> tuple[type[BaseException], ...]:

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     Asked = deque[tuple[bytes, asyncio.Future[Any]]]
 
 _MOST = 64  # commands in a packet
+_USUAL = 1024  # bytes of a part: what says how long it is, is laid out ahead
+_SIZES = [b"\r\n$%d\r\n" % size for size in range(_USUAL)]
 _BYTES = 1 << 20  # a packet that has as many takes no more: it must be sent before the driver's patience ends
 
 
@@ -111,10 +113,13 @@ def _tell(answer: asyncio.Future[Any], told: Any) -> None:
 
 def packed(command: Sequence[Any]) -> bytes:
     """Return a command as it goes over the wire. The driver's own way looks at each part much longer."""
-    parts = [b"*%d\r\n" % len(command)]
+    parts = [b"*%d" % len(command)]
     for each in command:
         value = each if type(each) is bytes else str(each).encode()
-        parts.append(b"$%d\r\n%b\r\n" % (len(value), value))
+        size = len(value)
+        parts.append(_SIZES[size] if size < _USUAL else b"\r\n$%d\r\n" % size)
+        parts.append(value)
+    parts.append(b"\r\n")
     return b"".join(parts)
 
 

@@ -9,8 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 
+from holdfast.core.dead_letters import Standing
 from holdfast.db import ConnectionManager
 from holdfast.errors import NotInitialized, Unavailable
 from holdfast.stores import (
@@ -265,6 +268,25 @@ def test_record_cannot_be_changed() -> None:
     record = FailedOperationData(id="x", domain="d", failure_type="t")
     with pytest.raises(AttributeError):
         record.status = "resolved"  # type: ignore[misc]
+
+
+def test_json_of_a_record_leaves_out_what_is_usual_and_the_usual_never_changes() -> None:
+    usual = FailedOperationData(
+        id="a", domain="d", failure_type="t", status="pending", entity_refs={}, snapshot_data={}, error_code="",
+        error_message="", retry_count=0, max_retries=2, request_data={}, response_data={}, metadata={}, error="",
+    )  # fmt: skip
+    usual = replace(
+        usual, entity_type=None, entity_id=None, user_id=None, last_retry_at=None, resolved_at=None,
+        resolved_by_id=None, resolution_type="", resolution_note="", next_action_hint="", recommended_action="",
+    )  # fmt: skip
+    usual = replace(
+        usual, created_at=None, updated_at=None, expires_at=None, workflow_id=None, payload=None, retry_delay=None,
+        next_retry_at=None, replay_token=None, replay_beat_at=None, version=1,
+    )  # fmt: skip
+    stored = b'{"id":"a","domain":"d","failure_type":"t"}'
+    assert msgspec.json.encode(usual) == stored
+    assert msgspec.json.decode(stored, type=FailedOperationData) == usual
+    assert msgspec.json.encode(Standing()) == b"{}"
 
 
 def test_what_redis_was_sent_is_remembered_up_to_so_many_bytes() -> None:

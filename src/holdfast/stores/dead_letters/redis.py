@@ -111,7 +111,7 @@ class RedisShelf:
                 changed, read = await self._put_over(before, after, near)
                 if read is None:
                     return changed
-            elif all(await self._put([(before, after)], {id: known.key}, whole=True, near=near)):
+            elif await self._put_known(before, after, known.key, near):
                 return after
         some = await self._changed_all([id], decide, read)
         return some[0] if some else None
@@ -208,11 +208,10 @@ class RedisShelf:
         summaries: Sequence[DLQCompressedEntry] = (),
         *,
         whole: bool,
-        near: int | None = None,
     ) -> list[bool]:
         """Write what was decided; return which of the records were written.
 
-        *keys* name, by id, the change that each record stands on. *near* is what was taken for the server's time.
+        *keys* name, by id, the change that each record stands on.
         """
         key = self._world.new_id()
         writes = [
@@ -222,11 +221,27 @@ class RedisShelf:
         parts = [part for write in writes for part in write]
         summed = [part for entry in summaries for part in records.summary_arguments(entry, entry.last_seen)]
         how = "all" if whole else "each"
-        said = await self._write(key, how, near, len(writes), *parts, len(summaries), *summed)
-        written = [verdict == _DONE for verdict in self._told(said)]
+        verdicts, now = (await self._write(key, how, "", len(writes), *parts, len(summaries), *summed)).split(b" ")
+        self._clock.hear(int(now))
+        written = [verdict == _DONE for verdict in verdicts]
         for (before, _), write, done in zip(changes, writes, written, strict=True):
             if done and before.created_at is not None:
                 self._remembered.note(before.id, write[records.WRITTEN], before.created_at, key)
+        return written
+
+    async def _put_known(
+        self, before: FailedOperationData, after: FailedOperationData, stands_on: str, near: int
+    ) -> bool:
+        """Write what was decided about a record that was last changed here, by the change *stands_on*.
+
+        *near* is what was taken for the server's time.
+        """
+        key, write = self._world.new_id(), records.change(before, after, stands_on)
+        verdict, now = (await self._write(key, "known", near, 1, *write, 0)).split(b" ")
+        self._clock.hear(int(now))
+        written = verdict == b"1"
+        if written and before.created_at is not None:
+            self._remembered.note(before.id, write[records.WRITTEN], before.created_at, key)
         return written
 
     async def _put_over(
@@ -237,9 +252,10 @@ class RedisShelf:
         Return the record as written, or what was read; neither, if it was written and has been deleted since.
         """
         key, write = self._world.new_id(), records.change_over(before, after)
-        said, *there = await self._write(key, "over", near, 1, *write, 0)
-        if self._told(said)[0] != _DONE:
-            return None, records.read([said.split(b" ")[1], *there])
+        verdict, now, *there = (await self._write(key, "over", near, 1, *write, 0)).split(b" ", 2)
+        self._clock.hear(int(now))
+        if verdict != b"1":
+            return None, records.read([now, *there])
         over = records.read_over(there[0], write[records.WRITTEN]) if there else None
         if over is None:
             return None, None
@@ -247,17 +263,11 @@ class RedisShelf:
         self._remembered.note(record.id, body, made, key)
         return record, None
 
-    async def _write(self, key: str, how: str, near: int | None, *rest: Any) -> Any:
+    async def _write(self, *args: Any) -> bytes:
         faults.point("dead_letters.before_commit")
-        reply = await self._run("write", key, how, "" if near is None else near, *rest)
+        reply: bytes = await self._run("write", *args)
         faults.point("dead_letters.changed")
         return reply
-
-    def _told(self, said: bytes) -> bytes:
-        """Return a verdict for each record."""
-        verdicts, now = said.split(b" ")
-        self._clock.hear(int(now))
-        return verdicts
 
     def _heard(self, replies: Sequence[bytes]) -> records.Read:
         self._clock.hear(int(replies[0]))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from datetime import datetime  # noqa: TC003 -- msgspec reads the annotations
 from time import monotonic
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from holdfast.stores.dead_letters import redis_records as records
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from holdfast.model.dead_letter import FailedOperationData
 
 
@@ -39,19 +40,16 @@ class ServerClock:
         return at + int((monotonic() - then) * 1000)
 
 
-class Known:
+class Known(Struct, frozen=True):
     """A record as it was last written, and by which change."""
 
-    __slots__ = ("_body", "_made", "key")
-
-    def __init__(self, body: bytes, made: datetime, key: str) -> None:
-        self._body = body
-        self._made = made
-        self.key = key
+    body: bytes
+    made: datetime
+    key: str
 
     def record(self) -> FailedOperationData:
         """Return the record: nobody else has this copy of it."""
-        return records.seen(self._body, self._made)
+        return records.seen(self.body, self.made)
 
 
 class Remembered:

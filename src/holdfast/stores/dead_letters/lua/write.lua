@@ -12,21 +12,23 @@
 --                     sorted sets of ids by a time, named by the caller; scores are microseconds
 --   counts            hash: how many records there are by status and kind
 --   c:<id>            hash: a summary; sums and sums:<domain> are sorted sets of summaries; totals counts them
---   done:<key>        what this script has answered under this key, for as long as somebody may ask again
+--   done:<key>        what this script has answered under this key, for as long as somebody may ask again. A change of
+--                     one record needs none while its key is still there: the next change leaves it
 --
--- Arguments: the key of the call, "all" if all or nothing is to be written, else "each", or "over" for one record that the
--- caller has not read; what the caller takes for the time in milliseconds ("" if the server has just told it), the number
+-- Arguments: the key of the call; "all" if all or nothing is to be written, else "each"; or for one record "known" if the
+-- answer to its last change has arrived, "over" if the caller has not read it; what the caller takes for the time in milliseconds ("" if the server has just told it), the number
 -- of records, then for each: id, key of the change that it stands on, JSON ("" deletes it; with "over" it is laid over
 -- what is there), status before and after ("" if it is deleted), the number of that, names of the sets by a time that it
 -- leaves, and name and score of those that it joins, with spaces between them. Then the number of summaries, each with its
 -- ten fields.
 --
--- Answers a "1" or "0" for each record, a space, and the time in milliseconds; with "over" in a list, with the record as it
--- was, as read.lua has it. Whose time is behind by more than NEAR is refused; so is whose time is ahead at all, since what
+-- Answers a "1" or "0" for each record, a space, and the time in milliseconds; with "over" then a space and the record as
+-- it was, as read.lua has it, if it is there. Whose time is behind by more than NEAR is refused; so is whose time is ahead at all, since what
 -- is due at once would not be due to whoever asks next.
 local NEAR, SPAN = 100, 2 ^ 48
 local base, over, each = KEYS[1], ARGV[2] == 'over', ARGV[2] == 'each'
 local now = now_ms()
+local time = string.format('%.0f', now)
 local behind = ARGV[3] == '' and 0 or now - ARGV[3]
 local fits_all = behind >= 0 and behind <= NEAR
 
@@ -34,23 +36,27 @@ local fits_all = behind >= 0 and behind <= NEAR
 local records, at = {}, 5
 for i = 1, tonumber(ARGV[4]) do
     local key = base .. 'r:' .. ARGV[at]
-    local there = redis.call('HMGET', key, 'k', 'c', over and 'b' or 'k')
+    local there = over and redis.call('HMGET', key, 'k', 'c', 'b') or redis.call('HMGET', key, 'k', 'c')
     local fits = there[1] == ARGV[at + 1]
     records[i] = {at, key, there, fits}
     fits_all = fits_all and fits
     at = at + 8
 end
 
+local alone = ARGV[4] == '1' and ARGV[7] ~= '' and ARGV[at] == '0'
+
 local function told(said)
     if not over then return said end
     local key, made, body = unpack(records[1][3])
-    if not (key and made and body) then return {said} end
-    return {said, ARGV[5] .. ' ' .. string.match(made, '^%d+') .. ' ' .. key .. ' ' .. body}
+    if not (key and made and body) then return said end
+    return said .. ' ' .. ARGV[5] .. ' ' .. string.match(made, '^%d+') .. ' ' .. key .. ' ' .. body
 end
 
-local done = base .. 'done:' .. ARGV[1]
+local function keep(key, said, ...) redis.call('SET', base .. 'done:' .. key, said, 'PX', 120000, ...) end
+
 if not fits_all then -- otherwise this call has changed nothing yet
-    local known = redis.call('GET', done)
+    if alone and records[1][3][1] == ARGV[1] then return told('1 ' .. time) end
+    local known = redis.call('GET', base .. 'done:' .. ARGV[1])
     if known then return told(known) end
 end
 
@@ -86,12 +92,19 @@ local function write(first, key, there)
     end
 end
 
-local written = ''
+local written, kept = '', {['']=true}
 for i = 1, #records do
     local first, key, there, fits = unpack(records[i])
     fits = fits and (fits_all or each)
     written = written .. (fits and '1' or '0')
-    if fits then write(first, key, there) end
+    if fits then
+        local last = there[1]
+        if ARGV[2] ~= 'known' and not kept[last] then
+            kept[last] = true
+            keep(last, '1 ' .. time, 'NX') -- of a change of several records the answer is there
+        end
+        write(first, key, there)
+    end
 end
 
 if fits_all or each then
@@ -117,6 +130,6 @@ if fits_all or each then
     end
 end
 
-local said = written .. ' ' .. string.format('%.0f', now)
-if string.find(written, '1', 1, true) then redis.call('SET', done, said, 'PX', 120000) end
+local said = written .. ' ' .. time
+if not alone and string.find(written, '1', 1, true) then keep(ARGV[1], said) end
 return told(said)
