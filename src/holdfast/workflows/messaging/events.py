@@ -15,7 +15,7 @@ from holdfast.workflows.messaging.message import check_name
 from holdfast.workflows.messaging.patience import Patience
 from holdfast.workflows.messaging.setting import EventRow, SetEvents
 from holdfast.workflows.operations.away import answered
-from holdfast.workflows.operations.operation import Kept
+from holdfast.workflows.operations.operation import GET_EVENT, Kept
 from holdfast.workflows.operations.voice import RecordWrites, SideWrite, voice_of
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     _Look = Callable[[], Awaitable[Row | None]]
 
 SET_EVENT = "holdfast.set_event"
-GET_EVENT = "holdfast.get_event"
 GET_EVENT_TIMEOUT = "holdfast.get_event_timeout"
 
 

@@ -12,6 +12,11 @@ if TYPE_CHECKING:
     from holdfast.workflows.running.run import Run
 
 
+RECV = "holdfast.recv"
+GET_EVENT = "holdfast.get_event"
+OF_OTHERS = frozenset({RECV, GET_EVENT})  # what they record, another process has written
+
+
 class Operation(Struct, eq=False):
     """One operation that is about to be done: who it is, what to compare it by, and what is written beside its record.
 

@@ -14,7 +14,7 @@ from holdfast.db.pipeline.pipeline import outlast
 from holdfast.errors import SerializationError, Superseded, WentBack, WorkflowError
 from holdfast.workflows.facts import RecordSteps, StartChildren
 from holdfast.workflows.operations.agreement import compare, unfit
-from holdfast.workflows.operations.operation import Kept, Operation
+from holdfast.workflows.operations.operation import OF_OTHERS, Kept, Operation
 from holdfast.workflows.operations.voice import RecordWrites, tell_written
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from holdfast.workflows.running.run import Run
 
 
-OF_OTHERS = frozenset({"holdfast.recv", "holdfast.get_event"})  # what they record, another process has written
 _RECORD = 320  # about what a record weighs in bytes, apart from its payload
 
 

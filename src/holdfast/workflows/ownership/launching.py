@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from holdfast import faults
 from holdfast.errors import SerializationError
 from holdfast.model.workflow import History, Recorded
-from holdfast.workflows.operations.recorder import OF_OTHERS
+from holdfast.workflows.operations.operation import OF_OTHERS
 from holdfast.workflows.ownership.release import Releases
 from holdfast.workflows.ownership.trial import is_suspect
 from holdfast.workflows.running.run import Behalf, Run
