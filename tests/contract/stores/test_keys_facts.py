@@ -64,6 +64,16 @@ def test_other_writes_of_keys_are_recalled(store_venue: StoreVenue) -> None:
         assert await releases.apply(("k", "t1")) == [True]
         assert await releases.recall(("k", "t1")) == [True]
 
+        await claims.apply(("live", "f", "t1", 60_000, "null"), ("over", "f", "t1", 1_000, "null"))
+        await ground.advance(2)
+        together = [(key, token) for key in ("live", "over", "gone") for token in (None, "t2", "t1", "t1", None)]
+        assert [row for row, done in zip(together, await releases.apply(*together), strict=True) if done] == [
+            ("live", "t1"), ("over", "t1"),
+        ]  # fmt: skip
+        await claims.apply(("over", "f", "t1", 1_000, "null"))
+        await ground.advance(2)
+        assert await releases.apply(("over", "t2"), ("over", None), ("over", None)) == [False, True, False]
+
         puts = Pen(ground, manager, PutKeys(queries))
         first, second = ("k", "f", "m1", "1", 200, "{}", 60_000), ("k", "f", "m2", "2", 200, "{}", 60_000)
         assert await puts.recall(first) == [None]

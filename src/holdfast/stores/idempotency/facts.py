@@ -152,8 +152,14 @@ class ReleaseKeys(_Keys):
         self.one_statement = len(self._write.statements) == 1
 
     async def apply(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[bool | Exception]:
-        gone = {row["idempotency_key"] for row in await transaction.fetch_batch(self._write, rows)}
-        return [row[0] in gone for row in rows]
+        released = await transaction.fetch_batch(self._write, rows)
+        owners = {row["idempotency_key"]: row["owner_token"] for row in released}
+        # Of several calls about one key one has released it: its owner's, if that is among them.
+        by: dict[str, int] = {}
+        for place, (key, token) in sorted(enumerate(rows), key=lambda each: each[1][1] is None):
+            if key in owners and token in {owners[key], None}:
+                by.setdefault(key, place)
+        return [by.get(row[0]) == place for place, row in enumerate(rows)]
 
     async def recall(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[bool | None]:
         found = await self._look(transaction, [row[0] for row in rows])

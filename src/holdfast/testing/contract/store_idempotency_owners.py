@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
 
 from holdfast.errors import ClaimLost, TooLong
+from holdfast.stores import ClaimState
 from holdfast.testing.contract.store_ground import elsewhere
 from holdfast.testing.contract.store_idempotency import open_store, tables_of
 
@@ -88,6 +90,29 @@ class IdempotencyOwnersContract:
             assert other.token == "my own"  # noqa: S105 -- no secret
             assert (await elsewhere(store.claim("l", "f", token="my own"))).won  # noqa: S106 -- no secret
             assert await elsewhere(store.release_claim("l", token="my own")) is True  # noqa: S106 -- no secret
+
+        store_venue.play(scene, empty=tables_of(store_venue))
+
+    def test_claim_under_the_token_of_a_result_finds_the_result(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            store = await open_store(ground)
+            token = (await store.claim("k", "f")).token
+            await store.store_result("k", "done")
+            for _ in range(2):
+                again = await elsewhere(store.claim("k", "f", token=token))
+                assert (again.state, again.result["response_data"]) == (ClaimState.STORED, "done")
+            many = [elsewhere(store.claim(key, "f", token=token)) for key in ("k", "l", "m")]
+            assert [claim.state for claim in await asyncio.gather(*many)] == [ClaimState.STORED, *[ClaimState.WON] * 2]
+
+        store_venue.play(scene, empty=tables_of(store_venue))
+
+    def test_of_many_who_release_a_claim_at_once_only_its_owner_has_released_it(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            store = await open_store(ground)
+            owner = (await store.claim("k", "f")).token
+            tokens = [*["another's"] * 9, owner, "another's"]
+            released = await asyncio.gather(*(elsewhere(store.release_claim("k", token=token)) for token in tokens))
+            assert [token for token, done in zip(tokens, released, strict=True) if done] == [owner]
 
         store_venue.play(scene, empty=tables_of(store_venue))
 

@@ -78,7 +78,8 @@ WHERE k.status_code = 0;
 -- name: keys_release
 -- rows: idempotency_key text, token text
 -- MySQL returns no rows of what it deletes: they are locked and read first.
-SELECT k.idempotency_key FROM {rows} AS r STRAIGHT_JOIN @holdfast_idempotency AS k FORCE INDEX (PRIMARY)
+SELECT k.idempotency_key, k.owner_token
+FROM {rows} AS r STRAIGHT_JOIN @holdfast_idempotency AS k FORCE INDEX (PRIMARY)
     ON k.idempotency_key = r.idempotency_key
 WHERE k.status_code = 0 AND (k.owner_token = r.token OR (r.token IS NULL AND k.expires_at <= {now_iso}))
 FOR UPDATE;

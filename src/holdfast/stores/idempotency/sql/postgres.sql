@@ -43,4 +43,4 @@ DELETE FROM @holdfast_idempotency AS k
 USING {rows} AS r
 WHERE k.idempotency_key = r.idempotency_key AND k.status_code = 0
   AND (k.owner_token = r.token OR (r.token IS NULL AND k.expires_at <= {now_iso}))
-RETURNING k.idempotency_key;
+RETURNING k.idempotency_key, k.owner_token;

@@ -22,4 +22,4 @@ WHERE rowid IN (
     SELECT k.rowid FROM {rows} AS r JOIN @holdfast_idempotency AS k ON k.idempotency_key = r.idempotency_key
     WHERE k.status_code = 0 AND (k.owner_token = r.token OR (r.token IS NULL AND k.expires_at <= {now_iso}))
 )
-RETURNING idempotency_key;
+RETURNING idempotency_key, owner_token;
