@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from holdfast.stores import AsyncRedisDLQRepository
+from holdfast.stores.locks.redis import RedisLockStore
 from holdfast.stores.redis import RedisLink
+from holdfast.stores.tasks.redis import RedisTaskQueue
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -134,5 +136,37 @@ def test_answers_that_have_arrived_are_not_kept(fresh_database: Callable[[str], 
                 assert await letters.complete_replay(entry, False)
             assert await letters.update_status(entry, "pending")
             assert await link.client.dbsize() <= before + 1 + link.reads
+
+    asyncio.run(play())
+
+
+def test_lock_whose_scripts_run_twice_is_acquired_and_released_once(fresh_database: Callable[[str], str]) -> None:
+    async def play() -> None:
+        async with Twice(fresh_database("redis")) as link:
+            locks = RedisLockStore(link)
+            for token in (1, 2):
+                lease = await locks.acquire("k", blocking=False)
+                assert lease is not None
+                assert lease.token == token
+                assert await locks.acquire("k", blocking=False) is None
+                assert await locks.release(lease)
+
+    asyncio.run(play())
+
+
+def test_task_whose_scripts_run_twice_is_taken_and_ended_once(fresh_database: Callable[[str], str]) -> None:
+    async def play() -> None:
+        async with Twice(fresh_database("redis")) as link:
+            queue = RedisTaskQueue(link)
+            given = [await queue.enqueue(n, max_attempts=2) for n in range(2)]
+            one, two = await queue.dequeue_many(5)
+            assert [one.task_id, two.task_id] == given
+            assert await queue.dequeue() is None
+            assert one.attempts == two.attempts == 1
+            assert await queue.fail(one.task_id, "why", retry_in=0, token=one.token)
+            assert await queue.complete(two.task_id, token=two.token)
+            again = await queue.dequeue()
+            assert again is not None
+            assert (again.task_id, again.attempts) == (one.task_id, 2)
 
     asyncio.run(play())
