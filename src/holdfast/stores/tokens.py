@@ -96,10 +96,11 @@ def held(item: Item, token: str | None = None) -> str | None:
     return _held.get().find(item) if token is None else checked_key(token, "token")
 
 
-def let_go(item: Item) -> None:
-    """Forget the token of *item*; nothing happens if there is none."""
+def let_go(item: Item, token: str | None = None) -> None:
+    """Forget the token of *item*; nothing happens if there is none, or if *token* is given and it is another."""
     known = _held.get()
-    if known.find(item) is not None:
+    mine = known.find(item)
+    if mine is not None and token in {None, mine}:
         _held.set(known.changed(item, None))
 
 

@@ -111,7 +111,7 @@ class Replaying(Changing):
         """
         mine = tokens.held(self._item(id), token)
         given = await self._happen(id, GiveBack(mine))
-        tokens.let_go_all([(self._item(id), mine)])
+        tokens.let_go(self._item(id), mine)
         return given is not None
 
     async def acquire_due(
@@ -190,7 +190,7 @@ class Replaying(Changing):
             return None if done else transition(record, event, now)
 
         changed = await self._change(id, decide, whole=False)
-        tokens.let_go_all([(self._item(id), event.token)])
+        tokens.let_go(self._item(id), event.token)
         if changed is None and done:  # it had ended, as far as was known; it may have been deleted since
             done = await self._shelf.get(id) is not None
         return done or changed is not None
