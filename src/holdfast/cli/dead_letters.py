@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
+from msgspec.structs import asdict
 
 from holdfast.app import AsyncHoldfast, Holdfast
 from holdfast.cli.application import application_place, find_application
@@ -261,7 +262,7 @@ def _nowhere(id: str) -> str:  # noqa: A002 -- the documented word
 
 
 def _document(record: FailedOperationData) -> dict[str, Any]:
-    shown: dict[str, Any] = msgspec.to_builtins(record)
+    shown: dict[str, Any] = msgspec.to_builtins(asdict(record))  # the record by itself would leave its defaults out
     return {name: value for name, value in shown.items() if name not in {"replay_token", "version"}}
 
 

@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.structs import fields
 
 from holdfast.stores import SQLFailedOperationRepository
 
@@ -56,6 +57,7 @@ def test_letters_are_listed_shown_and_counted(shop: Any, letters: SQLFailedOpera
     assert {line[2] for line in lines[1:]} == {"mail", "bank"}
     [only] = shop.json("dead-letters", "list", "--domain", "mail", "--status", "pending")["dead_letters"]
     assert (only["id"], only["request_data"]) == (first.id, {"to": "ada"})
+    assert set(only) == {field.name for field in fields(first)} - {"replay_token", "version"}
     assert "too late" in shop.run("dead-letters", "show", first.id).stdout
     assert shop.json("dead-letters", "stats")["by_domain"] == {"mail": 1, "bank": 1}
 
