@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, overload
 
 from holdfast.core.durations import checked_seconds
 from holdfast.db.portal import Portal
-from holdfast.errors import MisuseError
 from holdfast.model.workflow import DEFAULT_MAX_RECOVERY_ATTEMPTS
 from holdfast.workflows.application.application import Application
 from holdfast.workflows.application.configuration import refuse_one_loop
@@ -20,9 +19,8 @@ from holdfast.workflows.declaring.steps import unbound
 from holdfast.workflows.management.management import AsyncManagement, Management
 from holdfast.workflows.management.managing import Managing
 from holdfast.workflows.messaging.methods import AsyncMessagingMethods, MessagingMethods
-from holdfast.workflows.operations import branches
-from holdfast.workflows.operations.durable import unpatched
-from holdfast.workflows.operations.place import WorkflowPlace, task_place, thread_place
+from holdfast.workflows.operations import branches, patches
+from holdfast.workflows.operations.place import task_place, thread_place
 from holdfast.workflows.operations.steps import run_step, run_step_blocking
 from holdfast.workflows.running.handles import AsyncHandle, Handle, ticket_of, values, waited_for
 from holdfast.workflows.transactions import TransactionStep
@@ -191,7 +189,7 @@ class Holdfast(Application, AppLife, Management[Handle[Any]], MessagingMethods, 
     def wait_first(self, handles: Iterable[Handle[R]]) -> Handle[R]:
         """Wait until one of several runs has ended, and return its handle; in a workflow the same on every replay."""
         given = waited_for(handles, Handle, "wait_first")
-        branches.refuse_empty(given, "wait_first")
+        branches.refuse_no_handles(given)
         place, tickets = thread_place(self._engine), [ticket_of(handle) for handle in given]
         if place is None:
             return given[self._running.waiting.first_of_blocking(tickets)]
@@ -208,12 +206,13 @@ class Holdfast(Application, AppLife, Management[Handle[Any]], MessagingMethods, 
 
     def patch(self, name: str) -> bool:
         """Return whether this run goes the new way of a change called *name*; runs from before it go the old way."""
-        place = _in_workflow(thread_place(self._engine), "patch")
-        return self._running.durable.patch_blocking(place, name)
+        place = patches.in_workflow(thread_place(self._engine), "patch")
+        return self._running.patches.patch_blocking(place, name)
 
     def deprecate_patch(self, name: str) -> None:
         """Say that every run goes the new way of *name* now; its marker in older records is passed over."""
-        unpatched(_in_workflow(thread_place(self._engine), "deprecate_patch"), name)
+        place = patches.in_workflow(thread_place(self._engine), "deprecate_patch")
+        self._running.patches.deprecate_blocking(place, name)
 
     def _manage(
         self, name: str, call: Callable[[Desk], Coroutine[Any, Any, T]], arguments: Mapping[str, Any], type_: Any
@@ -364,7 +363,7 @@ class AsyncHoldfast(
     async def wait_first(self, handles: Iterable[AsyncHandle[R]]) -> AsyncHandle[R]:
         """Wait until one of several runs has ended, and return its handle; in a workflow the same on every replay."""
         given = waited_for(handles, AsyncHandle, "wait_first")
-        branches.refuse_empty(given, "wait_first")
+        branches.refuse_no_handles(given)
         place, tickets = task_place(self._engine), [ticket_of(handle) for handle in given]
         if place is None:
             return given[await self._running.waiting.first_of(tickets)]
@@ -379,12 +378,13 @@ class AsyncHoldfast(
 
     async def patch(self, name: str) -> bool:
         """Return whether this run goes the new way of a change called *name*; runs from before it go the old way."""
-        place = _in_workflow(task_place(self._engine), "patch")
-        return await self._running.durable.patch(place, name)
+        place = patches.in_workflow(task_place(self._engine), "patch")
+        return await self._running.patches.patch(place, name)
 
     async def deprecate_patch(self, name: str) -> None:
         """Say that every run goes the new way of *name* now; its marker in older records is passed over."""
-        unpatched(_in_workflow(task_place(self._engine), "deprecate_patch"), name)
+        place = patches.in_workflow(task_place(self._engine), "deprecate_patch")
+        await self._running.patches.deprecate(place, name)
 
     async def _manage(
         self, name: str, call: Callable[[Desk], Coroutine[Any, Any, T]], arguments: Mapping[str, Any], type_: Any
@@ -394,9 +394,3 @@ class AsyncHoldfast(
 
     def _reader(self, reading: Reading, type_: Any) -> AsyncStreamReader[Any]:
         return self._running.stream_reads.reader(reading, type_)
-
-
-def _in_workflow(place: WorkflowPlace | None, verb: str) -> WorkflowPlace:
-    if place is None:
-        raise MisuseError(f"{verb}() belongs in a workflow; this code is in none.")
-    return place

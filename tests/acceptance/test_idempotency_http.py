@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import subprocess
+import sys
 from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
@@ -105,3 +108,23 @@ def test_request_of_a_server_that_was_killed_is_carried_out_by_another(
     assert scene.done() == {"order-17": times}
     assert answer().headers["idempotency-replayed"] == "true"
     assert scene.done() == {"order-17": times}
+
+
+@EVERY_KIND
+def test_server_whose_worker_ends_without_closing_the_middleware_is_quiet(
+    kind: str, fresh_database: Callable[[str], str]
+) -> None:
+    settings = json.dumps({"url": fresh_database(kind)})
+    ended = subprocess.run(
+        [sys.executable, "-W", "always", PROGRAM.with_name("wsgi_once.py"), settings],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (ended.returncode, ended.stdout, _complaints(ended.stderr)) == (0, "done\n", [])
+
+
+def _complaints(log: str) -> list[str]:
+    """Return what was written, without the word about versions of SQLite that lose data."""
+    return [line for line in log.splitlines() if not line.startswith("SQLite ")]

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast.testing.contract.workflows_dead_letters import DeadLettersContract, ReplayContract
+from holdfast.testing.contract.workflows_dead_letters import DeadLettersContract
 from holdfast.testing.contract.workflows_dead_letters_handlers import ReplayHandlersContract
+from holdfast.testing.contract.workflows_dead_letters_replay import ReplayContract
 
 if TYPE_CHECKING:
     from holdfast.testing.contract import Venue

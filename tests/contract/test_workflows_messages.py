@@ -8,6 +8,7 @@ import pytest
 
 from holdfast.testing.contract.workflows_messages import MessagesContract
 from holdfast.testing.contract.workflows_messages_control import GoingBackContract
+from holdfast.testing.contract.workflows_messages_sending import SendingContract
 from holdfast.testing.contract.workflows_messages_waiting import WaitingContract
 
 if TYPE_CHECKING:
@@ -20,5 +21,5 @@ def venue(shared_venue: Venue) -> Venue:
     return shared_venue
 
 
-class TestMessages(MessagesContract, WaitingContract, GoingBackContract):
+class TestMessages(MessagesContract, SendingContract, WaitingContract, GoingBackContract):
     """One suite, every shared column of the table in ``conftest``."""

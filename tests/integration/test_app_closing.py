@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import subprocess
 import sys
 import threading
@@ -306,12 +307,12 @@ def test_child_whose_start_is_committed_while_its_thread_s_application_closes_go
         faults.disarm()
 
 
-def test_step_that_gives_back_what_it_holds_is_not_cut_off_when_its_application_closes(
-    fresh_database: FreshDatabase,
-) -> None:
+def test_close_of_a_task_waits_for_a_step_that_gives_back_what_it_holds(fresh_database: FreshDatabase) -> None:
+    """The end of the loop, which often comes next, would cut that off. Nobody else waits for it."""
+    url, told = fresh_database("sqlite"), list[str]()
+
     async def scene() -> None:
-        app, told = AsyncHoldfast(fresh_database("sqlite")), asyncio.Queue[str]()
-        begun, go_on = asyncio.Event(), asyncio.Event()
+        app, begun = AsyncHoldfast(url), asyncio.Event()
 
         @app.step
         async def holds() -> None:
@@ -319,23 +320,92 @@ def test_step_that_gives_back_what_it_holds_is_not_cut_off_when_its_application_
                 begun.set()
                 await asyncio.Event().wait()
             finally:
-                told.put_nowait("gives back")
-                await go_on.wait()  # as the end of a connection is waited for
-                told.put_nowait("has given back")
+                await asyncio.to_thread(until, lambda: statuses(url) == {"uses": "ENQUEUED"})
+                await asyncio.sleep(0.5)  # longer than all else that a close does
+                told.append("has given back")
 
         @app.workflow
         async def uses() -> None:
             await holds()
 
-        await app.launch()
-        await uses.start()
-        await begun.wait()
-        await app.close()
-        go_on.set()
-        async with asyncio.timeout(60):
-            assert [await told.get(), await told.get()] == ["gives back", "has given back"]
+        async with app:
+            await uses.options(workflow_id="uses").start()
+            await begun.wait()
+        told.append("closed")
 
     asyncio.run(scene())
+    assert told == ["has given back", "closed"]
+
+
+def test_close_of_a_thread_waits_for_an_async_step_that_gives_back_what_it_holds(fresh_database: FreshDatabase) -> None:
+    url, told, begun = fresh_database("sqlite"), list[str](), threading.Event()
+    app = Holdfast(url)
+
+    @app.step
+    async def holds() -> None:
+        try:
+            begun.set()
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.to_thread(until, lambda: statuses(url) == {"uses": "ENQUEUED"})
+            await asyncio.sleep(0.5)  # longer than all else that a close does
+            told.append("has given back")
+
+    @app.workflow
+    async def uses() -> None:
+        await holds()
+
+    with app:
+        uses.options(workflow_id="uses").start()
+        assert begun.wait(60)
+    assert told == ["has given back"]
+
+
+@pytest.mark.parametrize("who", ["a step that never ends", "a step that closes"])
+def test_close_does_not_wait_for_ever(
+    who: str, fresh_database: FreshDatabase, caplog: pytest.LogCaptureFixture
+) -> None:
+    url = fresh_database("sqlite")
+
+    async def scene() -> None:
+        lease = 0.5 if who == "a step that never ends" else 3600
+        app, begun, go_on, closed = AsyncHoldfast(url, lease=lease), asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+        @app.step
+        async def stubborn() -> None:
+            begun.set()
+            if who == "a step that closes":
+                try:
+                    await app.close()
+                finally:
+                    closed.set()
+            while not go_on.is_set():
+                try:
+                    await go_on.wait()
+                except asyncio.CancelledError:
+                    continue
+
+        @app.workflow
+        async def uses() -> None:
+            await stubborn()
+
+        await app.launch()
+        await uses.options(workflow_id="uses").start()
+        await begun.wait()
+        async with asyncio.timeout(60):
+            if who == "a step that closes":
+                await closed.wait()
+            await app.close()
+        go_on.set()
+
+    with caplog.at_level(logging.WARNING, "holdfast.workflows"):
+        asyncio.run(scene())
+    said = [each for each in caplog.messages if "have not ended within" in each]
+    assert said == (
+        ["Runs were stopped and have not ended within 0.5 s, what they clean up may be cut off: uses."]
+        if "never" in who
+        else []
+    )
 
 
 @pytest.mark.parametrize("kind", ["postgres", "mariadb"])

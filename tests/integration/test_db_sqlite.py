@@ -229,6 +229,29 @@ def test_log_held_by_a_reader_is_emptied_when_it_leaves(path: Path, stranger: sq
     asyncio.run(scene())
 
 
+def test_nobody_whose_commit_is_done_waits_for_the_log_to_be_moved(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = threading.Event()
+    waited_for: list[bool] = []  # whether all were told, of each time the log was looked at
+    move = Checkpointer.after_commit
+
+    def when_all_are_told(checkpointer: Checkpointer, connection: sqlite3.Connection) -> None:
+        waited_for.append(told.wait(30))
+        move(checkpointer, connection)
+
+    async def scene() -> None:
+        async with ConnectionManager(path) as manager:
+            ledger = Ledger(manager.dialect)
+            await ledger.create(manager)
+        async with ConnectionManager(path) as manager, Pipeline(manager) as pipeline:
+            monkeypatch.setattr(Checkpointer, "after_commit", when_all_are_told)
+            await pipeline.write(ledger, ("a", "note", 1))
+            told.set()
+
+    asyncio.run(scene())
+    assert waited_for
+    assert all(waited_for)
+
+
 def test_threads_end_with_the_manager(path: Path) -> None:
     async def scene() -> None:
         async with ConnectionManager(path) as manager:

@@ -3,23 +3,38 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import redis
 
 from holdfast.errors import DatabaseError, QueryFailed, Unavailable, UnknownCommit
-from holdfast.stores import RedisTaskQueue, TaskWorker
+from holdfast.model.world import RealWorld
+from holdfast.stores import (
+    AsyncRedisCircuitBreakerStateRepository,
+    AsyncRedisDLQRepository,
+    RedisDLQRepository,
+    RedisIdempotencyStore,
+    RedisLockStore,
+    RedisTaskQueue,
+    TaskWorker,
+)
+from holdfast.stores.flow.redis_shelf import RedisShelf
+from holdfast.stores.flow.shelf import Wanted
 from holdfast.stores.redis import RedisLink
 from holdfast.stores.redis_blocking import BlockingRedisLink
+from holdfast.stores.threads.redis_threads import RedisThreads
 from holdfast.testing.servers.redis_cluster import RedisCluster
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
 
     from holdfast.stores import Task
     from holdfast.testing.servers.server import Server
 
 PATIENCE = 60
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
 
 async def outcomes(queue: RedisTaskQueue) -> dict[str, type[BaseException] | None]:
@@ -62,6 +77,45 @@ def test_calls_of_a_queue_whose_server_is_gone_raise_our_errors(own_server: Call
     asyncio.run(main())
 
 
+def reads(link: RedisLink) -> list[Coroutine[Any, Any, Any]]:
+    """Return the calls of all stores that read by a script, or first of all do so."""
+    letters, breakers = AsyncRedisDLQRepository(link), AsyncRedisCircuitBreakerStateRepository(link)
+    flows, threads = RedisShelf(link, RealWorld(), prefix="{flow}:", ttl=None), RedisThreads(link)
+    return [
+        letters.get_by_id("x"),
+        letters.find(),
+        letters.count_created_in_window(NOW, NOW),
+        letters.count_all(),
+        letters.get_compressed_entries(),
+        letters.update_status("x", "resolved"),
+        breakers.get_by_service_name("x"),
+        breakers.get_all_states(),
+        breakers.get_open_states(),
+        breakers.get_history("x"),
+        breakers.reset("x"),
+        RedisIdempotencyStore(link).get("x"),
+        RedisLockStore(link).get("x"),
+        flows.get("x"),
+        flows.query(Wanted("x")),
+        threads.find("x", "", None),
+        threads.prune(["x"]),
+    ]
+
+
+def test_read_that_is_not_answered_leaves_nothing_in_doubt(own_server: Callable[..., Server]) -> None:
+    async def main() -> None:
+        server = own_server("redis")
+        async with RedisLink(server.url) as link, BlockingRedisLink(server.url) as blocking:
+            await asyncio.gather(*reads(link), RedisLockStore(blocking).get("x"))
+            await asyncio.to_thread(server.kill)
+            with pytest.raises(Unavailable):
+                await RedisLockStore(blocking).get("x")
+            raised = await asyncio.gather(*reads(link), return_exceptions=True)
+            assert {type(each) for each in raised} == {Unavailable}
+
+    asyncio.run(main())
+
+
 def test_what_the_server_refuses_is_our_error_too(own_server: Callable[..., Server]) -> None:
     server = own_server("redis")
 
@@ -77,6 +131,18 @@ def test_what_the_server_refuses_is_our_error_too(own_server: Callable[..., Serv
                 await refused.initialize()
 
     asyncio.run(main())
+
+
+def test_connections_that_were_lost_do_not_count_for_ever(own_server: Callable[..., Server]) -> None:
+    server = own_server("redis")
+    with (
+        RedisDLQRepository(f"{server.url}?max_connections=3") as letters,  # of the driver, whose own limit is 100
+        redis.Redis.from_url(server.url) as other,
+    ):
+        for _ in range(5):
+            assert letters.count_all() == 0
+            assert other.client_kill_filter(_type="normal", skipme=True) == 1
+        assert letters.count_all() == 0
 
 
 def test_worker_on_a_cluster_goes_on_when_that_is_back(own_server: Callable[..., Server]) -> None:

@@ -52,6 +52,14 @@ def test_tasks_at_once_share_a_connection_and_get_their_own_answers(
     asyncio.run(main())
 
 
+def test_more_tasks_read_at_once_than_the_driver_has_connections_for(fresh_database: Callable[[str], str]) -> None:
+    async def main() -> None:
+        async with RedisLink(fresh_database("redis")) as link:
+            assert await asyncio.gather(*(link.read("get", "none") for _ in range(5 * TASKS))) == [None] * 5 * TASKS
+
+    asyncio.run(main())
+
+
 def test_large_answers_and_questions_reach_whom_they_are_for(fresh_database: Callable[[str], str], echo: Path) -> None:
     async def main() -> None:
         async with RedisLink(fresh_database("redis")) as link:

@@ -18,8 +18,8 @@ from holdfast.cli.output import Output
 from holdfast.cli.repositories import on_repository
 from holdfast.cli.words import COUNT, DAYS, person, text
 from holdfast.model.dead_letter import FailedOperationStatus
+from holdfast.stores.dead_letters.repositories import RedisDLQRepository, SQLFailedOperationRepository
 from holdfast.stores.dead_letters.sql import AsyncSQLFailedOperationRepository
-from holdfast.stores.dead_letters.standing import RedisDLQRepository, SQLFailedOperationRepository
 from holdfast.workflows.application.worker import refuse_launched
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ import click
 from holdfast.cli.failure import Failure
 
 _INTERRUPTED = 130  # 128 and the number of SIGINT, as shells have it
+_NOBODY_READS = 141  # likewise, and SIGPIPE
 _DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 
@@ -54,19 +55,22 @@ class _LazyGroup(click.Group):
         return command
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Say in one line that the output went nowhere. A pipe whose reader has gone is click's own business.
+        """Say in one line that the output went nowhere.
 
-        Somebody who interrupts a command gets the exit code of that, and not that of a refusal.
+        Somebody who interrupts a command, or stops to read what it prints, gets the exit code of that, and not that of
+        a refusal.
         """
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
             raise click.exceptions.Exit(_INTERRUPTED) from None
         except OSError as error:
-            if error.errno not in _DISK_ERRORS:
+            if error.errno not in {errno.EPIPE, *_DISK_ERRORS}:
                 raise
             with suppress(OSError):  # what is left in the buffer would be tried, and complained of, once more at exit
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            if error.errno == errno.EPIPE:
+                raise click.exceptions.Exit(_NOBODY_READS) from None
             raise Failure(f"The output could not be written: {error.strerror}.") from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 -- click's signature

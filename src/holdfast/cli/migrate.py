@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
 
 from holdfast.cli.database import named_database
 from holdfast.cli.examples import examples
 from holdfast.cli.failure import failures
+from holdfast.cli.output import printable
 from holdfast.db.manager import ConnectionManager
 from holdfast.db.migrations.migrator import SCHEMA, Migrator
 from holdfast.db.url import DialectName
@@ -94,7 +94,7 @@ def _tell(place: DatabaseURL, applied: Sequence[Migration]) -> None:
 
 
 def _say(text: str) -> None:
-    Console(soft_wrap=True, markup=False, highlight=False).print(text)
+    click.echo(printable(text))
 
 
 __all__ = ["command"]

@@ -35,7 +35,7 @@ def is_child() -> bool:
 
 
 def tell_parent(orphaned: Callable[[], None]) -> None:
-    """Tell the process that started this one that it is ready; call *orphaned*, from a thread, when that is gone."""
+    """Tell the parent that this process is ready; call *orphaned*, from a thread, when the parent is gone."""
 
     def wait() -> None:
         with suppress(OSError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -20,15 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
+    from holdfast.stores.opened import Closable
 
-class Closable(Protocol):
-    """A store of the async colour."""
-
-    async def close(self) -> None:
-        """End what it has opened."""
-
-
-S = TypeVar("S", bound=Closable)
+S = TypeVar("S", bound="Closable")
 R = TypeVar("R")
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _SECOND = timedelta(seconds=1)
 _DAY = timedelta(days=1)
 _WEEK = 7
-_YEARS = 60  # within which every day that there can be has come: a 29 February that is a Monday takes 40 at most
+_YEARS = 60  # within these every possible day has come: a 29 February that is a Monday takes 40 at most
 
 
 class Cron:

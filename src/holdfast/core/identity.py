@@ -79,7 +79,7 @@ class Branch:
         return self._taken == self._operations
 
     def takes(self, something: bool) -> None:
-        """Say that the operation that was begun last takes *something* now, or that there was nothing to take."""
+        """Say whether the operation begun last takes *something*, such as a message, that nobody else can have then."""
         self._taken = self._operations if something else -1
 
     def next_mark(self) -> str:

@@ -35,11 +35,14 @@ def check_count(what: str, number: int) -> None:
 
 
 def several(what: str, given: object) -> tuple[Any, ...]:
-    """Return those that are *given*; ``ConfigurationError`` for one text, whose letters would be taken, or no list."""
+    """Return those that are *given*; ``ConfigurationError`` for one text, whose letters would be taken, or no list.
+
+    It does not show what was given: that may be an argument, which is in no message.
+    """
     if isinstance(given, str | bytes):
-        raise ConfigurationError(f"{what} are several, not one text: pass [{given!r:.100}].")
+        raise ConfigurationError(f"{what} are several, not one text: put it in a list.")
     if not isinstance(given, Iterable) or isinstance(given, Mapping):
-        raise ConfigurationError(f"{what} are several, in a list or a tuple, not {given!r:.100}.")
+        raise ConfigurationError(f"{what} are several, in a list or a tuple, not {type(given).__name__}.")
     return tuple(given)
 
 

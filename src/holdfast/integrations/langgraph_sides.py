@@ -70,7 +70,7 @@ class SaverSides(Sides["Threads"]):
                 yield found
 
     def close(self) -> None:
-        """End what sync calls have opened, and what loops that are closed have left; it opens again when used."""
+        """End what sync calls have opened, and what closed loops have left open; it opens again when used."""
         self._reads.close()
         super().close()
 

@@ -302,7 +302,7 @@ class _Usage:
         self._own = deepcopy(context.usage)
 
     async def recorded(self, body: Callable[[], Awaitable[object]]) -> object:
-        """Call the tool, which is shown a usage of its own; return what is recorded, with what was added to that."""
+        """Call the tool with a usage of its own; return its result, and with it what it has added to that usage."""
         self._context.usage = self._own
         try:
             result = await body()

@@ -8,9 +8,9 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, cast
 
 from holdfast.core.breaker_rules import CountWindow
-from holdfast.db.session import run_sync
-from holdfast.errors import CircuitOpen, ConfigurationError, DatabaseError
+from holdfast.errors import ConfigurationError
 from holdfast.model.world import RealWorld
+from holdfast.resilience.admission import Admission
 from holdfast.resilience.blocks import innermost_of
 from holdfast.resilience.colour import is_awaited
 from holdfast.resilience.events import BreakerMetrics, Listeners
@@ -74,6 +74,7 @@ class CircuitBreaker:
         self._trials: dict[str, tuple[Trial, float]] = {}  # of blocks that were entered and not left
         changed = _while_there(self._changed)
         self._standing = Standing(name, policy, own, sharing, self._listeners, self._world, changed)
+        self._admission = Admission(self._standing, changed)
         window = self._standing.window
         self._remember = window.succeeded if isinstance(window, CountWindow) else _remember_nothing
         self._standing.watch()
@@ -173,7 +174,7 @@ class CircuitBreaker:
         return called
 
     def __enter__(self) -> Self:
-        self._enter(None if self._passes else self._admit())
+        self._enter(None if self._passes else self._admission.admit())
         return self
 
     def __exit__(
@@ -182,7 +183,7 @@ class CircuitBreaker:
         self._exit(error)
 
     async def __aenter__(self) -> Self:
-        self._enter(None if self._passes else await self._admit_async())
+        self._enter(None if self._passes else await self._admission.admit_async())
         return self
 
     async def __aexit__(
@@ -216,7 +217,7 @@ class CircuitBreaker:
     def _call(self, function: Callable[..., R], args: Any, kwargs: Any) -> R:
         if self.policy.mode is BreakerMode.DISABLED:
             return function(*args, **kwargs)
-        trial = None if self._passes else self._admit()
+        trial = None if self._passes else self._admission.admit()
         began = self._clock()
         try:
             result = function(*args, **kwargs)
@@ -229,7 +230,7 @@ class CircuitBreaker:
     async def _call_async(self, function: Callable[..., Coroutine[Any, Any, R]], args: Any, kwargs: Any) -> R:
         if self.policy.mode is BreakerMode.DISABLED:
             return await function(*args, **kwargs)
-        trial = None if self._passes else await self._admit_async()
+        trial = None if self._passes else await self._admission.admit_async()
         began = self._clock()
         try:
             result = await function(*args, **kwargs)
@@ -245,84 +246,6 @@ class CircuitBreaker:
             self._succeeded(began)
         else:
             self._settle(trial, began, None, failed=failed)
-
-    def _admit(self) -> Trial | None:
-        """Let a call through, as a trial if the breaker is not closed; ``CircuitOpen`` if not."""
-        if self.policy.mode is BreakerMode.DISABLED:
-            return None
-        standing, sharing = self._standing, self._standing.sharing
-        known = standing.begin()
-        if known is not None and sharing is not None and not sharing.is_own_thread:
-            try:
-                sharing.wait_blocking(known)
-            except DatabaseError as error:
-                standing.lost(error)
-        try:
-            return self._trial()
-        except CircuitOpen:
-            if self.policy.mode is BreakerMode.ENFORCE:
-                raise
-            return None
-
-    async def _admit_async(self) -> Trial | None:
-        if self.policy.mode is BreakerMode.DISABLED:
-            return None
-        standing, sharing = self._standing, self._standing.sharing
-        known = standing.begin()
-        if known is not None and sharing is not None:
-            try:
-                await sharing.wait(known)
-            except DatabaseError as error:
-                standing.lost(error)
-        try:
-            return await self._trial_async()
-        except CircuitOpen:
-            if self.policy.mode is BreakerMode.ENFORCE:
-                raise
-            return None
-
-    def _trial(self) -> Trial | None:
-        standing, sharing = self._standing, self._standing.sharing
-        trial = standing.ask()
-        if trial is None or not trial.is_shared or sharing is None:
-            return self._own_trial(trial)
-        if sharing.is_own_thread:
-            return standing.permit(trial)
-        try:
-            answer = sharing.ask_blocking(standing.question(trial))
-        except DatabaseError as error:
-            return self._lost_trial(trial, error)
-        except BaseException:
-            standing.released(trial)
-            raise
-        return trial if standing.answered(trial, answer) else None
-
-    async def _trial_async(self) -> Trial | None:
-        standing, sharing = self._standing, self._standing.sharing
-        trial = standing.ask()
-        if trial is None or not trial.is_shared or sharing is None:
-            return self._own_trial(trial)
-        try:
-            answer = await sharing.ask(standing.question(trial))
-        except DatabaseError as error:
-            return self._lost_trial(trial, error)
-        except BaseException:
-            standing.released(trial)
-            raise
-        return trial if standing.answered(trial, answer) else None
-
-    def _own_trial(self, trial: Trial | None) -> Trial | None:
-        """Decide about a trial here; None if the breaker is closed."""
-        if trial is None:
-            self._changed()
-            return None
-        return trial if self._standing.answered(trial, run_sync(self._standing.question(trial))) else None
-
-    def _lost_trial(self, trial: Trial, error: DatabaseError) -> Trial | None:
-        """Decide here after all, since the repository did not answer."""
-        self._standing.not_answered(trial)
-        self._standing.lost(error)
-        return self._own_trial(self._standing.ask())
 
     def _settle(self, trial: Trial | None, began: float, error: BaseException | None, *, failed: bool = False) -> None:
         """Count what came of a call."""

@@ -49,7 +49,7 @@ class Replayed:
     failures: list[Exception] = field(default_factory=list)
 
     def is_awaited_by(self, letters: object) -> bool:
-        """Whether who closes *letters* would wait for the very code that asks this: its handler, or what that calls."""
+        """Whether closing *letters* here would wait for the caller itself: its handler, or what the handler calls."""
         if self.is_over or self.letters is not letters:
             return False
         try:

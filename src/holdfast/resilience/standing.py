@@ -13,7 +13,6 @@ from __future__ import annotations
 import concurrent.futures
 import logging
 import threading
-from collections import deque
 from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -78,7 +77,6 @@ class Standing:
         self._lock = threading.Lock()
         self._trials = Trials(policy.probes, policy.probe_timeout)
         self._ask_again = float("-inf")
-        self._permits: deque[Trial] = deque()
         self._shared_watch = Hearing(self.view, self._shared_seen, self.lost, self.begin_anew)
         self.known: concurrent.futures.Future[None] = concurrent.futures.Future()
         self.ready = self.sharing is None
@@ -117,7 +115,6 @@ class Standing:
         """Have nothing in common with the parent any more, in a forked child; the next call looks for the fleet."""
         self._lock = threading.Lock()
         self._trials.forked()
-        self._permits.clear()
         if isinstance(self.window, TimeWindow):
             self.window = window_for(self.policy.rules)  # the old one may be locked by a thread that is not here
         if self.sharing is not None:
@@ -222,17 +219,18 @@ class Standing:
             self.name, self.policy.probes, self.policy.probe_timeout, token=trial.token, epoch=trial.epoch
         )
 
-    def permit(self, trial: Trial) -> Trial:
-        """Return a slot that was asked for earlier, and ask for *trial* otherwise: a thread that must not wait.
+    def permitted(self) -> Trial | None:
+        """Return a slot that ``fetch`` was granted for a call that must not wait; None if there is none."""
+        now, view = self._world.monotonic(), self.current
+        if view is not self._shared_view or view.state != HALF_OPEN or view.is_pinned(now):
+            return None
+        return self._trials.kept(now)
 
-        ``CircuitOpen`` if there is none; the next call may find one.
-        """
-        if self._permits:
-            self.not_answered(trial)
-            return self._permits.popleft()
+    def fetch(self, trial: Trial) -> CircuitOpen:
+        """Ask for a slot without waiting for it, and return the error of this call: a later one is permitted."""
         if self.sharing is not None:
             self.sharing.tell(self._fetch(trial))
-        raise self.refusal(_ASK_AGAIN)
+        return self.refusal(_ASK_AGAIN)
 
     async def _fetch(self, trial: Trial) -> None:
         try:
@@ -241,7 +239,7 @@ class Standing:
             self.not_answered(trial)
             raise
         if granted:
-            self._permits.append(trial)
+            self._trials.keep(trial)
         else:
             self.not_answered(trial)
 
@@ -322,6 +320,7 @@ class Standing:
             run_sync(self._own.reset(self.name))
         if view.state != before.state or view.epoch != before.epoch:
             self._ask_again = float("-inf")
+            self._trials.keep_none()
         self._know()
         self._update()
 
@@ -381,8 +380,6 @@ class Standing:
             self.opened += state == OPEN
             if state == CLOSED:
                 self._forget()
-            while self._permits and state != HALF_OPEN:
-                self.not_answered(self._permits.popleft())
             self._tell(_KINDS[state], before, state, reason=self._reason if state == OPEN else "")
 
     def _tell(

@@ -29,6 +29,7 @@ class Trials:
         """Count none, in a forked child."""
         self._lock = threading.Lock()
         self._since: dict[str, float] = {}
+        self._kept: list[Trial] = []
 
     def begin(self, trial: Trial, now: float) -> bool:
         """Count one more, if there is room for it at *now*."""
@@ -43,6 +44,28 @@ class Trials:
         """Count it no more; nothing happens if it is not counted."""
         with self._lock:
             self._since.pop(trial.token, None)
+
+    def keep(self, trial: Trial) -> None:
+        """Keep a slot that nobody has waited for, for the next call that must not wait."""
+        with self._lock:
+            self._kept.append(trial)
+
+    def kept(self, now: float) -> Trial | None:
+        """Return a slot that is kept, and was asked for lately enough to be ours still."""
+        with self._lock:
+            while self._kept:
+                trial = self._kept.pop(0)
+                since = self._since.get(trial.token)
+                if since is not None and now - since <= self._timeout:
+                    return trial
+        return None
+
+    def keep_none(self) -> None:
+        """Let go of what is kept: those slots are over."""
+        with self._lock:
+            for trial in self._kept:
+                self._since.pop(trial.token, None)
+            self._kept = []
 
 
 __all__ = ["Trial", "Trials"]

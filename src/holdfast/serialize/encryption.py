@@ -70,7 +70,7 @@ def _cipher(key_id: str, key: object) -> Any:
     try:
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415 -- an extra
     except ImportError as error:
-        raise DriverMissing("Encryption needs the cryptography package: install holdfast[encryption].") from error
+        raise DriverMissing("Encryption needs the cryptography package: pip install 'holdfast[encryption]'.") from error
     if not isinstance(key, bytes) or len(key) != _KEY_BYTES:
         raise ConfigurationError(
             f"The key {key_id!r} must be {_KEY_BYTES} random bytes, as from os.urandom({_KEY_BYTES})."

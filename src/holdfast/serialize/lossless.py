@@ -232,7 +232,7 @@ def _named_tuple(written: Any) -> Any:
 
 
 def _attributes(value: Any, kind: type) -> dict[str, Any]:
-    """Return the fields that are set and what the instance has besides, but for what a cached property makes again."""
+    """Return all attributes of an instance, fields first; without those that a cached property makes again."""
     fields = {each.name: getattr(value, each.name) for each in dataclasses.fields(kind) if hasattr(value, each.name)}
     others = getattr(value, "__dict__", {}).keys() - fields.keys()
     kept = [name for name in others if name[:2] != "__" and not isinstance(getattr(kind, name, None), cached_property)]
@@ -295,7 +295,7 @@ _LOADED = _Loaded()
 
 
 def _clock(value: datetime | time) -> Any:
-    """Return what a clock showed: with its zone if that has a name, and which of two if it is set back then."""
+    """Return the time as shown, with the name of its zone if it has one, and ``fold`` where a time comes twice."""
     zone = getattr(value.tzinfo, "key", None)
     shown = (value if zone is None else value.replace(tzinfo=None)).isoformat()
     return shown if zone is None and not value.fold else [shown, zone, value.fold]

@@ -46,13 +46,13 @@ if TYPE_CHECKING:
     from holdfast.stores.dead_letters.queue import DBDeadLetterQueue, DeadLetterQueue, PersistentDLQ
     from holdfast.stores.dead_letters.queue_blocking import SyncDeadLetterQueue
     from holdfast.stores.dead_letters.redis import AsyncRedisDLQRepository
-    from holdfast.stores.dead_letters.repository import AsyncFailedOperationRepository
-    from holdfast.stores.dead_letters.sql import AsyncSQLFailedOperationRepository
-    from holdfast.stores.dead_letters.standing import (
+    from holdfast.stores.dead_letters.repositories import (
         InMemoryFailedOperationRepository,
         RedisDLQRepository,
         SQLFailedOperationRepository,
     )
+    from holdfast.stores.dead_letters.repository import AsyncFailedOperationRepository
+    from holdfast.stores.dead_letters.sql import AsyncSQLFailedOperationRepository
     from holdfast.stores.events.blocking import SyncEventStore
     from holdfast.stores.events.store import DBEventStoreBackend, SqliteEventStoreBackend, StoredEvent
     from holdfast.stores.executions.blocking import SyncExecutionStore
@@ -250,9 +250,9 @@ _HOMES = {
     "AsyncRedisDLQRepository": "dead_letters.redis",
     "AsyncFailedOperationRepository": "dead_letters.repository",
     "AsyncSQLFailedOperationRepository": "dead_letters.sql",
-    "InMemoryFailedOperationRepository": "dead_letters.standing",
-    "RedisDLQRepository": "dead_letters.standing",
-    "SQLFailedOperationRepository": "dead_letters.standing",
+    "InMemoryFailedOperationRepository": "dead_letters.repositories",
+    "RedisDLQRepository": "dead_letters.repositories",
+    "SQLFailedOperationRepository": "dead_letters.repositories",
     "SyncEventStore": "events.blocking",
     "DBEventStoreBackend": "events.store",
     "SqliteEventStoreBackend": "events.store",

@@ -50,7 +50,7 @@ class Commits:
             raise
 
     async def write_about(self, key: str, kind: Kind[R], row: Values) -> R:
-        """Have *row* written, which is about *key*; who waits for ``settled`` comes after it, if it was cancelled too.
+        """Have *row* written, which is about *key*; ``settled`` waits for it, also if this task is cancelled.
 
         Of several rows about one key all are of one *kind*, and so written in their order.
         """

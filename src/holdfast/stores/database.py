@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.db.migrations.migrator import SCHEMA
 from holdfast.db.pipeline.pipeline import Pipeline
@@ -22,17 +22,11 @@ if TYPE_CHECKING:
     from holdfast.stores.flow.documented import CheckpointBackend
     from holdfast.stores.idempotency.database import DBIdempotencyStore
     from holdfast.stores.locks.database import SQLLockStore
+    from holdfast.stores.opened import Closable
     from holdfast.stores.tasks.database import SQLTaskQueue
 
 
-class Closable(Protocol):
-    """A store, as far as its owner is concerned."""
-
-    async def close(self) -> None:
-        """Finish what is being written."""
-
-
-S = TypeVar("S", bound=Closable)
+S = TypeVar("S", bound="Closable")
 
 
 class DatabaseStores:
@@ -169,4 +163,4 @@ class DatabaseStores:
             return made
 
 
-__all__ = ["Closable", "DatabaseStores"]
+__all__ = ["DatabaseStores"]

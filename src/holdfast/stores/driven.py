@@ -10,12 +10,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from holdfast.db.blocking.driving import DrivenLoop, drive_task, hear
-from holdfast.stores.sides import Closable, Sides
+from holdfast.stores.sides import Sides
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
-S = TypeVar("S", bound=Closable)
+    from holdfast.stores.opened import Closable
+
+S = TypeVar("S", bound="Closable")
 T = TypeVar("T")
 
 
@@ -109,7 +111,7 @@ class DrivenSides(Sides[S]):
         return self._driven.call(work, super().call)
 
     def close(self) -> None:
-        """End what sync calls have opened, and what loops that are closed have left; it opens again when used."""
+        """End what sync calls have opened, and what closed loops have left open; it opens again when used."""
         self._driven.close()
         super().close()
 

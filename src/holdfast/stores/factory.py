@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from holdfast.stores.events.store import DBEventStoreBackend
     from holdfast.stores.executions.store import ExecutionStore
     from holdfast.stores.idempotency.database import DBIdempotencyStore
-    from holdfast.stores.local import Openable
     from holdfast.stores.locks.store import DistributedLock
+    from holdfast.stores.opened import Openable
     from holdfast.stores.redis import RedisLink
     from holdfast.stores.tasks.store import TaskQueue
 
@@ -251,7 +251,7 @@ class StoreFactory(Opened):
 
 
 def _given(value: str | os.PathLike[str] | None, *names: str) -> str | None:
-    """Return what was given, else what the environment says under the first of *names* that is set; "" is not set."""
+    """Return *value* if it is given, else the first variable of *names* that the environment has and is not empty."""
     text = None if value is None else os.fspath(value)
     return text or next((found for name in names if (found := os.environ.get(name))), None)
 

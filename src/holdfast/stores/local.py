@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from holdfast.db.manager import ConnectionManager
 
@@ -16,19 +16,10 @@ if TYPE_CHECKING:
     from holdfast.stores.events.store import SqliteEventStoreBackend
     from holdfast.stores.executions.memory import InMemoryExecutionStore
     from holdfast.stores.locks.database import SQLLockStore
+    from holdfast.stores.opened import Openable
 
 
-class Openable(Protocol):
-    """A store that makes its own place."""
-
-    async def initialize(self) -> None:
-        """Make the place; a second call changes nothing."""
-
-    async def close(self) -> None:
-        """Finish what is being written."""
-
-
-S = TypeVar("S", bound=Openable)
+S = TypeVar("S", bound="Openable")
 
 
 class LocalStores:
@@ -100,4 +91,4 @@ class LocalStores:
         return ConnectionManager(self._folder / "locks.sqlite")
 
 
-__all__ = ["LocalStores", "Openable"]
+__all__ = ["LocalStores"]

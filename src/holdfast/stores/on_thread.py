@@ -21,8 +21,8 @@ def on_thread(
 
     The thread goes on to its end whatever becomes of the future. ``StopIteration``, ``GeneratorExit``,
     ``SystemExit`` and ``KeyboardInterrupt`` come back as the cause of a ``RuntimeError``: no future takes the first, so
-    that who waits for it would wait for ever; the second would close the coroutines of who waits, which then cannot
-    give back what they hold; the others would end the loop and all that goes on in it.
+    that whoever waits for it would wait for ever; the second would close the coroutines of those who wait, which then
+    cannot give back what they hold; the others would end the loop and all that goes on in it.
     """
     call = contextvars.copy_context().run
     return asyncio.get_running_loop().run_in_executor(pool, lambda: call(called, function, *args, **kwargs))

@@ -1,12 +1,26 @@
-"""What is open within a block: made ready where the block begins, closed where it ends."""
+"""How a store is opened and closed: by its owner, or by a block, where it begins and where it ends."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
+
+
+class Closable(Protocol):
+    """A store, as far as its owner is concerned."""
+
+    async def close(self) -> None:
+        """Finish what is being written."""
+
+
+class Openable(Closable, Protocol):
+    """A store that makes its own place."""
+
+    async def initialize(self) -> None:
+        """Make the place; a second call changes nothing."""
 
 
 class Opened:
@@ -28,4 +42,4 @@ class Opened:
         await self.close()
 
 
-__all__ = ["Opened"]
+__all__ = ["Closable", "Openable", "Opened"]

@@ -110,14 +110,26 @@ class RedisLink(Opened):
                 raise UnknownCommit(f"Redis did not answer, it may have done it: {plain(error)}") from error
             raise QueryFailed(f"Redis refused the script {script.name}: {error}") from error
 
+    async def look(self, script: Path, keys: Sequence[str], args: Sequence[Any] = ()) -> Any:
+        """Run a script that only reads, again after a lost reply; ``Unavailable`` if none comes, not doubt."""
+        try:
+            return await self.run(script, keys, args, again=True)
+        except UnknownCommit as error:
+            raise Unavailable(f"Redis did not answer: {plain(error.__cause__ or error)}") from error.__cause__
+
     async def read(self, command: str, *args: Any) -> Any:
         """Call a method of the client that changes nothing, again after a lost reply; ``Unavailable`` if none comes."""
         try:
-            return await self._tried(lambda: getattr(self._opened_here(), command)(*args), again=True)
+            return await self._tried(lambda: self._called(command, args), again=True)
         except (*lost(), *refused()) as error:
             if not_now(error) or isinstance(error, lost()):
                 raise Unavailable(f"Redis did not answer: {plain(error)}") from error
             raise QueryFailed(f"Redis refused to answer: {error}") from error
+
+    async def _called(self, command: str, args: tuple[Any, ...]) -> Any:
+        client = self._opened_here()
+        async with self._turns:
+            return await getattr(client, command)(*args)
 
     async def _tried(self, ask: Callable[[], Awaitable[T]], *, again: bool) -> T:
         """Ask until there is an answer. One that was lost once is in doubt, whatever is said to the next tries."""
@@ -174,7 +186,7 @@ class RedisLink(Opened):
             return await self._asked_of_owner(client, command)
 
     async def _asked_of_owner(self, client: Any, command: tuple[Any, ...]) -> Any:
-        """Ask the node that has the slot of the keys; one that is being moved has none that may run this.
+        """Ask the node that has the slot of the keys. While a slot is being moved no node can run a script on it.
 
         The driver would go on to the node that the keys are moved to, and its ASKING on another connection than the
         script.

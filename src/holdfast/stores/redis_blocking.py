@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import DriverMissing, NotInitialized, Unavailable
@@ -17,7 +18,11 @@ from holdfast.stores.redis_packets import packed
 from holdfast.stores.redis_url import readable_url
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+
+_CLOSED = "This Redis store is not open; call initialize() first."
 
 
 class BlockingRedisLink(RedisLink):
@@ -30,23 +35,23 @@ class BlockingRedisLink(RedisLink):
 
     def __init__(self, url: str, *, clock_offset_key: str | None = None) -> None:
         super().__init__(url, clock_offset_key=clock_offset_key)
-        self._pool: Any = None
+        self._make: Callable[[], Any] | None = None
         self._idle: list[Any] = []
         self._pid = 0
 
     async def initialize(self) -> None:
         """Reach the server; a second call changes nothing. Raises ``DriverMissing`` or ``Unavailable``."""
-        if self._pool is None:
-            self._pool, self._pid = _pool(self._url), os.getpid()
+        if self._make is None:
+            self._make, self._pid = _maker(self._url), os.getpid()
             try:
                 self._ask(("PING",))
             except (*lost(), *refused()) as error:
-                self._pool = None
+                self._make = None
                 raise Unavailable(f"Redis at {self.address} cannot be reached: {plain(error)}") from error
 
     async def close(self) -> None:
         """End the connections; a second call changes nothing."""
-        self._pool = None
+        self._make = None
         self._drop_idle()
 
     async def _read(self, script: Path) -> str:
@@ -56,8 +61,8 @@ class BlockingRedisLink(RedisLink):
         time.sleep(seconds)  # noqa: ASYNC251 -- no loop waits for it: the calling thread is the one that does
 
     async def _asked(self, *command: Any) -> Any:
-        if self._pool is None:
-            raise NotInitialized("This Redis store is not open; call initialize() first.")
+        if self._make is None:
+            raise NotInitialized(_CLOSED)
         return self._ask(command)
 
     def _ask(self, command: tuple[Any, ...]) -> Any:
@@ -94,12 +99,15 @@ class BlockingRedisLink(RedisLink):
         try:
             return self._idle.pop()
         except IndexError:
-            connection = self._pool.make_connection()
+            if (make := self._make) is None:  # closed meanwhile
+                raise NotInitialized(_CLOSED) from None
+            connection = make()
             connection.connect()
             return connection
 
 
-def _pool(url: str) -> Any:
+def _maker(url: str) -> Callable[[], Any]:
+    """Return what makes a connection. The driver's pool would count those that are gone, until it makes no more."""
     try:
         from redis import ConnectionPool  # noqa: PLC0415 -- an extra
         from redis.backoff import NoBackoff  # noqa: PLC0415
@@ -109,8 +117,9 @@ def _pool(url: str) -> Any:
     once = Retry(NoBackoff(), 0)  # the driver would send a script again that may have run
     with readable_url():
         pool = ConnectionPool.from_url(url, socket_timeout=SECONDS, socket_connect_timeout=SECONDS, retry=once)
-        pool.connection_class(**pool.connection_kwargs)  # connects to nothing, and finds options that there are not
-        return pool
+        make = partial(pool.connection_class, **pool.connection_kwargs)
+        make()  # connects to nothing, and finds options that there are not
+        return make
 
 
 __all__ = ["BlockingRedisLink"]

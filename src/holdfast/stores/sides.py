@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from holdfast.db.portal import Portal
 from holdfast.stores.cancels import to_the_end
@@ -17,15 +17,10 @@ from holdfast.stores.cancels import to_the_end
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
-
-class Closable(Protocol):
-    """What is opened for a loop."""
-
-    async def close(self) -> None:
-        """End its connections."""
+    from holdfast.stores.opened import Closable
 
 
-S = TypeVar("S", bound=Closable)
+S = TypeVar("S", bound="Closable")
 T = TypeVar("T")
 
 
@@ -52,7 +47,7 @@ class Sides(Generic[S]):
 
     def call(self, work: Callable[[S], Awaitable[T]]) -> T:
         """Do *work* from a thread that may wait."""
-        return self._portal.call(_await(work, self.blocking()))
+        return self._run(_await(work, self.blocking()))
 
     async def acall(self, work: Callable[[S], Awaitable[T]], *, carried: bool = False) -> T:
         """Do *work* for a task, on its loop. Once begun, what is *carried* ends though that task is cancelled."""
@@ -60,23 +55,30 @@ class Sides(Generic[S]):
         return await (to_the_end(doing) if carried else doing)
 
     def blocking(self) -> S:
-        """Return the store of sync calls; it lives on the object's own loop."""
+        """Return the store of sync calls, which is opened by the first of them."""
         store = self._sync
         if store is None:
             with self._opening:
                 if self._sync is None:
-                    self._portal.start()
-                    self._sync = self._portal.call(self._open())
+                    self._sync = self._open_sync()
                 store = self._sync
         return store
 
+    def _open_sync(self) -> S:
+        self._portal.start()
+        return self._portal.call(self._open())
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do *work* where the store of sync calls lives, and wait for it."""
+        return self._portal.call(work)
+
     def close(self) -> None:
-        """End what sync calls have opened, and what loops that are closed have left; it opens again when used."""
+        """End what sync calls have opened, and what closed loops have left open; it opens again when used."""
         self._forget_closed()
         with self._opening:
             store, self._sync = self._sync, None
             if store is not None:
-                self._portal.call(store.close())
+                self._run(store.close())
                 self._portal.stop()
 
     async def aclose(self) -> None:

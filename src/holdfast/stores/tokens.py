@@ -105,7 +105,7 @@ def let_go(item: Item, token: str | None = None) -> None:
 
 
 def let_go_all(ended: Iterable[tuple[Item, str | None]]) -> None:
-    """Forget the tokens of several items, those under which they were ended: who has named one holds it no longer."""
+    """Forget the tokens under which several items were ended: a caller that named one holds it no longer."""
     known = _held.get()
     gone = dict.fromkeys(item for item, token in ended if token is not None and known.find(item) == token)
     if gone:

@@ -44,7 +44,7 @@ class Chaos:
         self.stops = 0
 
     def start(self, amount: int) -> None:
-        """Ask workers for *amount* more runs; who dies meanwhile may not have heard."""
+        """Ask workers for *amount* more runs; one that dies meanwhile may not have heard."""
         for _ in range(amount):
             number = len(self.wanted)
             self.wanted[f"run-{number}"] = number

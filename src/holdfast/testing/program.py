@@ -41,7 +41,7 @@ async def obey_on_loop(do: Callable[..., Coroutine[Any, Any, object]]) -> None:
 
 
 async def commands() -> AsyncIterator[list[Any]]:
-    """Give the commands to who carries them out one after the other."""
+    """Give the commands to whoever carries them out one after the other."""
     while line := await asyncio.to_thread(sys.stdin.readline):
         yield json.loads(line)
 

@@ -46,7 +46,7 @@ class Stage:
     def pause(self, worker: Worker) -> None:
         """SIGSTOP, and wait until it stands still: while none of its threads holds SQLite's only lock.
 
-        Everybody would wait for it there. A server ends the transaction of who says nothing for a lease.
+        Everybody would wait for it there. A server ends the transaction of one who says nothing for a lease.
         """
 
         def paused() -> bool:

@@ -80,7 +80,7 @@ class IdempotencyMiddleware:
             if key is None:
                 await self.app(scope, receive, send)
                 return
-            body = await _whole(receive, rules)
+            body = await _whole(request, receive, rules)
         except Refused as refused:
             await _answer(send, refused.answer)
             return
@@ -168,8 +168,13 @@ def _answer_of(start: Message) -> Answer:
     return Answer(start["status"], headers, b"")
 
 
-async def _whole(receive: Receive, rules: Rules) -> bytes | None:
-    """Return the body of a request, None if its client has gone; ``Refused`` if it is too large to be held."""
+async def _whole(request: Request, receive: Receive, rules: Rules) -> bytes | None:
+    """Return the body of a request, None if its client has gone; ``Refused`` if it is too large to be held.
+
+    One that says so itself is refused before any of it is asked for, so a client that waits for "100 Continue" does
+    not send it.
+    """
+    rules.length(next(iter(request.values("content-length")), None))
     body = bytearray()
     while True:
         message = await receive()

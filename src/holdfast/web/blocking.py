@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 from typing import TYPE_CHECKING
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
 class BlockingGate:
     """A ``Gate`` called from threads. A store that is named by a URL is opened in each process that asks for it.
 
-    So a server may fork its workers after the application was made.
+    So a server may fork its workers after the application was made. It is closed when its process ends, at the latest:
+    servers do not tell a WSGI application, nor a middleware of Django, that all is over.
     """
 
     def __init__(self, rules: Rules, store: SyncIdempotencyStore | str | os.PathLike[str]) -> None:
@@ -44,10 +46,12 @@ class BlockingGate:
         """Close what was opened here; it opens again when needed."""
         with self._opening:
             opened, self._open = self._open, None
-        if opened is not None and opened[0] == os.getpid():
+        if opened is None or isinstance(self._given, SyncIdempotencyStore):
+            return
+        atexit.unregister(self.close)
+        if opened[0] == os.getpid():
             opened[1].call(opened[2].close())
-            if not isinstance(self._given, SyncIdempotencyStore):
-                opened[1].stop()
+            opened[1].stop()
 
     def _here(self) -> tuple[Portal, Gate]:
         with self._opening:
@@ -60,6 +64,7 @@ class BlockingGate:
             return self._given.portal, self._gate()
         portal = Portal("holdfast-web")
         portal.start()
+        atexit.register(self.close)
         return portal, self._gate()
 
     def _gate(self) -> Gate:

@@ -21,7 +21,7 @@ from holdfast.stores.keys import LONGEST_KEY as STORED_KEY
 from holdfast.web import settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
 Headers: TypeAlias = "list[tuple[str, str]]"
 Save: TypeAlias = "Literal['final', 'success', 'all'] | Callable[[int], bool]"
@@ -90,7 +90,7 @@ class RuleSettings(TypedDict, total=False):
     header: str
     required: Routes
     exclude: Routes
-    methods: frozenset[str]
+    methods: Collection[str]
     save: Save
     ttl_seconds: float
     lease_seconds: float
@@ -98,8 +98,8 @@ class RuleSettings(TypedDict, total=False):
     max_key_length: int
     max_body_bytes: int
     max_response_bytes: int
-    unstored_headers: frozenset[str]
-    include_headers: tuple[str, ...]
+    unstored_headers: Collection[str]
+    include_headers: Collection[str]
     docs_url: str | None
 
 
@@ -110,7 +110,7 @@ class Rules:
     header: str = "Idempotency-Key"
     required: Routes = False
     exclude: Routes = False
-    methods: frozenset[str] = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+    methods: Collection[str] = frozenset({"POST", "PUT", "PATCH", "DELETE"})
     save: Save = "final"
     ttl_seconds: float = 86400.0
     lease_seconds: float = 30.0
@@ -118,8 +118,8 @@ class Rules:
     max_key_length: int = LONGEST_KEY
     max_body_bytes: int = 10 * 1024 * 1024
     max_response_bytes: int = 1024 * 1024
-    unstored_headers: frozenset[str] = UNSTORED_HEADERS
-    include_headers: tuple[str, ...] = ()
+    unstored_headers: Collection[str] = UNSTORED_HEADERS
+    include_headers: Collection[str] = ()
     docs_url: str | None = None
 
     def __post_init__(self) -> None:
@@ -188,6 +188,13 @@ class Rules:
             "The first request with this key has not been answered yet: try again in a moment.",
             retry_after=1,
         )
+
+    def length(self, told: str | None) -> int | None:
+        """Return what a Content-Length says, None if it says nothing; ``Refused`` if that is more than may be held."""
+        length = body_length(told)
+        if length is not None and length > self.max_body_bytes:
+            raise Refused(self.too_large())
+        return length
 
     def too_large(self) -> Answer:
         """Return the answer to a request whose body is larger than may be held."""

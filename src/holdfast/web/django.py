@@ -18,7 +18,7 @@ from django.utils.module_loading import import_string  # type: ignore[import-unt
 
 from holdfast.errors import MisuseError
 from holdfast.web.blocking import BlockingGate
-from holdfast.web.core import Answer, Refused, Request, Rules, body_length
+from holdfast.web.core import Answer, Refused, Request, Rules
 from holdfast.web.settings import client_function
 
 if TYPE_CHECKING:
@@ -101,9 +101,7 @@ def _whole(request: HttpRequest, rules: Rules) -> bytes:
             "A middleware has read the request before the one of idempotency keys, so that it cannot be told from "
             "another one: put holdfast.web.django.IdempotencyMiddleware before it in MIDDLEWARE."
         )
-    told = body_length(request.META.get("CONTENT_LENGTH")) or 0
-    if told > rules.max_body_bytes:
-        raise Refused(rules.too_large())
+    told = rules.length(request.META.get("CONTENT_LENGTH")) or 0
     body: bytes = request.body if hasattr(request, "_body") else request.read(rules.max_body_bytes + 1)
     if len(body) > rules.max_body_bytes:
         raise Refused(rules.too_large())

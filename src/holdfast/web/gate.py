@@ -147,7 +147,7 @@ class Gate:
         return self.rules.unpacked(entry["status_code"], entry["response_data"], entry["headers"])
 
     async def close(self) -> None:
-        """Close what the gate has opened for this loop, and what loops that are closed have left; it may open again."""
+        """Close what the gate has opened for this loop, and what closed loops have left open; it may open again."""
         await self._named.aclose_here()
         self._named.close()
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from holdfast.errors import MisuseError
 from holdfast.web.blocking import BlockingGate
-from holdfast.web.core import Answer, Refused, Request, Rules, RuleSettings, body_length
+from holdfast.web.core import Answer, Refused, Request, Rules, RuleSettings
 from holdfast.web.settings import client_function
 
 if TYPE_CHECKING:
@@ -170,9 +170,7 @@ def _readable(path: str) -> str:
 
 def _whole(environ: Environ, rules: Rules) -> bytes:
     """Return the body of a request; ``Refused`` if it is too large to be held, or its client has gone."""
-    told = body_length(environ.get("CONTENT_LENGTH"))
-    if told is not None and told > rules.max_body_bytes:
-        raise Refused(rules.too_large())
+    told = rules.length(environ.get("CONTENT_LENGTH"))
     untold = rules.max_body_bytes + 1 if environ.get("wsgi.input_terminated") else 0
     length = untold if told is None else told
     body: bytes = environ["wsgi.input"].read(length) if length else b""

@@ -263,7 +263,7 @@ class StartChildren:
 
 
 def _beside_a_record(outcome: Any) -> Any:
-    """Return what came of a start, which says no more that nothing was written: the record was."""
+    """Return what came of a start. If the run was there already, something was written all the same: the record."""
     return Existing(outcome.row) if isinstance(outcome, Existing) else outcome
 
 

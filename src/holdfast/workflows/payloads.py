@@ -77,7 +77,7 @@ class Payloads:
         return FunctionCodec(self._serialization, function, skip=skip)
 
     def shown(self, text: str | None, format_: str | None) -> Any:
-        """Return a value for who only looks: as plain JSON, or a word for it that says what cannot be opened here."""
+        """Return a value to be looked at: as plain JSON, or a word for it that says what cannot be opened here."""
         try:
             return self.plain.load(text, format_)
         except SerializationError:
@@ -98,7 +98,7 @@ class Payloads:
         return self._open.serialize(value)
 
     def dump_call(self, arguments: tuple[Any, ...], keywords: dict[str, Any], of: str | None = None) -> tuple[str, str]:
-        """Return text and marker of the arguments of a call; who refuses one *of* a function names it."""
+        """Return text and marker of the arguments of a call; whoever refuses one *of* a function names it."""
         try:
             return self._serialization.dump_call(arguments, keywords)
         except CannotSerialize as error:

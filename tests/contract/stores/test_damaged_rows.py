@@ -9,6 +9,7 @@ import pytest
 from holdfast.errors import CannotDeserialize
 from holdfast.testing.contract import store_dead_letters_stage as letters
 from holdfast.testing.contract import store_events, store_executions, store_idempotency
+from holdfast.testing.contract.store_events_following import followed
 
 if TYPE_CHECKING:
     from holdfast.testing.contract.store_ground import Ground, StoreVenue
@@ -27,9 +28,9 @@ def test_row_that_is_no_event_is_named_after_those_before_it(store_venue: StoreV
             await store.get("s")
         assert [event["sequence"] for event in await store.get("s", limit=2)] == [1, 2]
         assert [event["sequence"] for event in await store.get_after("s", 3)] == [4]
-        assert [event["sequence"] for event in await store_events.followed(ground, store, "s", most=2)] == [1, 2]
+        assert [event["sequence"] for event in await followed(ground, store, "s", most=2)] == [1, 2]
         with pytest.raises(CannotDeserialize, match=r"row 3 of the stream 's'"):
-            await store_events.followed(ground, store, "s", most=3)
+            await followed(ground, store, "s", most=3)
 
     store_venue.play(scene, empty=store_events.TABLES)
 

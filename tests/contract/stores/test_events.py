@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from holdfast.testing.contract.store_events import EventContract
+from holdfast.testing.contract.store_events_following import FollowingContract
 
 BACKENDS = ("sqlite", "postgres", "mariadb", "file")
 
 
-class TestEventStore(EventContract):
+class TestEventStore(EventContract, FollowingContract):
     """One suite, every column."""

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+import pytest
+from msgspec.structs import replace
+
+from holdfast.errors import Retryable
+from holdfast.model.dead_letter import DLQCompressedEntry
+from holdfast.stores import AsyncSQLFailedOperationRepository
 from holdfast.stores.checkpoints.queries import checkpoint_queries
+from holdfast.stores.dead_letters.facts import Writing
+from holdfast.stores.dead_letters.queries import dead_letter_queries
+from holdfast.stores.dead_letters.rows import Changes, summary, summary_row
+from holdfast.stores.dead_letters.shelf import GONE
 from holdfast.stores.tasks.queries import tasks_queries
 
 if TYPE_CHECKING:
+    from holdfast.model.dead_letter import FailedOperationData
+    from holdfast.stores.dead_letters.shelf import Gone
     from holdfast.testing.contract.store_ground import Ground, StoreVenue
 
 BACKENDS = ("sqlite", "postgres", "mariadb")
@@ -79,3 +92,63 @@ def test_checkpoint_that_was_used_since_it_was_looked_at_is_kept(store_venue: St
             assert await ground.on_loop(delete) == deleted
 
     store_venue.play(scene, empty=("holdfast_checkpoints",))
+
+
+@pytest.mark.parametrize("change", ["put", "delete"])
+def test_letter_that_was_changed_since_it_was_read_is_left_and_counted_as_it_is(
+    store_venue: StoreVenue, change: str
+) -> None:
+    def after(read: FailedOperationData) -> FailedOperationData | Gone:
+        return GONE if change == "delete" else replace(read, version=read.version + 1, status="archived")
+
+    async def scene(ground: Ground) -> None:
+        manager = await ground.manager()
+        writing = Writing(dead_letter_queries(manager.dialect, "holdfast"))
+
+        async def played() -> None:
+            async with AsyncSQLFailedOperationRepository(manager) as letters:
+                read = await letters.create("shop", "timeout")
+                held = await letters.try_acquire_for_replay(read.id, 3)
+                changes = Changes()
+                changes.note(read, after(read), "stale")
+                with pytest.raises(Retryable, match="was changed"):
+                    async with manager.transaction() as transaction:
+                        await writing.all(transaction, changes)
+                assert await letters.get_by_id(read.id) == held
+                assert (await letters.get_facet_counts())["by_status"] == {"replaying": 1}
+
+        await ground.on_loop(played())
+
+    store_venue.play(scene, empty=("holdfast_dlq", "holdfast_dlq_counts"))
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_summary_that_is_added_to_keeps_the_sample_of_the_later_record(
+    store_venue: StoreVenue, order: tuple[int, int]
+) -> None:
+    hour = datetime(2030, 1, 1, 12, tzinfo=UTC)
+    entries = [
+        DLQCompressedEntry(
+            id="compressed:a", domain="a", failure_type="t", error_code="E", count=n + 1, compressed_at=hour,
+            first_seen=hour + timedelta(hours=n), last_seen=hour + timedelta(hours=n + 2),
+            sample_error_message=f"of {n}", sample_context={"n": n},
+        )
+        for n in range(2)
+    ]  # fmt: skip
+
+    async def scene(ground: Ground) -> None:
+        manager = await ground.manager()
+        add = dead_letter_queries(manager.dialect, "holdfast")["dlq_summaries_add"]
+
+        async def added(entry: DLQCompressedEntry) -> None:
+            row = summary_row(entry, "key")
+            await ground.on_loop(manager.run(lambda transaction: transaction.execute_batch(add, [row])))
+
+        for n in order:
+            await added(entries[n])
+        [found] = await ground.fetch("SELECT * FROM {holdfast_dlq_compressed}")
+        kept = summary(found)
+        assert (kept.count, kept.first_seen, kept.last_seen) == (3, entries[0].first_seen, entries[1].last_seen)
+        assert (kept.sample_error_message, kept.sample_context) == ("of 1", {"n": 1})
+
+    store_venue.play(scene, empty=("holdfast_dlq_compressed",))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from holdfast.testing.contract.store_task_leases import TaskLeasesContract
 from holdfast.testing.contract.store_task_worker import TaskWorkerContract
+from holdfast.testing.contract.store_task_worker_executors import WorkersAreExecutorsContract
 from holdfast.testing.contract.store_tasks import TaskQueueContract
 
 BACKENDS = ("sqlite", "postgres", "mariadb", "redis")
@@ -13,5 +14,5 @@ class TestTaskQueue(TaskQueueContract, TaskLeasesContract):
     """One suite, every column."""
 
 
-class TestTaskWorker(TaskWorkerContract):
+class TestTaskWorker(TaskWorkerContract, WorkersAreExecutorsContract):
     """One suite, every column."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import sqlite3
 import subprocess
@@ -223,3 +224,26 @@ def test_output_that_cannot_be_written_is_one_line_and_an_exit_code(tmp_path: Pa
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1] == "Error: The output could not be written: No space left on device."
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("words", [["migrate"], ["workflow", "list"], ["workflow", "list", "--json"]])
+def test_command_whose_output_nobody_reads_any_more_has_an_exit_code_of_its_own(
+    tmp_path: Path, words: list[str]
+) -> None:
+    path = tmp_path / "app.db"
+    holdfast("migrate", str(path))
+    program = "from holdfast.cli import main; main()"
+    reads, writes = os.pipe()
+    os.close(reads)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", program, *words, "--url", f"sqlite:///{path}"],
+            stdout=writes,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+    finally:
+        os.close(writes)
+    assert (done.returncode, "Error" in done.stderr, "Traceback" in done.stderr) == (141, False, False)

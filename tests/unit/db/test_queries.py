@@ -363,9 +363,12 @@ def test_batch_on_sqlite_is_handed_nothing_for_columns_without_a_value(tmp_path:
     [(text, values), _] = query.batch([("x", None), ("y", None)], {"p": 8, "q": 9})
     assert 'SELECT column1 + ? AS "n", column2 AS "a", NULL AS "b" FROM (VALUES (0, ?), (1, ?))' in text
     assert values == (8, 0, "x", "y", 2, 9)
+    [(text, values), _] = query.batch([("x", None)], {"p": 8, "q": 9})
+    assert '(SELECT 0 AS "n", ? AS "a", NULL AS "b")' in text
+    assert values == (8, "x", 9)
 
 
-@pytest.mark.parametrize("count", [2, 5, 771])
+@pytest.mark.parametrize("count", [1, 2, 5, 771])
 def test_batch_on_sqlite_has_each_value_wherever_there_is_none(tmp_path: Path, count: int) -> None:
     query = _one(tmp_path, SQLITE, "-- rows: a int, b text, c int\nSELECT r.n, r.a, r.b, r.c FROM {rows} AS r")
     with closing(sqlite3.connect(":memory:")) as connection:
@@ -378,11 +381,14 @@ def test_batch_on_sqlite_has_each_value_wherever_there_is_none(tmp_path: Path, c
             assert found == [(at, *row) for at, row in enumerate(rows)]
 
 
-def test_batch_on_sqlite_has_few_texts_however_often_other_columns_are_without_a_value(tmp_path: Path) -> None:
+@pytest.mark.parametrize("count", [1, 2])
+def test_batch_on_sqlite_has_few_texts_however_often_other_columns_are_without_a_value(
+    tmp_path: Path, count: int
+) -> None:
     columns = [f"c{at}" for at in range(8)]
     query = _one(tmp_path, SQLITE, f"-- rows: {' int, '.join(columns)} int\nSELECT r.* FROM {{rows}} AS r")
     patterns = [tuple(None if gone else 1 for gone in empty) for empty in product((False, True), repeat=8)]
-    texts = {text for row in patterns for text, _ in query.batch([row, row])}
+    texts = {text for row in patterns for text, _ in query.batch([row] * count)}
     assert len(texts) == 6
 
 

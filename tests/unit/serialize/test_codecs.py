@@ -266,4 +266,6 @@ except ImportError as error:
     print(type(error).__name__, error)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout == "DriverMissing Encryption needs the cryptography package: install holdfast[encryption].\n"
+    assert (
+        done.stdout == "DriverMissing Encryption needs the cryptography package: pip install 'holdfast[encryption]'.\n"
+    )

@@ -122,3 +122,18 @@ def test_key_is_ended_though_the_request_is_cancelled_meanwhile(status: int, cal
 
     asyncio.run(main())
     assert shop.calls == calls
+
+
+def test_request_that_says_it_is_too_large_is_refused_before_it_is_sent() -> None:
+    async def not_asked() -> Any:
+        raise AssertionError("The client was told to go on with a body that is refused.")
+
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    shop = Shop(start(), part(b"whole"))
+    app = IdempotencyMiddleware(shop, store=InMemoryIdempotencyStore(), max_body_bytes=5)
+    asyncio.run(app({**SCOPE, "headers": [*SCOPE["headers"], (b"content-length", b"6")]}, not_asked, send))
+    assert (sent[0]["status"], shop.calls) == (413, 0)

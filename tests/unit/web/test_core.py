@@ -187,9 +187,9 @@ def test_setting_that_means_something_else_than_it_says_is_refused(wrong: dict[s
 
 def test_settings_are_taken_in_any_case_and_from_any_collection() -> None:
     rules = Rules(
-        methods=["post"],  # type: ignore[arg-type]
-        unstored_headers={"X-Secret"},  # type: ignore[arg-type]
-        include_headers=["X-Tenant"],  # type: ignore[arg-type]
+        methods=["post"],
+        unstored_headers={"X-Secret"},
+        include_headers=["X-Tenant"],
         required=(path for path in ["/pay"]),
         max_key_length=471,
         ttl_seconds=timedelta(hours=1),  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from holdfast.workflows.operations.recorder import Operation
+    from holdfast.workflows.operations.operation import Operation
 
 
 class _Run:

@@ -80,11 +80,11 @@ def test_run_that_begins_to_wait_while_the_watch_ends_is_watched() -> None:
             parking_queries(DialectName.SQLITE, "holdfast"),
             nothing,
             nothing,
+            nothing,
             Clock(),  # type: ignore[arg-type]  # all that it needs
-            lambda: 0.0,
-            begin,
-            nothing,
-            nothing,
+            now=lambda: 0.0,
+            on_loop=begin,
+            have_come=nothing,
             after=1.0,
         )
         late = threading.Thread(target=parker._consider, args=(WaitingRun(),), daemon=True)
@@ -115,11 +115,11 @@ def test_run_that_could_not_be_put_away_while_the_database_was_away_is_put_away_
             parking_queries(DialectName.SQLITE, "holdfast"),
             nothing,
             nothing,
-            Clock(),  # type: ignore[arg-type]  # all that it needs
-            lambda: 0.0,
-            lambda _: True,
-            away,
             nothing,
+            Clock(),  # type: ignore[arg-type]  # all that it needs
+            now=lambda: 0.0,
+            on_loop=lambda _: True,
+            have_come=away,
             after=1.0,
         )
         run: Any = WaitingRun()

@@ -1,4 +1,4 @@
-"""What a policy means, and when the keeper prunes; no database."""
+"""What a policy means, and when the rounds prune; no database."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from holdfast.errors import ConfigurationError, Unavailable
 from holdfast.model.workflow import WorkflowStatus
 from holdfast.testing.world import VirtualWorld
-from holdfast.workflows.retention import Keeper, Pruned, PruneReport, Retention
+from holdfast.workflows.retention import Pruned, PruneReport, PruneRounds, Retention
 from holdfast.workflows.retention.plan import BEFORE_ALL, Plan, cutoff_ms
 
 if TYPE_CHECKING:
@@ -112,20 +112,20 @@ class _Prunes:
         return PruneReport(tuple(Pruned(each, 7, 7) for each in policies), dry_run=False)
 
 
-def _keeper(pruner: Any, world: VirtualWorld, *policies: Retention) -> Keeper:
-    return Keeper(pruner, policies, world, interval=timedelta(seconds=100))
+def _rounds(pruner: Any, world: VirtualWorld, *policies: Retention) -> PruneRounds:
+    return PruneRounds(pruner, policies, world, interval=timedelta(seconds=100))
 
 
-class TestKeeper:
-    def test_keeper_prunes_once_an_interval_and_not_at_the_start(self) -> None:
+class TestPruneRounds:
+    def test_rounds_prune_once_an_interval_and_not_at_the_start(self) -> None:
         async def scene() -> list[float]:
             world = VirtualWorld()
             pruner = _Prunes(world)
-            keeper = _keeper(pruner, world, Retention(older_than=1))
-            keeper.start()
-            keeper.start()
+            rounds = _rounds(pruner, world, Retention(older_than=1))
+            rounds.start()
+            rounds.start()
             await world.advance(1000)
-            await keeper.stop()
+            await rounds.stop()
             await world.advance(1000)
             return pruner.at
 
@@ -135,14 +135,14 @@ class TestKeeper:
         assert all(90 <= each <= 110 for each in waits)
         assert len(set(waits)) > 1
 
-    def test_keeper_without_policies_does_nothing(self) -> None:
+    def test_rounds_without_policies_do_nothing(self) -> None:
         async def scene() -> tuple[list[float], int]:
             world = VirtualWorld()
             pruner = _Prunes(world)
-            keeper = _keeper(pruner, world)
-            keeper.start()
+            rounds = _rounds(pruner, world)
+            rounds.start()
             await world.advance(1000)
-            await keeper.stop()
+            await rounds.stop()
             return pruner.at, world.sleepers
 
         assert asyncio.run(scene()) == ([], 0)
@@ -151,23 +151,23 @@ class TestKeeper:
         async def scene() -> list[float]:
             world = VirtualWorld()
             pruner = _Prunes(world, takes=50)
-            keeper = _keeper(pruner, world, Retention(older_than=1))
-            keeper.start()
+            rounds = _rounds(pruner, world, Retention(older_than=1))
+            rounds.start()
             await world.advance(800)
-            await keeper.stop()
+            await rounds.stop()
             return pruner.at
 
         first, second = asyncio.run(scene())
         assert 450 <= second - (first + 50) <= 550
 
-    def test_keeper_goes_on_after_errors_and_logs_what_it_does(self, caplog: pytest.LogCaptureFixture) -> None:
+    def test_rounds_go_on_after_errors_and_log_what_they_do(self, caplog: pytest.LogCaptureFixture) -> None:
         async def scene() -> int:
             world = VirtualWorld()
             pruner = _Prunes(world, errors=[Unavailable("away"), ZeroDivisionError("a bug"), None])
-            keeper = _keeper(pruner, world, Retention(older_than=1, name="report"))
-            keeper.start()
+            rounds = _rounds(pruner, world, Retention(older_than=1, name="report"))
+            rounds.start()
             await world.advance(350)
-            await keeper.stop()
+            await rounds.stop()
             return len(pruner.at)
 
         caplog.set_level(logging.INFO, "holdfast.retention")
@@ -178,16 +178,16 @@ class TestKeeper:
         assert "7" in caplog.messages[2]
         assert "report" in caplog.messages[2]
 
-    def test_keeper_stops_in_the_middle_of_a_prune_and_starts_again(self) -> None:
+    def test_rounds_stop_in_the_middle_of_a_prune_and_start_again(self) -> None:
         async def scene() -> int:
             world = VirtualWorld()
             pruner = _Prunes(world, takes=10_000)
-            keeper = _keeper(pruner, world, Retention(older_than=1))
+            rounds = _rounds(pruner, world, Retention(older_than=1))
             for _ in range(2):
-                keeper.start()
+                rounds.start()
                 await world.advance(200)
-                await keeper.stop()
-            await keeper.stop()
+                await rounds.stop()
+            await rounds.stop()
             return len(pruner.at)
 
         assert asyncio.run(scene()) == 2

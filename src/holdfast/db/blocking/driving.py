@@ -21,7 +21,7 @@ _WORDS = 16  # heard while one answer is waited for, until the loop has its turn
 
 
 class DrivenLoop(asyncio.SelectorEventLoop):
-    """A loop for a thread that may be interrupted anywhere: what interrupts a callback is passed on to who drives it.
+    """A loop for a thread that may be interrupted anywhere: an interrupt of a callback is raised to whoever drives it.
 
     asyncio would log it and go on, and its thread might wait for ever for what the callback was to do. The first of its
     connections has a line: a thread that waits for an answer hears it without a round of the loop.

@@ -140,7 +140,7 @@ class ThreadSessions:
     def acquire(self) -> ThreadSession:
         """Take a session, connected; ``Unavailable`` when none came free in time or none could be made."""
         end = time.monotonic() + self._timeout
-        while (session := self._taken()) is None:  # seldom: who looks for room first finds it but for a race
+        while (session := self._taken()) is None:  # seldom: whoever looks for room first finds it but for a race
             if time.monotonic() > end:
                 raise Unavailable(
                     f"All {self._size} connections for threads were busy for {self._timeout:g} s. "

@@ -62,7 +62,7 @@ class Witness(Protocol):
 
 
 class Unwritten:
-    """Marks a result which says that nothing was written, since what was wanted is there already."""
+    """Marks a result that says: nothing was written, what was wanted is there already."""
 
     __slots__ = ()
 

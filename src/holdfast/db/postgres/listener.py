@@ -46,7 +46,7 @@ class PostgresListener:
 
 
 def notification(quoted_channel: str) -> str:
-    """Return the statement that tells all who listen, without a payload: what there is, the tables say."""
+    """Return the statement that tells all who listen. It has no payload: what is new is in the tables."""
     return f"NOTIFY {quoted_channel}"
 
 

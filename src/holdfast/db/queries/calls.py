@@ -68,13 +68,43 @@ def _spread_postgres(
     return (_spread_json if fits_json(columns) else _spread_arrays)(written, columns, parameters)
 
 
-def spread_alone(written: tuple[Statement, ...], columns: tuple[Column, ...], parameters: tuple[str, ...]) -> Spread:
+def spread_alone(
+    written: tuple[Statement, ...], columns: tuple[Column, ...], parameters: tuple[str, ...], dialect: DialectName
+) -> Spread:
     """Each statement once, for the only row there is: *written* are statements of one row."""
+    if dialect is DialectName.SQLITE:
+        return _spread_one_of_sqlite(written, columns, parameters)
     takes = _positions(written, columns, parameters)
 
     def spread(rows: Sequence[Sequence[Any]], values: tuple[Any, ...]) -> list[Call]:
         together = (0, *rows[0], *values)
         return [(text, take(together)) for text, take in takes]
+
+    return spread
+
+
+def _spread_one_of_sqlite(
+    written: tuple[Statement, ...], columns: tuple[Column, ...], parameters: tuple[str, ...]
+) -> Spread:
+    """SQLite: each statement once, with NULL in its text wherever the row has no value: see ``_Emptiness``."""
+    place = {name: at for at, name in enumerate([*(f"rows.{column.name}" for column in columns), *parameters])}
+    known: dict[tuple[int, ...], list[tuple[str, Take]]] = {}
+
+    def shape(empty: tuple[int, ...]) -> list[tuple[str, Take]]:
+        """Return the texts for a row that is empty there, and what takes their values."""
+        none = {columns[at] for at in empty}
+        without = [each.without(none) for each in written]
+        return [(text, taker([place[name] for name in order])) for text, order in without]
+
+    def spread(rows: Sequence[Sequence[Any]], values: tuple[Any, ...]) -> list[Call]:
+        row = rows[0]
+        empty = tuple([at for at, value in enumerate(row) if value is None]) if None in row else ()
+        if empty not in known and len(known) >= _MOST_PATTERNS:
+            empty = ()
+        if empty not in known:
+            known[empty] = shape(empty)
+        together = (*row, *values)
+        return [(text, take(together)) for text, take in known[empty]]
 
     return spread
 
@@ -207,7 +237,7 @@ def _size(count: int) -> int:
 
 
 def _picker(wanted: tuple[Column, ...], there: tuple[Column, ...]) -> Take | None:
-    """Return what picks the columns *wanted* out of a row of those that are *there*; None if that is all of it."""
+    """Return what picks the *wanted* columns out of a row that has those *there*; None if it has no others."""
     return None if wanted == there else taker([there.index(column) for column in wanted])
 
 

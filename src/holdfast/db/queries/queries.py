@@ -74,7 +74,7 @@ class Query:
         spread = spread_one = None
         if self.rows is not None:
             spread = spread_many(self.statements, self.rows, self.parameters, self.dialect)
-            spread_one = spread_alone(self.alone or self.statements, self.rows, self.parameters)
+            spread_one = spread_alone(self.alone or self.statements, self.rows, self.parameters, self.dialect)
         always_the_same = self.rows is None and self._vary is None
         object.__setattr__(self, "_wanted", len(self.parameters) if always_the_same else -1)
         object.__setattr__(self, "_takes", tuple((each.text, taker(each.order)) for each in self.statements))

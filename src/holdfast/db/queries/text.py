@@ -78,6 +78,14 @@ class Statement:
     cut: tuple[tuple[str, tuple[str, ...]], ...] = ()
     columns: tuple[Column, ...] = ()
 
+    def without(self, empty: Collection[Column]) -> tuple[str, tuple[str, ...]]:
+        """Return text and order of this batch statement of SQLite for one row without a value in *empty* columns."""
+        names = [f"rows.{column.name}" for column in self.columns if column not in empty]
+        table = one_row(self.columns, empty)
+        texts, orders = zip(*(self.cut or ((self.text, self.order),)), strict=True)
+        first, *others = orders
+        return table.join(texts), (*first, *(name for order in others for name in (*names, *order)))
+
 
 def expanded(source: Source, dialect: DialectName, fragments: Mapping[str, str]) -> Segment:
     """Put the fragments into *source* and find its optional parts. Raises QueryFailed, with its place in the file."""
@@ -144,9 +152,13 @@ def values_table(columns: Sequence[Column], size: int, empty: Collection[Column]
     return f"(SELECT {fields} FROM (VALUES {rows}) WHERE column1 < ?)"  # noqa: S608 -- quoted names and numbers
 
 
-def one_row(columns: Sequence[Column]) -> str:
-    """Return a table of SQLite of one row, a sixth faster than one for several; its values are those of *columns*."""
-    return f"(SELECT {', '.join([f'0 AS {_quoted(PLACE)}', *(f'? AS {_quoted(column)}' for column in columns)])})"
+def one_row(columns: Sequence[Column], empty: Collection[Column] = ()) -> str:
+    """Return a table of SQLite of one row, a sixth faster than one for several.
+
+    Its values are those of *columns* but the *empty* ones, which have none.
+    """
+    fields = [f"{'NULL' if column in empty else '?'} AS {_quoted(column)}" for column in columns]
+    return f"(SELECT {', '.join([f'0 AS {_quoted(PLACE)}', *fields])})"
 
 
 def _quoted(column: Column) -> str:

@@ -73,6 +73,7 @@ class SqliteConnection:
         self._synchronous = synchronous
         self.waits_for_disk = True  # whether the next transaction is on the disk when its commit returns
         self._waits_now = True
+        self._log_may_have_grown = True
 
     @property
     def in_transaction(self) -> bool:
@@ -83,7 +84,6 @@ class SqliteConnection:
             alone = not self._raw.in_transaction
             cursor = self._run(sql, args)
             rows = 0 if cursor.description is None else len(self._all(cursor, sql, alone=alone))
-            self._keep_log_short()
         return max(cursor.rowcount, rows)
 
     def write_alone(self, sql: str, args: Sequence[Any]) -> bool:
@@ -91,6 +91,7 @@ class SqliteConnection:
 
         Whoever calls this calls ``keep_log_short`` now and then.
         """
+        self._log_may_have_grown = True
         if self._written is not None and not self._written.is_there:
             return False
         try:
@@ -107,9 +108,7 @@ class SqliteConnection:
             if cursor.description is None:
                 return []
             names = [column[0] for column in cursor.description]
-            rows = [dict(zip(names, row, strict=True)) for row in self._all(cursor, sql, alone=alone)]
-            self._keep_log_short()
-        return rows
+            return [dict(zip(names, row, strict=True)) for row in self._all(cursor, sql, alone=alone)]
 
     def begin(self) -> None:
         with self.in_use:
@@ -124,7 +123,6 @@ class SqliteConnection:
         except (QueryFailed, _DiskTrouble) as error:
             # An I/O error or a full disk at COMMIT: whether the last frame reached the file is for the file to say.
             raise UnknownCommit(f"SQLite could not finish the commit; it may or may not be there: {error}") from error
-        self.keep_log_short()
 
     def commit_after(self, sql: str, args: Sequence[Any]) -> bool:
         """Run a last statement and commit, unless it touches no row; return whether it did."""
@@ -142,7 +140,7 @@ class SqliteConnection:
     def begin_turn(self, keeps_waiting: Callable[[], bool] | None = None) -> None:
         """Undo what somebody may have left open whose turn was interrupted.
 
-        From now on, who finds the file locked waits no longer than *keeps_waiting* says, if it is given.
+        From now on, whoever finds the file locked waits no longer than *keeps_waiting* says, if it is given.
         """
         self._keeps_waiting = keeps_waiting or _always
         self.rollback()
@@ -157,12 +155,13 @@ class SqliteConnection:
             self._checkpointer.close()
 
     def keep_log_short(self) -> None:
-        """Move the log into the file if it has grown."""
+        """Move the log into the file if it has grown; at the end of a turn, when those who waited have been told."""
         with self.in_use:
             self._keep_log_short()
 
     def _keep_log_short(self) -> None:
-        if self._checkpointer is not None and not self._raw.in_transaction:
+        if self._log_may_have_grown and self._checkpointer is not None and not self._raw.in_transaction:
+            self._log_may_have_grown = False
             self._checkpointer.after_commit(self._raw)
 
     @staticmethod
@@ -177,8 +176,11 @@ class SqliteConnection:
         values = args if _NATIVE.issuperset(map(type, args)) else [_outgoing(value) for value in args]
         deadline = 0.0
         alone = not self._raw.in_transaction
+        if alone:
+            self._keep_log_short()  # after the last commit, if this turn has made several
         if alone and self._written is not None and sql is not _BEGIN:
             self._written.refuse_if_gone()
+        self._log_may_have_grown = True
         while True:
             try:
                 if alone and self.waits_for_disk is not self._waits_now:
@@ -307,6 +309,7 @@ def opener(
                 forks.refuse_left_open(file)
                 forks.tell(connection)
             _prepare(connection, settings)
+            connection.keep_log_short()
         except BaseException:
             connection.close()
             raise

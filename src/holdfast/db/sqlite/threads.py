@@ -106,6 +106,7 @@ class SqliteThreads:
                     with turn:
                         connection.begin_turn(self._keeps_waiting)
                         job(connection)
+                        connection.keep_log_short()
                 except Exception:
                     logger.exception("A job on the thread of SQLite failed; the thread goes on.")
         finally:

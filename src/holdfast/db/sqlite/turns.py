@@ -189,6 +189,7 @@ def _holding(writer: SqliteThreads) -> Generator[SqliteConnection, None, None]:
             yield writer.connection
         finally:
             writer.connection.rollback()
+            writer.connection.keep_log_short()
 
 
 __all__ = ["TaskTurn", "ThreadTurn", "TurnSession"]

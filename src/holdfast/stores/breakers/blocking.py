@@ -236,7 +236,7 @@ class InMemoryCircuitBreakerStateRepository(BlockingBreakers):
         return run_sync(work)  # a dict is never waited for
 
 
-class _Standing(BlockingBreakers):
+class _OnOwnLoop(BlockingBreakers):
     """A repository with a loop of its own, unless it is given one."""
 
     store: AsyncSQLCircuitBreakerStateRepository | AsyncRedisCircuitBreakerStateRepository
@@ -276,7 +276,7 @@ class _Standing(BlockingBreakers):
             self.portal.stop()
 
 
-class SQLCircuitBreakerStateRepository(_Standing):
+class SQLCircuitBreakerStateRepository(_OnOwnLoop):
     """The repository in PostgreSQL, MariaDB/MySQL or SQLite, for any number of threads.
 
     *source* is the URL of the database; or an async repository, whose loop is *portal*'s. The options are those of
@@ -297,7 +297,7 @@ class SQLCircuitBreakerStateRepository(_Standing):
             super().__init__(AsyncSQLCircuitBreakerStateRepository(manager, **options), manager, portal)
 
 
-class RedisCircuitBreakerStateRepository(_Standing):
+class RedisCircuitBreakerStateRepository(_OnOwnLoop):
     """The repository in Redis, for any number of threads.
 
     *source* is the URL of the server, or of a cluster; or an async repository, whose loop is *portal*'s. The options

@@ -1,4 +1,4 @@
-"""What is let in: values that every storage of breakers keeps as they are, or an error that names the one that is none.
+"""What is let in: values that every storage of breakers keeps as they are. Any other is refused by name.
 
 A value that is written and cannot be read again would take the breaker from the whole fleet.
 """

@@ -123,7 +123,7 @@ class AsyncRedisCircuitBreakerStateRepository(Deciding):
 
     async def _put(self, service_name: str, events: Sequence[Event]) -> Sequence[Any]:
         key = self._world.new_id()
-        now_ms, text = await self._link.run(_READ, [self._states], [service_name], again=True)
+        now_ms, text = await self._link.look(_READ, [self._states], [service_name])
         failures = 0
         while True:
             outcomes, changes = _decided(service_name, events, text, _moment(now_ms))
@@ -155,20 +155,20 @@ class AsyncRedisCircuitBreakerStateRepository(Deciding):
         return [states, f"{states}:open", f"{states}:history:{service_name}", f"{states}:receipt:{key}"]
 
     async def get_by_service_name(self, service_name: str) -> CircuitBreakerStateData | None:
-        _, text = await self._link.run(_READ, [self._states], [door.name(service_name)], again=True)
+        _, text = await self._link.look(_READ, [self._states], [door.name(service_name)])
         return read(text) if text else None
 
     async def get_all_states(self) -> list[CircuitBreakerStateData]:
-        found = [read(text) for text in await self._link.run(_ALL, [self._states], again=True)]
+        found = [read(text) for text in await self._link.look(_ALL, [self._states])]
         return sorted(found, key=lambda record: record.service_name)
 
     async def get_open_states(self, limit: int | None = None) -> list[CircuitBreakerStateData]:
         most = -1 if limit is None else count(limit, "limit")
-        return [read(text) for text in await self._link.run(_OPEN, self._keys("", "")[:2], [most], again=True)]
+        return [read(text) for text in await self._link.look(_OPEN, self._keys("", "")[:2], [most])]
 
     async def get_history(self, service_name: str, limit: int = 100) -> list[CircuitBreakerChange]:
         keys, most = self._keys(door.name(service_name), "")[2:3], count(limit, "limit")
-        return [read_change(text) for text in await self._link.run(_HISTORY, keys, [most], again=True)]
+        return [read_change(text) for text in await self._link.look(_HISTORY, keys, [most])]
 
     def watch(self, service_name: str, watcher: Watcher) -> Callable[[], None]:
         """Tell *watcher* soon how the breaker is, and after every change; on the loop. Return what ends that."""
@@ -178,7 +178,7 @@ class AsyncRedisCircuitBreakerStateRepository(Deciding):
 
     async def _look(self, stamps: Mapping[str, str]) -> list[Sighting]:
         names = list(stamps)
-        now_ms, *texts = await self._link.run(_READ, [self._states], names, again=True)
+        now_ms, *texts = await self._link.look(_READ, [self._states], names)
         seen = [_sighted(name, text, _moment(now_ms)) for name, text in zip(names, texts, strict=True)]
         return [each for each in seen if each.stamp != stamps[each.service_name]]
 

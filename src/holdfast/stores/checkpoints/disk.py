@@ -44,7 +44,7 @@ logger = logging.getLogger("holdfast.checkpoints")
 
 FOLDER = ".holdfast_checkpoints"
 SUFFIX = ".checkpoint"
-_ABANDONED = 3600.0  # seconds after which a file that was never renamed is somebody's who died
+_ABANDONED = 3600.0  # seconds: a file that was not renamed for so long was left by a writer that died
 # What a file begins with: who wrote it, its form, whether it is gzip, the lengths of key and data, the SHA-256 of both.
 _HEADER = struct.Struct(">8sBBIQ32s")
 _MAGIC, _FORM = b"holdfast", 1

@@ -13,7 +13,7 @@ from holdfast.core.dead_letters import Archive
 from holdfast.core.durations import days
 from holdfast.model.dead_letter import CompressedStatus, DLQCompressedEntry
 from holdfast.stores.dead_letters import door
-from holdfast.stores.dead_letters.room import AT_ONCE, Room, happening
+from holdfast.stores.dead_letters.changing import PER_STEP, Changing, happening
 from holdfast.stores.dead_letters.shelf import GONE, Gone, Wanted
 from holdfast.stores.keys import LONGEST_KEY, checked_key
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from holdfast.stores.dead_letters.shelf import Summarise
 
 
-class Keeping(Room):
+class Keeping(Changing):
     """What becomes of old records."""
 
     async def archive_old_resolved(self, older_than_days: int = 30) -> int:
         """Archive what was resolved more than so many days ago; the data is kept. Return how many that were."""
-        wanted = Wanted(status="resolved", resolved_for=_age(older_than_days), limit=AT_ONCE, whole=False)
+        wanted = Wanted(status="resolved", resolved_for=_age(older_than_days), limit=PER_STEP, whole=False)
         return await self._sweep(wanted, happening(Archive()))
 
     async def purge_archived(self, ids: list[str] | None = None, older_than_days: int | None = None) -> int:
@@ -46,7 +46,7 @@ class Keeping(Room):
         if older_than_days is None:
             return 0
         age = _age(older_than_days) or None
-        wanted = Wanted(status="archived", untouched_for=age, limit=AT_ONCE, whole=False)
+        wanted = Wanted(status="archived", untouched_for=age, limit=PER_STEP, whole=False)
         return await self._sweep(wanted, _gone)
 
     async def get_cleanup_stats(self) -> dict[str, Any]:
@@ -89,7 +89,7 @@ class Keeping(Room):
         if not door.can_be(domain=domain):
             return 0
         while left:
-            wanted = Wanted(evictable=True, domain=domain, limit=min(left, AT_ONCE), whole=False)
+            wanted = Wanted(evictable=True, domain=domain, limit=min(left, PER_STEP), whole=False)
             gone = await self._shelf.sweep(wanted, _gone, summarise)
             if not gone:
                 break
@@ -145,7 +145,7 @@ class Keeping(Room):
 
 
 def _age(older_than_days: int) -> timedelta:
-    """Return an age; one below 0 is that of what is yet to come, so that everything is older."""
+    """Return an age in days as a duration; one below 0 lies in the future, so that everything is older."""
     return days(older_than_days, "older_than_days", least=-1)
 
 
@@ -192,7 +192,7 @@ def _summary(records: Sequence[FailedOperationData], begun: datetime, now: datet
 
 def _summary_id(record: FailedOperationData, begun: datetime) -> str:
     words = (record.domain, record.failure_type, record.error_code)
-    # So that each word ends at its colon: groups that are not the same have ids that are not.
+    # Colons within words are escaped: otherwise two groups could have one id.
     group = ":".join(word.replace("%", "%25").replace(":", "%3A") for word in words)
     if len(group) > LONGEST_KEY - 50:
         group = sha256(group.encode()).hexdigest()

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from holdfast.core.durations import checked_seconds
 from holdfast.model.dead_letter import TERMINAL
 from holdfast.stores.dead_letters import door, page
+from holdfast.stores.dead_letters.changing import ALL, Changing
 from holdfast.stores.dead_letters.page import FailedOperationPage
-from holdfast.stores.dead_letters.room import ALL, Room
 from holdfast.stores.dead_letters.shelf import Wanted
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _SLA = timedelta(hours=24)
 
 
-class Looking(Room):
+class Looking(Changing):
     """Questions about many records."""
 
     async def get_pending_by_domain(self, domain: str, limit: int = 100) -> list[FailedOperationData]:

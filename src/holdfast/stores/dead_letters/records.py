@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from holdfast.core.dead_letters import CountRetry, SetStatus
 from holdfast.stores.dead_letters import door
-from holdfast.stores.dead_letters.room import Room, happening
+from holdfast.stores.dead_letters.changing import Changing, happening
 from holdfast.stores.dead_letters.shelf import GONE
 
 if TYPE_CHECKING:
     from holdfast.model.dead_letter import FailedOperationData
 
 
-class Records(Room):
+class Records(Changing):
     """Single records."""
 
     async def get_by_id(self, id: str) -> FailedOperationData | None:  # noqa: A002 -- the documented word

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 _LUA = Path(__file__).with_name("lua")
 _CHUNK = 200
 _DONE = ord("1")
+_READS = frozenset({"hash", "number", "page", "read", "summaries"})
 
 
 class RedisShelf:
@@ -196,6 +197,8 @@ class RedisShelf:
 
     async def _run(self, script: str, *args: Any) -> Any:
         """Run a script that may be run twice: it reads, or knows the key of the call."""
+        if script in _READS:
+            return await self._link.look(_script(script), self._keys, args)
         return await self._link.run(_script(script), self._keys, args, again=True)
 
     async def _put(
@@ -244,9 +247,9 @@ class RedisShelf:
     async def _put_over(
         self, before: FailedOperationData, after: FailedOperationData, near: int
     ) -> tuple[FailedOperationData | None, records.Read | None]:
-        """Write what was decided about a record that was not read; return it, or if it does not fit what was read.
+        """Write what was decided about a record that was not read; if it does not fit the one that is there, read that.
 
-        None and None if it was written, and has been deleted since.
+        Return the record as written, or what was read; neither, if it was written and has been deleted since.
         """
         key, write = self._world.new_id(), records.change_over(before, after)
         verdict, now, *there = (await self._write(key, "over", near, 1, *write, 0)).split(b" ", 2)

@@ -57,7 +57,7 @@ def server_time(milliseconds: int) -> datetime:
 
 
 def numbers(statuses: Iterable[str]) -> list[int]:
-    """Return the numbers by which the statuses stand in the indexes; that of nobody for a word that is none."""
+    """Return the numbers of statuses in the indexes; for a word that is no status, one that no record has."""
     return [_NUMBERS.get(status, _NOBODYS) for status in statuses] or [_NOBODYS]
 
 

@@ -53,7 +53,7 @@ class Walk(NamedTuple):
         return getattr(record, self.order), record.id
 
     def behind(self, when: datetime, *, newest: bool) -> Walk:
-        """Return what is left of it for who has come to a time, which may be that of others, too."""
+        """Return what is left of it for a walk that has come to a time, which may be that of others, too."""
         score = records.microseconds(when) // 1000 if self.statuses else records.score(when)
         return self._replace(high=score) if newest else self._replace(low=score)
 

@@ -1,4 +1,4 @@
-"""Records that a process has written to Redis itself: who changes one again need not read it first."""
+"""Records that a process has written to Redis itself: to change one again it need not read it first."""
 
 from __future__ import annotations
 

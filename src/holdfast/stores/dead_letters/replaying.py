@@ -20,7 +20,7 @@ from holdfast.core.durations import SHORTEST_LEASE, checked_seconds, minutes
 from holdfast.model.dead_letter import ReplayEnd
 from holdfast.stores import tokens
 from holdfast.stores.dead_letters import door
-from holdfast.stores.dead_letters.room import AT_ONCE, Room, happening
+from holdfast.stores.dead_letters.changing import PER_STEP, Changing, happening
 from holdfast.stores.dead_letters.shelf import Wanted
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _said = attrgetter(*ReplayEnd.__struct_fields__)
 _LEAST_MINUTES = -24 * 60  # below 0 is an age of what is yet to come: everything is older
 
 
-class Replaying(Room):
+class Replaying(Changing):
     """Replays hold a token. Nobody else ends them, and they end nothing after they have lost it."""
 
     async def try_acquire_for_replay(
@@ -238,7 +238,7 @@ class Replaying(Room):
     async def release_stale_replaying(self, older_than_minutes: int = 30) -> int:
         """Make operations pending again whose holder was last heard of longer ago than that; return how many."""
         age = minutes(older_than_minutes, "older_than_minutes", least=_LEAST_MINUTES)
-        wanted = Wanted(status="replaying", unheard_for=age, limit=AT_ONCE, whole=False)
+        wanted = Wanted(status="replaying", unheard_for=age, limit=PER_STEP, whole=False)
         return await self._sweep(wanted, happening(Release()))
 
     def _lease_of(self, lease: Duration | None) -> float:

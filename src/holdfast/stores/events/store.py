@@ -265,7 +265,7 @@ class DBEventStoreBackend(Opened):
             return self._json.serialize([*[None] * at, event])  # once more, for the path from the list on
 
     def _in_turn(self, stream_key: str, rows: Sequence[_Stored]) -> Iterable[StoredEvent]:
-        """Return what ``_events`` does; where that raises, the events before the row that is none come first."""
+        """Return the events of *rows*; those before a row that is none come before the error that it raises."""
         try:
             return self._events(stream_key, rows)
         except CannotDeserialize:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from holdfast.db.session import Row, Transaction
 
 
+_END = ("run_id", "outcome", "outcome_result", "outcome_error", "end_key")
+
+
 class _Executions:
     """What starts and ends have in common: write all, and look up the fate of each if some were left out."""
 
@@ -31,7 +34,7 @@ class _Executions:
     async def apply(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[Any]:
         first = {row[0]: row for row in reversed(rows)}  # of several who write to one run the first is tried
         try:
-            if await transaction.execute_batch(self._write, [row for row in rows if first[row[0]] is row]) == len(rows):
+            if await self._written(transaction, [row for row in rows if first[row[0]] is row]) == len(rows):
                 return [True] * len(rows)
         except Conflict as error:
             if len(rows) > 1:
@@ -44,6 +47,9 @@ class _Executions:
     async def recall(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[Any]:
         found = await self._found(transaction, rows)
         return [self._is_mine(found.get(row[0]), row) or None for row in rows]
+
+    async def _written(self, transaction: Transaction, rows: Sequence[Values]) -> int:
+        return await transaction.execute_batch(self._write, rows)
 
     def _is_mine(self, found: Row | None, row: Values) -> bool:
         return found is not None and found[self._mark] == row[-1]
@@ -71,6 +77,12 @@ class EndExecutions(_Executions):
 
     def __init__(self, queries: Queries) -> None:
         super().__init__("execution ended", queries["executions_end"], queries["executions_look"], "end_key")
+        self._write_one = queries["execution_end"]
+
+    async def _written(self, transaction: Transaction, rows: Sequence[Values]) -> int:
+        if len(rows) > 1:
+            return await super()._written(transaction, rows)
+        return await transaction.execute(self._write_one, **dict(zip(_END, rows[0], strict=True)))
 
     def _refusal(self, found: Row | None, row: Values) -> Exception:
         return not_pending(row[0], None if found is None else found["status"], ExecutionStatus(row[1]))

@@ -252,7 +252,7 @@ class FileShelf:
         return found if wanted.due_at is None else in_order(found, wanted)
 
     def _card(self, entry: Entry) -> Card | None:
-        """Return what a list names; of a damaged file what its head, if that can be read, says of it."""
+        """Return the card that a list names; if its file is damaged, one made of what can be read of its head."""
         try:
             stored = self._read(entry.id)
         except DamagedCheckpoint:

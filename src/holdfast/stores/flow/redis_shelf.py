@@ -56,7 +56,7 @@ class RedisShelf:
 
     async def get(self, checkpoint_id: str) -> Card | None:
         """Return a card, or None."""
-        values = await self._link.run(_GET, [self._key(checkpoint_id)], [*_FIELDS, "data"], again=True)
+        values = await self._link.look(_GET, [self._key(checkpoint_id)], [*_FIELDS, "data"])
         return None if values[0] is None else _card(values)
 
     async def delete(self, checkpoint_id: str) -> bool:
@@ -131,7 +131,7 @@ class RedisShelf:
         single = wanted.status[0] if wanted.status is not None and len(wanted.status) == 1 else ""
         args = [self._prefix, highest, -1 if wanted.limit is None else wanted.limit, single, int(whole), int(due), flow]
         keys = [self._index(wanted, single), self._unmoved]
-        return [_card(row) for row in await self._link.run(_QUERY, keys, args, again=True)]
+        return [_card(row) for row in await self._link.look(_QUERY, keys, args)]
 
     def _index(self, wanted: Wanted, single: str) -> str:
         """Return the set in which all wanted ones are, and few others."""

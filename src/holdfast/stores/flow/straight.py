@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.db.session import run_sync
-from holdfast.stores.sides import Closable, Sides
+from holdfast.stores.sides import Sides
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
+    from collections.abc import Callable, Coroutine
 
-S = TypeVar("S", bound=Closable)
+    from holdfast.stores.opened import Closable
+
+S = TypeVar("S", bound="Closable")
 T = TypeVar("T")
 
 
@@ -31,28 +33,8 @@ class Straight(Sides[S]):
         super().__init__(open_, let_go=let_go)
         self._open_here = open_here
 
-    def call(self, work: Callable[[S], Awaitable[T]]) -> T:
-        """Do *work* on this thread."""
-        return run_sync(_await(work, self.blocking()))
+    def _open_sync(self) -> S:
+        return run_sync(self._open_here())
 
-    def blocking(self) -> S:
-        """Return the store of sync calls."""
-        store = self._sync
-        if store is None:
-            with self._opening:
-                if self._sync is None:
-                    self._sync = run_sync(self._open_here())
-                store = self._sync
-        return store
-
-    def close(self) -> None:
-        """End what sync calls have opened, and what loops that are closed have left; it opens again when used."""
-        self._forget_closed()
-        with self._opening:
-            store, self._sync = self._sync, None
-            if store is not None:
-                run_sync(store.close())
-
-
-async def _await(work: Callable[[S], Awaitable[T]], store: S) -> T:
-    return await work(store)
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        return run_sync(work)

@@ -209,7 +209,7 @@ def giving_back(held: Held) -> Iterator[None]:
 
 
 def claim_lost(key: str) -> ClaimLost:
-    """Return the error of who comes too late with a result."""
+    """Return the error of a caller that comes too late with a result."""
     return ClaimLost(
         f"The result of the key {key!r} was not stored: its claim is not, or no longer, this worker's. "
         "Extend a claim whose work takes long, or give it a longer lease."

@@ -17,7 +17,7 @@ logger = logging.getLogger("holdfast.idempotency")
 class Extending:
     """From now until ``end``, on this loop, *extend* is called three times a lease; it says whether the claim holds.
 
-    Work that ends sooner costs one timer and no task. That a claim was lost is logged; who stores its result is told.
+    Work that ends sooner costs one timer and no task. A claim that is lost is logged, and refuses its result.
     """
 
     def __init__(self, extend: Callable[[], Awaitable[bool]], lease_seconds: float) -> None:

@@ -86,7 +86,7 @@ class ClaimKeys(_Keys):
         write = self._write if len(first) == 1 else self._write_many
         answer = await transaction.fetch_batch(write, list(first.values()))
         found = {row["idempotency_key"]: row for row in answer}
-        # Overtaken: who has the key now was not there, or was over, when the statement began.
+        # Overtaken: whoever has the key now was not there, or was over, when the statement began.
         again = [key for key in first if key not in found or not found[key]["is_live"]]
         if again:
             found |= await self._look(transaction, again)

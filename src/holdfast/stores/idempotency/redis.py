@@ -50,7 +50,7 @@ class RedisIdempotencyStore(IdempotencyStore):
         await self._link.initialize()
 
     async def _read(self, key: str) -> Kept | None:
-        row = await self._run("read", key)
+        row = await self._link.look(_SCRIPTS / "read.lua", [f"{self._prefix}:key:{key}"], [key])
         return None if row is None else _kept(key, row)
 
     async def _claim(

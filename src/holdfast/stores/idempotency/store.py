@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 DEFAULT_TTL = 3600.0
 DEFAULT_LEASE = 300.0
-ABANDONED_MS = 86_400_000  # for so long a claim that has expired is left for its owner, or for who takes it over
+ABANDONED_MS = 86_400_000  # for so long a claim that has expired is left for its owner, or for whoever takes it over
 AT_ONCE = 1000  # entries that one statement of a cleanup removes
 _TOO_MUCH = 2**31  # for a status code, which is an integer in a database
 _json = PortableJSON()

@@ -39,7 +39,7 @@ class RedisLockStore(DistributedLock):
         """Nothing is under way here; the link stays open."""
 
     async def get(self, key: str) -> Lease | None:
-        found = await self._run(checked_key(key, "key of a lock"), "get")
+        found = await self._link.look(_SCRIPT, [f"{self._prefix}:{checked_key(key, 'key of a lock')}"], ["get"])
         return None if found is None else lease_of(key, found[0].decode(), found[1], found[2])
 
     async def _acquire(self, key: str, owner: str, claim_key: str, ttl_ms: int) -> Lease | Held:

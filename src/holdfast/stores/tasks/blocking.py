@@ -75,7 +75,7 @@ class SyncTaskQueue(BlockingStore[TaskQueue]):
         return self._call(self._store.dequeue(queue_name, worker_id))
 
     def dequeue_many(self, n: int, queue_name: str = "default", worker_id: str | None = None) -> list[Task]:
-        """Take up to *n* tasks, in their order."""
+        """Take up to *n* tasks, in their order; *n* is from 1 to 10,000."""
         return self._call(self._store.dequeue_many(n, queue_name, worker_id))
 
     def complete(self, task_id: str, *, token: str | None = None) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.durations import milliseconds
-from holdfast.errors import TaskConflict, Unavailable, UnknownCommit
+from holdfast.errors import TaskConflict
 from holdfast.stores.cancels import cancels, to_the_end
 from holdfast.stores.redis import tagged, unmoved
 from holdfast.stores.tasks.facts import LOST, MOST_DUE
@@ -161,10 +161,7 @@ class RedisTaskQueue(TaskQueue):
         last: Any = _text(after)
         while True:
             wanted = (_text(queue_name), _text(status), limit - len(found), _PAGE)
-            try:
-                last, rows = await self._run("list", last, *wanted)
-            except UnknownCommit as error:
-                raise Unavailable(f"The tasks could not be listed: {error}") from error
+            last, rows = await self._link.look(_SCRIPT, self._keys, ["list", last, *wanted])
             found += map(_row, rows)
             if not last or len(found) >= limit:
                 return found

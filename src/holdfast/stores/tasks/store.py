@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 VISIBILITY_TIMEOUT = 300
 _ENDED = (TaskStatus.COMPLETED, TaskStatus.DEAD_LETTERED)
-_LONGEST_LIST = 10_000
+MOST_AT_ONCE = 10_000  # tasks that a claim takes, or a list has: all of them are in memory
 _FIRST = -(2**31)  # the smallest priority
 
 
@@ -114,8 +114,8 @@ class TaskQueue(Opened, ABC):
         return taken[0] if taken else None
 
     async def dequeue_many(self, n: int, queue_name: str = "default", worker_id: str | None = None) -> list[Task]:
-        """Take up to *n* tasks, in their order."""
-        checked_count(n, "n", least=1)
+        """Take up to *n* tasks, in their order; *n* is from 1 to 10,000."""
+        checked_count(n, "n", least=1, most=MOST_AT_ONCE)
         worker = self._worker_id if worker_id is None else checked_name(worker_id, "worker id")
         rows = await self._take(checked_name(queue_name, "queue name"), worker, n, self._world.new_id())
         faults.point("task.taken")
@@ -196,8 +196,7 @@ class TaskQueue(Opened, ABC):
         Ids that were made by the queue are in the order of their making.
         """
         wanted = None if status is None else TaskStatus(status)
-        if checked_count(limit, "limit", least=0) > _LONGEST_LIST:
-            raise ValueError(f"The limit of a list of tasks is from 0 to {_LONGEST_LIST}, not {limit}.")
+        checked_count(limit, "limit", least=0, most=MOST_AT_ONCE)
         behind = None if after is None else checked_id(after)
         return [task_of(row) for row in await self._list(_of_queue(queue_name), wanted, limit, behind)]
 
@@ -310,4 +309,4 @@ def _of_queue(queue_name: str | None) -> str | None:
     return None if queue_name is None else checked_name(queue_name, "queue name")
 
 
-__all__ = ["TaskQueue"]
+__all__ = ["MOST_AT_ONCE", "TaskQueue"]

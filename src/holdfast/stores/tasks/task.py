@@ -146,10 +146,10 @@ def checked_name(name: str, what: str) -> str:
     return checked
 
 
-def checked_count(number: int, what: str, *, least: int) -> int:
-    """Return *number* if it is a whole number that fits its column."""
-    if type(number) is not int or not least <= number <= _MOST_INTEGER:
-        raise ValueError(f"{what} is a whole number from {least} to {_MOST_INTEGER}, not {number!r}.")
+def checked_count(number: int, what: str, *, least: int, most: int = _MOST_INTEGER) -> int:
+    """Return *number* if it is a whole number within its bounds, by default those of a column."""
+    if type(number) is not int or not least <= number <= most:
+        raise ValueError(f"{what} is a whole number from {least} to {most}, not {number!r}.")
     return number
 
 

@@ -23,6 +23,7 @@ from holdfast.stores.cancels import PATIENCE, leave
 from holdfast.stores.on_thread import on_thread
 from holdfast.stores.tasks.handlers import Handler, checked_handler, outcome
 from holdfast.stores.tasks.presence import Presence
+from holdfast.stores.tasks.store import MOST_AT_ONCE
 from holdfast.stores.tasks.task import Task, checked_count, checked_name
 
 if TYPE_CHECKING:
@@ -181,7 +182,7 @@ class TaskWorker:
             room = self._concurrency - len(self._runs)
             if room <= 0 or self._stopping:
                 break
-            for task in await self._queue.dequeue_many(room, name, self.worker_id):
+            for task in await self._queue.dequeue_many(min(room, MOST_AT_ONCE), name, self.worker_id):
                 self._begin(task)
                 count += 1
         self._names.append(self._names.pop(0))

@@ -193,7 +193,7 @@ def single_checkpoints(rows: Iterable[Values]) -> list[Values]:
 
 
 def single_writes(rows: Iterable[Values]) -> list[Values]:
-    """Keep the row that would stand at the end: the first of what stays, the last of what is replaced."""
+    """Keep one row a place: the first where a later one changes nothing, the last where it would replace it."""
     kept: dict[Values, Values] = {}
     for row in rows:
         if row[5] < 0 or row[:6] not in kept:

@@ -14,7 +14,10 @@ _DELTAS = "counters_since_delta_snapshot"
 
 
 class Bone(NamedTuple):
-    """What must be known of a checkpoint to decide; *deltas* are the channels of which it has only the last change."""
+    """A checkpoint without its values: what must be known to decide which of a thread may go.
+
+    *deltas* are the channels of which it has only the last change.
+    """
 
     place: Place
     parent_id: str | None

@@ -1,4 +1,4 @@
-"""What is kept of a conversation thread, as bytes: who gives it and who gets it knows what they mean."""
+"""What is kept of a conversation thread, as bytes: those who give and get it know what they mean."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ class RedisThreads:
         """Look, decide and delete; look again if somebody has put a checkpoint in between."""
         looked = [self._prefix, len(threads), *(quote(each, safe="") for each in (*threads, *runs))]
         for _ in range(_TRIES):
-            skeleton = await self._link.run(_SKELETON, [self._changes, self._unmoved], looked, again=True)
+            skeleton = await self._link.look(_SKELETON, [self._changes, self._unmoved], looked)
             bones = [_bone(row) for _, _, rows in skeleton for row in rows]
             gone = choose(bones)
             alone = orphans((each for each, _ in bones), gone)
@@ -156,7 +156,7 @@ class RedisThreads:
         if after is not None:
             highest = f"({_name(after)}"
         args = [self._prefix, highest, lowest, most]
-        rows, values = await self._link.run(_PAGE, [self._index(span), self._unmoved], args, again=True)
+        rows, values = await self._link.look(_PAGE, [self._index(span), self._unmoved], args)
         large = dict(zip(values[::2], values[1::2], strict=True))
         return [_found(row, large) for row in rows]
 

@@ -30,6 +30,7 @@ class Process:
 
     def __init__(self, ground: Ground, breakers: Any, **options: Any) -> None:
         self.breakers = breakers
+        self._ground = ground
         self._sync = ground.colour is Colour.SYNC
         repository = breakers.blocking if self._sync else breakers
         self.told: list[BreakerEvent] = []
@@ -42,6 +43,14 @@ class Process:
         if self._sync:
             return await asyncio.to_thread(self.breaker.call, _work, error)
         return await self.breaker.call_async(_work_async, error)
+
+    async def call_on_loop(self) -> str:
+        """Call something that works, by a sync call on the loop of the repository."""
+
+        async def here() -> str:
+            return self.breaker.call(_work, None)
+
+        return await self._ground.on_loop(here())
 
     async def hold(self, held: Callable[[], None]) -> None:
         """Call something that blocks its thread."""
@@ -218,6 +227,46 @@ class SharedBreakers:
             async with asyncio.timeout(_PATIENCE):
                 await asyncio.gather(*(crowd.attempts(process) for process in processes for _ in range(4)))
             assert crowd.most == 2
+
+        play(store_venue, scene)
+
+    def test_sync_call_on_the_loop_of_the_repository_makes_the_only_trial_there_may_be(
+        self, store_venue: StoreVenue
+    ) -> None:
+        async def scene(ground: Ground) -> None:
+            [one] = await fleet(ground, 1, probes=1, successes=1, open_for=0.05, probe_timeout=3600)
+            await one.call()
+            await one.fail(2)
+            async with asyncio.timeout(_PATIENCE):
+                while one.breaker.state != "closed":
+                    try:
+                        await one.call_on_loop()
+                    except CircuitOpen:
+                        await asyncio.sleep(0.01)
+
+        play(store_venue, scene)
+
+    def test_trial_that_was_asked_for_on_the_loop_and_not_made_in_time_is_anothers(
+        self, store_venue: StoreVenue
+    ) -> None:
+        async def scene(ground: Ground) -> None:
+            if store_venue.name == "memory":  # whose slots need not be asked for
+                return
+            one, other = await fleet(ground, probes=1, open_for=5, probe_timeout=30, world=ground.world)
+            await one.call()
+            await other.call()
+            await one.fail(2)
+            await other.until("open")
+            await ground.advance(10)
+            with pytest.raises(CircuitOpen):
+                await one.call_on_loop()
+            await one.until("half_open")
+            await other.until("half_open")
+            await ground.advance(60)
+            granted = await other.breakers.try_acquire_half_open_slot("api", 1, 30, token="another's")  # noqa: S106
+            assert granted[0]
+            with pytest.raises(CircuitOpen):
+                await one.call_on_loop()
 
         play(store_venue, scene)
 

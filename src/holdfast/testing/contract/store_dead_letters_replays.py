@@ -244,6 +244,52 @@ class DeadLetterReplays:
 
         play(store_venue, scene)
 
+    @pytest.mark.parametrize("success", [True, False])
+    def test_late_word_about_a_replay_that_has_ended_changes_nothing(
+        self, store_venue: StoreVenue, *, success: bool
+    ) -> None:
+        """Its token stays with the operation, by which the end itself is known again; it holds nothing."""
+
+        async def scene(letters: Any, _: Ground) -> None:
+            record = await letters.create("d", "t", max_retries=2)
+            token = (await letters.try_acquire_for_replay(record.id, 2)).replay_token
+            assert await letters.complete_replay(record.id, success, token=token)
+            ended = await letters.get_by_id(record.id)
+            assert not await letters.extend_replay(record.id, token=token)
+            assert not await letters.return_replay_attempt(record.id, token=token)
+            assert await letters.get_by_id(record.id) == ended
+
+        play(store_venue, scene)
+
+    @pytest.mark.parametrize("status", ["replaying", "resolved", "pending"])
+    def test_late_word_of_a_holder_changes_nothing_of_what_was_said_by_hand(
+        self, store_venue: StoreVenue, status: str
+    ) -> None:
+        async def scene(letters: Any, _: Ground) -> None:
+            record = await letters.create("d", "t")
+            token = (await letters.try_acquire_for_replay(record.id, 2)).replay_token
+            await letters.update_status(record.id, status)
+            said = await letters.get_by_id(record.id)
+            assert said.replay_token is None
+            assert not await letters.extend_replay(record.id, token=token)
+            assert not await letters.return_replay_attempt(record.id, token=token)
+            for success in (True, False):
+                assert not await letters.complete_replay(record.id, success, token=token)
+            assert await letters.get_by_id(record.id) == said
+
+        play(store_venue, scene)
+
+    def test_operation_that_is_made_pending_by_hand_is_due_at_once_if_it_ever_is(self, store_venue: StoreVenue) -> None:
+        async def scene(letters: Any, _: Ground) -> None:
+            due, never = [await letters.create("d", "t", retry_delay=delay) for delay in (60, None)]
+            assert [each.id for each in await letters.acquire_due()] == [due.id]
+            await letters.complete_replay(due.id, False)  # due in a minute
+            for each in due, never:
+                await letters.update_status(each.id, "pending")
+            assert [each.id for each in await letters.acquire_due()] == [due.id]
+
+        play(store_venue, scene)
+
     def test_operations_that_are_due_are_taken_the_longest_due_first(self, store_venue: StoreVenue) -> None:
         async def scene(letters: Any, ground: Ground) -> None:
             first, _, third = await made(letters, ground, "a", "b", "a", retry_delay=60)

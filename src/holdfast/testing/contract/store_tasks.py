@@ -192,9 +192,11 @@ class TaskQueueContract:
                         await call(0, wrong)
                 with pytest.raises(TypeError, match="token"):
                     await queue.complete("seven", token=wrong)
-            for wrong in NO_NUMBERS:
+            for wrong in (*NO_NUMBERS, 10_001):
                 with pytest.raises(ValueError, match="limit"):
                     await queue.list_tasks(limit=wrong)
+                with pytest.raises(ValueError, match="n is a whole number"):
+                    await queue.dequeue_many(wrong)
             with pytest.raises(ValueError, match="task id"):
                 await queue.get("a\0b")
             with pytest.raises(ValueError, match="token"):
@@ -363,7 +365,7 @@ class TaskQueueContract:
             queue = await open_queue(ground)
             odd: list[Any] = ["\x00", "'\"\\", "日本 🐙", "%s ? :x @y {z}", "", None, True, 10**15, -0.5, {"": [[]]}]
             ids = await queue.enqueue_many([*odd, "x" * 200_000], "naïve %s ? queue")
-            taken: list[Task] = await queue.dequeue_many(20, "naïve %s ? queue", "w '%' ?")
+            taken: list[Task] = await queue.dequeue_many(10_000, "naïve %s ? queue", "w '%' ?")
             assert [task.task_id for task in taken] == ids
             assert [task.payload for task in taken[:-1]] == odd
             assert len(taken[-1].payload) == 200_000

@@ -14,15 +14,18 @@ from holdfast.testing.contract.workflows_ids import IdsContract
 from holdfast.testing.contract.workflows_life import ApplicationContract
 from holdfast.testing.contract.workflows_methods import MethodsContract
 from holdfast.testing.contract.workflows_parking import ParkingContract
+from holdfast.testing.contract.workflows_patches import PatchContract
 from holdfast.testing.contract.workflows_place import PlaceContract
 from holdfast.testing.contract.workflows_replay import ReplayContract
+from holdfast.testing.contract.workflows_replay_differs import ReplayDiffersContract
 from holdfast.testing.contract.workflows_saga import SagaContract
 from holdfast.testing.contract.workflows_saga_again import SagaAgainContract
 from holdfast.testing.contract.workflows_steps import StepsContract
 from holdfast.testing.contract.workflows_tables import TablesContract
 from holdfast.testing.contract.workflows_time import TimeContract
 from holdfast.testing.contract.workflows_time_limits import TimeLimitsContract
-from holdfast.testing.contract.workflows_versions import PatchContract, VersionsContract
+from holdfast.testing.contract.workflows_unfit import UnfitContract
+from holdfast.testing.contract.workflows_versions import VersionsContract
 
 
 class WorkflowContract(
@@ -32,6 +35,7 @@ class WorkflowContract(
     MethodsContract,
     IdsContract,
     ReplayContract,
+    ReplayDiffersContract,
     BranchesContract,
     TimeLimitsContract,
     ChildrenContract,
@@ -44,6 +48,7 @@ class WorkflowContract(
     DurationsContract,
     ParkingContract,
     TablesContract,
+    UnfitContract,
     VersionsContract,
     PatchContract,
 ):

@@ -54,7 +54,7 @@ def made(stage: Stage, number: int, **columns: Any) -> Run:
     return row
 
 
-_LARGE = [f'{{"n":{2**60}}}', f'{{"n":{2**60 + 1}}}']  # one number to who counts in floats
+_LARGE = [f'{{"n":{2**60}}}', f'{{"n":{2**60 + 1}}}']  # one number to whoever counts in floats
 
 
 def various(stage: Stage, amount: int) -> list[Run]:

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import functools
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from holdfast.errors import MisuseError
 from holdfast.testing.colours import Colour
-from holdfast.testing.contract.workflows_stage import Stage
+from holdfast.testing.contract.workflows_stage import Life, Stage
 
 if TYPE_CHECKING:
     from holdfast.testing.contract.venue import Venue
+    from holdfast.testing.contract.workflows_stage import App, Flow
+
+
+TENANT = ContextVar("tenant", default="nobody")
 
 
 async def double(number: int) -> int:
@@ -188,5 +193,60 @@ class PlaceContract:
                 handle = await flow.start()
                 assert await handle.result() == [4, 6, 8, [8], 0]
                 assert stage.steps(handle.workflow_id) == []
+
+        Stage(venue).play(scene)
+
+    def test_run_that_is_started_has_the_context_variables_of_who_starts_it_and_leaves_none_to_others(
+        self, venue: Venue
+    ) -> None:
+        async def scene(stage: Stage) -> None:
+            gate = stage.gate()
+            app = stage.app(max_workflow_threads=1)  # which does one run after the other
+
+            async def tenant() -> str:
+                found = TENANT.get()
+                TENANT.set("set by a run")
+                await gate()
+                return found
+
+            flow = app.workflow(tenant)
+            async with app:
+                handles = []
+                for name in ("ann", "bob"):
+                    mark = TENANT.set(name)
+                    handles.append(await flow.start())
+                    TENANT.reset(mark)
+                handles.append(await flow.start())
+                gate.open()
+                assert [await each.result() for each in handles] == ["ann", "bob", "nobody"]
+                assert TENANT.get() == "nobody"
+
+        Stage(venue).play(scene)
+
+    def test_run_that_goes_on_elsewhere_has_the_context_variables_of_who_launched_the_application(
+        self, venue: Venue
+    ) -> None:
+        def build(app: App, life: Life) -> Flow:
+            async def tenant() -> str:
+                await life()
+                return TENANT.get()
+
+            return app.workflow(tenant)
+
+        async def scene(stage: Stage) -> None:
+            mark = TENANT.set("ann")
+            try:
+                gate, app = stage.gate(), stage.app()
+                flow = build(app, Life(1, gate))
+                await app.launch()
+                handle = await flow.start()
+                await gate.reached()
+            finally:
+                TENANT.reset(mark)
+            await stage.crash(app)
+            second = stage.app()
+            build(second, Life(2))
+            await second.launch()
+            assert await second.retrieve(handle.workflow_id).result() == "nobody"
 
         Stage(venue).play(scene)

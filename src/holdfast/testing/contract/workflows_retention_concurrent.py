@@ -23,7 +23,7 @@ from holdfast.testing.contract.workflows_retention_stage import (
     there,
 )
 from holdfast.testing.contract.workflows_stage import PATIENCE, Stage
-from holdfast.workflows.retention import Keeper, PruneReport, Retention
+from holdfast.workflows.retention import PruneReport, PruneRounds, Retention
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -148,7 +148,7 @@ class ConcurrentRetentionContract:
 
         Stage(venue).play(scene)
 
-    def test_keeper_deletes_by_itself_until_it_is_stopped(self, venue: Venue) -> None:
+    def test_pruning_goes_on_by_itself_until_it_is_stopped(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:
             app = stage.app()
             flow, name = flow_of(stage, app)
@@ -158,12 +158,12 @@ class ConcurrentRetentionContract:
                 async def keep() -> None:
                     async with ConnectionManager(stage.url) as manager:
                         policies = [Retention(older_than=0, name=name)]
-                        keeper = Keeper(pruner_on(stage, manager), policies, RealWorld(), interval=0.01)
-                        keeper.start()
+                        rounds = PruneRounds(pruner_on(stage, manager), policies, RealWorld(), interval=0.01)
+                        rounds.start()
                         async with asyncio.timeout(PATIENCE):
                             while there(stage, name):  # noqa: ASYNC110 -- rows, which nobody announces
                                 await asyncio.sleep(0.01)
-                        await keeper.stop()
+                        await rounds.stop()
 
                 await apart(stage, keep)
                 ids = await ended(flow, 2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,8 +13,11 @@ import pytest
 from holdfast.errors import RecoveryExhausted, WorkflowCancelled
 from holdfast.model.workflow import INTERNAL_QUEUE, WorkflowStatus
 from holdfast.testing.contract.workflows_stage import Stage
+from holdfast.testing.contract.workflows_transactions_stage import Tx, transaction
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from holdfast.testing.contract.venue import Venue
     from holdfast.testing.contract.workflows_stage import App, Flow, Life
 
@@ -197,17 +201,48 @@ class TablesContract:
 
         Stage(venue).play(scene)
 
-    def test_recovery_attempts_count_lives_without_progress(self, venue: Venue) -> None:
+    @pytest.mark.parametrize(
+        "what", ["step", "failure", "child", "event", "stream", "speaking step", "sleep", "transaction"]
+    )
+    def test_recovery_attempts_count_lives_without_progress(self, venue: Venue, what: str) -> None:
+        """Whatever is recorded is progress, and clears the run."""
         attempts: list[int] = []
+        suspect: list[bool] = []
 
         def build(app: App, life: Life) -> Flow:
-            step = app.step(double)
+            async def speak() -> None:
+                await app.do("write_stream", "words", 1)
+
+            async def pay(_: Tx) -> None:
+                pass
+
+            async def leaf() -> None:
+                pass
+
+            step, failing, speaking = app.step(double), app.step(fail), app.step(speak)
+            paying, child = transaction(app, pay), app.workflow(leaf)
+            progress: dict[str, Callable[[], Awaitable[object]]] = {
+                "step": lambda: step(1),
+                "failure": failing,
+                "child": child.start,
+                "event": lambda: app.do("set_event", "key", 1),
+                "stream": lambda: app.do("write_stream", "words", 1),
+                "speaking step": speaking,
+                "sleep": lambda: app.do("sleep", 0.001),
+                "transaction": paying,
+            }
+
+            def look() -> None:
+                workflow_id = app.raw.workflow_id
+                attempts.append(stage.run(workflow_id)["recovery_attempts"])
+                suspect.append(app.raw._engine.runner.running[workflow_id].suspect)  # noqa: SLF001 -- as stage.crash
 
             async def slow() -> None:
                 await life()
-                attempts.append(stage.run(app.raw.workflow_id)["recovery_attempts"])
-                await step(1)
-                attempts.append(stage.run(app.raw.workflow_id)["recovery_attempts"])
+                look()
+                with suppress(LookupError):
+                    await progress[what]()
+                look()
 
             return app.workflow(slow)
 
@@ -215,6 +250,7 @@ class TablesContract:
             handle = await stage.relive(build)
             await handle.result()
             assert attempts == [1, 0]
+            assert suspect == [True, False]
             assert stage.run(handle.workflow_id)["executions"] == 2
 
         stage = Stage(venue)

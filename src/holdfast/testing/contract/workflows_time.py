@@ -114,3 +114,26 @@ class TimeContract:
             assert len(stage.steps(handle.workflow_id)) == 1
 
         Stage(venue).play(scene)
+
+    def test_sleep_ends_at_its_recorded_moment_also_if_the_database_s_clock_is_set_back_meanwhile(
+        self, venue: Venue
+    ) -> None:
+        async def scene(stage: Stage) -> None:
+            stage.set_clock(HOUR)
+            app = stage.app(lease=1)
+
+            async def sleeping() -> dt.datetime:
+                await app.do("sleep", 2)
+                woken: dt.datetime = await app.do("now")
+                return woken
+
+            flow = app.workflow(sleeping)
+            async with app:
+                handle = await flow.start()
+                await stage.until(lambda: stage.steps(handle.workflow_id))
+                stage.set_clock(HOUR - 3)  # heard of with the next beat
+                woken = await handle.result()
+                [end, _] = stage.steps(handle.workflow_id)
+                assert woken.timestamp() * 1000 > int(end["output"]) - 1000  # each beat reads the clock anew
+
+        Stage(venue).play(scene)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -124,6 +125,44 @@ class TimeLimitsContract:
                 names = [row["function_name"] for row in stage.steps(handle.workflow_id)]
                 assert names == ["holdfast.timeout", "holdfast.timed_out"]
                 assert after == ["CancelledError" if venue.colour is Colour.ASYNC else "PartOver"]
+
+        Stage(venue).play(scene)
+
+    def test_step_that_ends_well_after_the_end_of_its_time_records_and_says_nothing(self, venue: Venue) -> None:
+        """It takes no notice of its cancellation, or is in a thread that cannot be cancelled."""
+
+        async def scene(stage: Stage) -> None:
+            app, gate, after = stage.app(), stage.gate(), list[str]()
+
+            async def stubborn(workflow_id: str) -> str:
+                await app.do("send", workflow_id, "too late")
+                with suppress(asyncio.CancelledError):
+                    await gate()
+                return "done"
+
+            step = app.step(stubborn)
+
+            async def part() -> None:
+                try:
+                    await step(app.raw.workflow_id)
+                except BaseException as error:  # seen and passed on
+                    after.append(type(error).__name__)
+                    raise
+
+            async def limited() -> str | None:
+                with pytest.raises(TimeoutError):
+                    await app.timeout(0.02, part)
+                gate.open()
+                await stage.until(lambda: after)
+                found: str | None = await app.do("recv", timeout=0)
+                return found
+
+            flow = app.workflow(limited)
+            async with app:
+                handle = await flow.start()
+                assert await handle.result() is None
+                assert "stubborn" not in {row["function_name"] for row in stage.steps(handle.workflow_id)}
+                assert after == ["PartOver"]
 
         Stage(venue).play(scene)
 

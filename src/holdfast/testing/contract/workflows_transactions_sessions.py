@@ -134,6 +134,8 @@ class SessionContract:
                 app.raw.transaction(engine=elsewhere.engine)(other)
             with pytest.raises(ConfigurationError, match="not both"):
                 app.raw.transaction(engine=elsewhere.engine, database="x.sqlite")
+            with pytest.raises(ConfigurationError, match="an engine of SQLAlchemy goes in engine="):
+                app.raw.transaction(database=elsewhere.engine)
             with pytest.raises(ConfigurationError, match="an Engine or AsyncEngine of SQLAlchemy, not str"):
                 app.raw.transaction(engine="sqlite://")(plain)
 

@@ -1,4 +1,4 @@
-"""The contract of versions: who may go on with whose runs, which version is the latest, and how code changes."""
+"""The contract of versions: who may go on with whose runs, and which version is the latest."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from holdfast.client import Client
-from holdfast.errors import MisuseError, WorkflowNotFound
+from holdfast.errors import WorkflowNotFound
 from holdfast.model.workflow import INTERNAL_QUEUE, WorkflowStatus
 from holdfast.testing.contract.workflows_stage import Handle, Life, Stage
 
@@ -47,7 +47,7 @@ async def lost(stage: Stage, build: Callable[[App, Life], Flow], **settings: Any
 
 
 class VersionsContract:
-    """Versions and patches."""
+    """Versions of applications."""
 
     def test_versions_register_at_launch_and_the_newest_is_the_latest(
         self, venue: Venue, caplog: pytest.LogCaptureFixture
@@ -231,136 +231,5 @@ class VersionsContract:
                 waiting(knowing, Life(2))
                 async with knowing:
                     assert await ignorant.retrieve(handle.workflow_id).result() == "done"
-
-        Stage(venue).play(scene)
-
-
-class PatchContract:
-    """``patch`` and ``deprecate_patch``: a run goes the way it began."""
-
-    @pytest.mark.parametrize("held", ["before", "after"])
-    def test_run_from_before_a_patch_goes_the_old_way_once_it_has_passed_the_place(
-        self, venue: Venue, held: str
-    ) -> None:
-        def build(app: App, life: Life) -> Flow:
-            step = app.step(double)
-
-            async def changing() -> list[int]:
-                found = [await step(1)]
-                if held == "before":
-                    await life()
-                if life.number == 1:
-                    found.append(await step(2))
-                elif await app.do("patch", "better"):
-                    found.append(await step(20))
-                else:
-                    found.append(await step(2))
-                if held == "after":
-                    await life()
-                return [*found, await step(3)]
-
-            return app.workflow(changing)
-
-        async def scene(stage: Stage) -> None:
-            handle = await stage.relive(build)
-            assert await handle.result() == ([2, 40, 6] if held == "before" else [2, 4, 6])
-            names = [row["function_name"] for row in stage.steps(handle.workflow_id)]
-            assert names.count("holdfast.patch-better") == (1 if held == "before" else 0)
-
-        Stage(venue).play(scene)
-
-    @pytest.mark.parametrize("side_by_side", [True, False])
-    def test_run_that_was_in_branches_beyond_a_patch_goes_the_old_way(self, venue: Venue, side_by_side: bool) -> None:
-        def build(app: App, life: Life) -> Flow:
-            step = app.step(double)
-
-            async def part(number: int) -> int:
-                found: int = await step(number)
-                await life()
-                return found
-
-            async def changing() -> list[int]:
-                found = []
-                if life.number == 2 and await app.do("patch", "better"):
-                    found.append(await step(100))
-                if side_by_side:
-                    return [*found, *await app.gather(lambda: part(1), lambda: part(2))]
-                return [*found, await app.timeout(60, lambda: part(1))]
-
-            return app.workflow(changing)
-
-        async def scene(stage: Stage) -> None:
-            handle = await stage.relive(build)
-            assert await handle.result() == ([2, 4] if side_by_side else [2])
-
-        Stage(venue).play(scene)
-
-    @pytest.mark.parametrize("name", ["", "better\0", "b" * 241])
-    def test_name_of_a_patch_that_not_every_database_keeps_is_refused(self, venue: Venue, name: str) -> None:
-        async def scene(stage: Stage) -> None:
-            app = stage.app()
-
-            async def changing() -> bool:
-                found: bool = await app.do("patch", name)
-                return found
-
-            flow = app.workflow(changing)
-            async with app:
-                error = await (await flow.start()).error()
-                assert "The name of a patch has 1 to 240" in str(error)
-
-        Stage(venue).play(scene)
-
-    def test_patched_run_replays_with_the_patch_and_with_its_deprecation(self, venue: Venue) -> None:
-        def build(app: App, life: Life) -> Flow:
-            step = app.step(double)
-
-            async def changing() -> list[int]:
-                found = []
-                if life.number == 1:
-                    assert await app.do("patch", "better")
-                else:
-                    await app.do("deprecate_patch", "better")
-                found.append(await step(20))
-                await life()
-                return [*found, await step(3)]
-
-            return app.workflow(changing)
-
-        async def scene(stage: Stage) -> None:
-            handle = await stage.relive(build)
-            assert await handle.result() == [40, 6]
-            fresh = stage.app()
-            flow = build(fresh, Life(2))
-            async with fresh:
-                again = await flow.start()
-                assert await again.result() == [40, 6]
-                assert len(stage.steps(again.workflow_id)) == 2
-
-        Stage(venue).play(scene)
-
-    def test_patched_run_replays_with_the_same_patch(self, venue: Venue) -> None:
-        def build(app: App, life: Life) -> Flow:
-            step = app.step(double)
-
-            async def changing() -> list[Any]:
-                found = [await app.do("patch", "a"), await step(1), await app.do("patch", "b"), await step(2)]
-                await life()
-                return [*found, await app.do("patch", "c")]
-
-            return app.workflow(changing)
-
-        async def scene(stage: Stage) -> None:
-            handle = await stage.relive(build)
-            assert await handle.result() == [True, 2, True, 4, True]
-
-        Stage(venue).play(scene)
-
-    def test_patch_outside_a_workflow_is_refused(self, venue: Venue) -> None:
-        async def scene(stage: Stage) -> None:
-            async with stage.app() as app:
-                for verb in ("patch", "deprecate_patch"):
-                    with pytest.raises(MisuseError, match=verb):
-                        await app.do(verb, "x")
 
         Stage(venue).play(scene)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from holdfast.model.dead_letter import FailedOperationData
     from holdfast.workflows.dead_letters.letters import RunLetters
     from holdfast.workflows.declaring.registry import Registry, StepDefinition
-    from holdfast.workflows.operations.recorder import Operation
+    from holdfast.workflows.operations.operation import Operation
     from holdfast.workflows.payloads import Payloads
     from holdfast.workflows.running.run import Run
 

@@ -32,8 +32,8 @@ _ROUNDS = 5
 class RunReplays:
     """Replays letters of runs and of their steps: the run goes on, and the letter waits for its outcome.
 
-    So a letter is resolved when its run has succeeded. Who dies meanwhile loses the letter, not the run: the next
-    replay finds it under way, or ended.
+    So a letter is resolved when its run has succeeded. A process that dies meanwhile loses the letter, not the run:
+    the next replay finds it under way, or ended.
     """
 
     def __init__(self, engine: Engine) -> None:

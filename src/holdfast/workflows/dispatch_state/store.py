@@ -34,7 +34,7 @@ class DispatchState:
         check_place(self.service_name, self.workflow_fn_name, self.key)
         value: object = self.value
         if not isinstance(value, str | None):
-            raise ConfigurationError(f"value is a text or None, not {value!r:.80}.")
+            raise ConfigurationError(f"value is a text or None, not {type(value).__name__}.")
         if value is not None and not is_kept(value):
             raise ConfigurationError("value has a NUL or half a character in it, which not every database keeps.")
         try:

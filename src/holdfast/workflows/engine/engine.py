@@ -27,6 +27,8 @@ from holdfast.workflows.engine.notices import EngineNotices
 from holdfast.workflows.enqueueing.enqueues import Enqueues
 from holdfast.workflows.messaging.communication import Communication
 from holdfast.workflows.operations.durable import Durable
+from holdfast.workflows.operations.patches import Patches
+from holdfast.workflows.operations.place import here
 from holdfast.workflows.operations.steps import Attempts
 from holdfast.workflows.outbox.premises import Premises
 from holdfast.workflows.ownership.executor import Executor
@@ -34,7 +36,7 @@ from holdfast.workflows.ownership.permit import Permit
 from holdfast.workflows.parking import Wakes
 from holdfast.workflows.payloads import Payloads
 from holdfast.workflows.queries import workflow_queries
-from holdfast.workflows.retention import RETENTION_INTERVAL, Keeper
+from holdfast.workflows.retention import RETENTION_INTERVAL, PruneRounds
 from holdfast.workflows.running.deadlines import Deadlines
 from holdfast.workflows.running.results import Results
 from holdfast.workflows.running.starts import Starts
@@ -79,6 +81,7 @@ class Engine(EngineNotices, EngineLetters):
         self.stream_reads = StreamReads(self)
         self._launched = False
         self._ending: Ending | None = None
+        self._closers: set[str] = set()  # runs whose code has asked for that
         self._pid = this_process.pid
         self.listens: frozenset[str] | None = None  # the queues to claim from; None for every one that is registered
         self.retention: tuple[Retention, ...] = ()
@@ -110,7 +113,7 @@ class Engine(EngineNotices, EngineLetters):
 
     @property
     def closing(self) -> bool:
-        """Whether what runs has its last time here."""
+        """Whether the engine is closing, and what runs is given time to end."""
         return self._launched and self._ending is not None
 
     def check_launched(self, otherwise: str = NOT_LAUNCHED) -> None:
@@ -158,7 +161,7 @@ class Engine(EngineNotices, EngineLetters):
         self._launched = True
         self.ticker.start()
         self.dispatch.start()
-        self._keeper.start()
+        self._prune_rounds.start()
         try:
             await self.wakeups.start()
         except BaseException:  # whoever launches it will not close what they take for closed
@@ -219,10 +222,11 @@ class Engine(EngineNotices, EngineLetters):
         self.wakes = Wakes(self.manager, parking, self.work_released)
         self.parker = wiring.parker(self, parking)
         self.durable = Durable(self)
+        self.patches = Patches(self)
 
     def _wire_looking(self) -> None:
         settings, world = self.settings, self.settings.world
-        self._keeper = Keeper(self.desk.pruner, self.retention, world, interval=self.retention_interval)
+        self._prune_rounds = PruneRounds(self.desk.pruner, self.retention, world, interval=self.retention_interval)
         self.wakeups = wakeups_for(self.manager, settings.schema, world, self.hinted, enabled=settings.notify)
         self.ticker = wiring.ticker(self)
         self._beats = wiring.beats(self)
@@ -243,6 +247,9 @@ class Engine(EngineNotices, EngineLetters):
         if self._launched and self._ending is None:
             self._ending = Ending(self._parts)
         if self._ending is not None:
+            place = here.get()
+            if place is not None:  # this code waits for the closing, which must not wait for it
+                self._closers.add(place.run.id)
             with self.forgiving_a_dead_loop():
                 await self._ending.within(drain)
 
@@ -253,12 +260,13 @@ class Engine(EngineNotices, EngineLetters):
             self.stop_replays,
             self.ticker.stop,
             self.dispatch.stop,
-            self._keeper.stop,
+            self._prune_rounds.stop,
             partial(self.runner.drained, no_more_time),
             self.deadlines.stop,
             self.parker.stop,
             self.wakes.stop,
             self._give_back_all,
+            self._let_clean_up,
             self.results.stop,
             self.communication.bells.stop,
             self.feed.stop,
@@ -278,6 +286,9 @@ class Engine(EngineNotices, EngineLetters):
             async with asyncio.timeout(self.settings.lease):
                 await self.runner.give_back_all()
 
+    async def _let_clean_up(self) -> None:
+        await self.runner.cleaned_up(min(self.settings.lease, _LONGEST_FLUSH), self._closers)
+
     async def _stop_guards(self) -> None:
         if "guards" in self.__dict__:
             await self.guards.close()
@@ -286,6 +297,7 @@ class Engine(EngineNotices, EngineLetters):
         """Let go of what stood on the connections."""
         self.streams.stop()
         self.hearers.clear()
+        self._closers.clear()
         self.forget_letters()
         self._ending = None
 

@@ -45,7 +45,7 @@ class EngineLoop:
             self.refuse_other_loop()
 
     def forgiving_a_dead_loop(self) -> AbstractContextManager[object]:
-        """Pass over what connections of a loop that ended before them raise when they are closed: they are cut."""
+        """Ignore errors from closing connections whose loop has ended: they can only be cut."""
         return suppress(RuntimeError) if self._loop is not None and self._loop.is_closed() else nullcontext()
 
     def live_nowhere(self) -> None:

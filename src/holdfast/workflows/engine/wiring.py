@@ -84,10 +84,10 @@ def runner(engine: Engine) -> Runner:
         engine.permit,
         engine.settings.world,
         engine.deadlines,
-        engine.due_in,
-        engine.told_ended,
-        engine.on_loop,
         letters,
+        due_in=engine.due_in,
+        told_ended=engine.told_ended,
+        on_loop=engine.on_loop,
     )
 
 
@@ -99,11 +99,11 @@ def parker(engine: Engine, queries: Queries) -> Parker:
         queries,
         engine.runner,
         engine.results,
-        engine.settings.world,
-        engine.now,
-        engine.on_loop,
-        engine.communication.bells.have_come,
         engine.wakes,
+        engine.settings.world,
+        now=engine.now,
+        on_loop=engine.on_loop,
+        have_come=engine.communication.bells.have_come,
         after=engine.settings.put_away_after,
     )
 
@@ -161,8 +161,8 @@ def dispatch(engine: Engine) -> Dispatch:
         engine.threads,
         engine.permit,
         settings.world,
-        engine.own,
         outlook,
+        own=engine.own,
         taken_over=engine.streams.throw_leftovers,
         give_up=giving_up.give_up,
         capacity=settings.max_runs,

@@ -37,7 +37,7 @@ class Entered(NamedTuple):
 
 
 class NotEntered(Unwritten, Entered):
-    """An entry that stands for one which is there already, with which nothing was claimed."""
+    """The answer for an entry that was there already: nothing was written, and nothing claimed with it."""
 
     __slots__ = ()
 

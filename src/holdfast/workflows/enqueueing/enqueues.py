@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from holdfast.workflows.enqueueing.claims import Ride
     from holdfast.workflows.enqueueing.facts import Put
     from holdfast.workflows.enqueueing.rows import Work
+    from holdfast.workflows.operations.operation import Operation
     from holdfast.workflows.operations.place import WorkflowPlace
-    from holdfast.workflows.operations.recorder import Operation
     from holdfast.workflows.remote.remote import QueueOptions
 
 DEBOUNCE = "holdfast.debounce"

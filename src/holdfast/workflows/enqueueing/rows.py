@@ -103,7 +103,9 @@ def _said(*names: str | None) -> tuple[str, ...]:
 def given(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the arguments of a call by name; ``ConfigurationError`` for those that come in no list and no mapping."""
     if kwargs is not None and not isinstance(kwargs, Mapping):
-        raise ConfigurationError(f"kwargs are names and their values, as in {{'to': 'ann'}}, not {kwargs!r:.100}.")
+        raise ConfigurationError(
+            f"kwargs are names and their values, as in {{'to': 'ann'}}, not {type(kwargs).__name__}."
+        )
     return several("args", args), dict(kwargs or {})
 
 

@@ -52,7 +52,7 @@ class Transfer:
     async def export(self, workflow_id: str) -> dict[str, Any]:
         """Return a run and its operations as one moment saw them, as plain JSON. Raises ``WorkflowNotFound``.
 
-        Payloads are in it as they are stored: who imports it needs the same keys.
+        Payloads are in it as they are stored: whoever imports it needs the same keys.
         """
         parts = ("steps_export", "children_export", "streams_export", "messages_export", "events_export")
 
@@ -129,7 +129,7 @@ class Transfer:
         return None
 
     async def _write_messages(self, transaction: Transaction, document: Document, workflow_id: str) -> None:
-        """Write the messages to the run, and what it has set; of each event what was set last is what it is now."""
+        """Write the messages to the run, and its events: each has the value that was set last."""
         renamed = workflow_id != document.workflow.workflow_uuid
         messages = [message_row(workflow_id, each, renamed=renamed) for each in document.messages]
         if messages:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from holdfast.workflows.engine.engine import Engine
     from holdfast.workflows.management.desk import Desk
+    from holdfast.workflows.operations.operation import Kept, Operation
     from holdfast.workflows.operations.place import WorkflowPlace
-    from holdfast.workflows.operations.recorder import Kept, Operation
     from holdfast.workflows.payloads import Codec
 
 T = TypeVar("T")

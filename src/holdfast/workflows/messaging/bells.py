@@ -1,7 +1,7 @@
 """Who waits in this process for a message or an event; each has a bell that is rung when it may have come.
 
 Whoever sends or sets in this process rings at once. For what comes from elsewhere there is one look for all who wait:
-soon after a hint from another process, and now and then in any case. A bell may ring for nothing: who waits looks.
+soon after a hint from another process, and now and then in any case. A bell may ring for nothing: whoever waits looks.
 """
 
 from __future__ import annotations

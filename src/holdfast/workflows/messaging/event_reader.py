@@ -21,7 +21,7 @@ _LOOK_AGAIN = 0.5  # seconds, where the database is away
 
 
 def event_of(workflow_id: str, key: str) -> Awaited:
-    """Return what somebody waits for who waits for an event."""
+    """Return what is awaited by one who waits for an event."""
     return Awaited("event", workflow_id, key)
 
 

@@ -15,7 +15,7 @@ from holdfast.workflows.messaging.message import check_name
 from holdfast.workflows.messaging.patience import Patience
 from holdfast.workflows.messaging.setting import EventRow, SetEvents
 from holdfast.workflows.operations.away import answered
-from holdfast.workflows.operations.recorder import Kept
+from holdfast.workflows.operations.operation import GET_EVENT, Kept
 from holdfast.workflows.operations.voice import RecordWrites, SideWrite, voice_of
 
 if TYPE_CHECKING:
@@ -27,15 +27,14 @@ if TYPE_CHECKING:
     from holdfast.workflows.messaging.bells import Bells
     from holdfast.workflows.messaging.event_reader import EventReader
     from holdfast.workflows.messaging.telling import Telling
+    from holdfast.workflows.operations.operation import Operation
     from holdfast.workflows.operations.place import WorkflowPlace
-    from holdfast.workflows.operations.recorder import Operation
     from holdfast.workflows.parking import Awaited
     from holdfast.workflows.payloads import Codec
 
     _Look = Callable[[], Awaitable[Row | None]]
 
 SET_EVENT = "holdfast.set_event"
-GET_EVENT = "holdfast.get_event"
 GET_EVENT_TIMEOUT = "holdfast.get_event_timeout"
 
 

@@ -13,9 +13,10 @@ from holdfast import faults
 from holdfast.workflows.facts import RecordSteps
 from holdfast.workflows.messaging.message import MessageRow, stored
 from holdfast.workflows.messaging.patience import Patience
-from holdfast.workflows.messaging.receiving import RECV, Instead, NothingThere, Received, ReceiveMessages
+from holdfast.workflows.messaging.receiving import Instead, NothingThere, Received, ReceiveMessages
 from holdfast.workflows.messaging.sending import PutMessages, SendAlone, SendBesides
 from holdfast.workflows.messaging.telling import message_to
+from holdfast.workflows.operations.operation import RECV
 from holdfast.workflows.operations.voice import SideWrite, voice_of
 
 if TYPE_CHECKING:
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from holdfast.workflows.messaging.bells import Bells
     from holdfast.workflows.messaging.message import Message
     from holdfast.workflows.messaging.telling import Telling
+    from holdfast.workflows.operations.operation import Operation
     from holdfast.workflows.operations.place import WorkflowPlace
-    from holdfast.workflows.operations.recorder import Operation
     from holdfast.workflows.payloads import Codec
 
 SEND = "holdfast.send"

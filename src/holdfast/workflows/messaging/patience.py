@@ -45,7 +45,7 @@ class Patience:
             self._end = await durable.value(self._place, self._name, durable.whole, lambda: end, self._limit)
 
     def beginning(self) -> Instead | None:
-        """Return the record of the end, for who writes it where there is no message; None if there is none to write."""
+        """Return the record of the end, to be written where there is no message; None if there is none to write."""
         if self._end is not None or self._limit is None:
             return None
         payloads = self._engine.payloads

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from holdfast.db.session import Row, Transaction
     from holdfast.workflows.facts import RecordSteps
 
-RECV = "holdfast.recv"
 # Where these stand in a row of step_record.
 _ID, _TOKEN, _POSITION, _NAME, _IDENTITY, _MARK, _OUTPUT, _FORMAT = 0, 1, 2, 3, 4, 5, 6, 9
 

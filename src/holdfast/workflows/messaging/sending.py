@@ -90,7 +90,7 @@ class SendBesides:
         await self._put.put(transaction, messages, numbers)
 
     def written(self, rows: Sequence[Values]) -> None:
-        """Tell who waits for them."""
+        """Tell those who wait for them."""
         faults.point("message.sent")
         self._arrived(_messages(rows))
 
@@ -144,5 +144,5 @@ def _refusal(messages: Sequence[MessageRow], numbers: dict[str, int]) -> Excepti
 
 
 def _names_counter(error: DatabaseError) -> bool:
-    """Whether a counter's foreign key refused it; on SQLite, which does not say which, one writer cannot meet that."""
+    """Whether a counter's foreign key refused it. SQLite does not say which key; with one writer it never happens."""
     return "fk_message_counters_run" in str(error)

@@ -41,7 +41,7 @@ class SetEvents:
         await transaction.execute_batch(self._note, sorted(history))
 
     def written(self, rows: Sequence[Values]) -> None:
-        """Tell who waits for them."""
+        """Tell those who wait for them."""
         faults.point("event.set")
         self._happened([EventRow(*row) for row in rows])
 

@@ -1,4 +1,4 @@
-"""Telling of messages and events: to who waits here, to runs that were put away, and to other processes."""
+"""Telling of messages and events: to those who wait here, to runs that were put away, and to other processes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Does a replay do what is recorded? If not, the run ends with that: whatever its code makes of the error.
+"""Does a replay do what is recorded, and can what operations return be kept? If not, the run ends with that.
 
-Nothing may be done under a wrong assumption. So after the first difference no operation is carried out, and a workflow
-that catches the error, as it would that of a step, does not hide it.
+Nothing may be done under a wrong assumption. An operation whose outcome cannot be stored, or not be read, has perhaps
+succeeded, and code that caught the error, as it would that of a step, would undo what is done, or go on without it. So
+after the first such flaw no operation is carried out, and a workflow that catches the error does not hide it.
 """
 
 from __future__ import annotations
@@ -9,18 +10,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.errors import DeterminismError
+from holdfast.workflows.operations.patches import MARKER
 
 if TYPE_CHECKING:
     from typing import NoReturn
 
+    from holdfast.errors import SerializationError
     from holdfast.model.workflow import Recorded
+    from holdfast.workflows.operations.operation import Operation
     from holdfast.workflows.operations.place import WorkflowPlace
-    from holdfast.workflows.operations.recorder import Operation
     from holdfast.workflows.running.run import Run
 
 _REMEDY = (
     "A workflow must make the same calls in the same order every time: put what varies into a step, or guard the "
     "change with patch()."
+)
+_NO_PATCH = (
+    "This code lacks that patch: give releases that run side by side application versions of their own, and keep "
+    "deprecate_patch() for as long as a run has the marker in its record."
 )
 
 
@@ -34,7 +41,8 @@ def compare(run: Run, operation: Operation, recorded: Recorded) -> None:
     _differs(
         run,
         f"Run {run.id} did {recorded.name!r} at {operation.identity} when it was recorded, {differs}, which it does "
-        f"now (recorded {recorded.name} {recorded.fingerprint}, now {operation.name} {operation.mark}). {_REMEDY}",
+        f"now (recorded {recorded.name} {recorded.fingerprint}, now {operation.name} {operation.mark}). "
+        f"{_remedy(recorded)}",
     )
 
 
@@ -50,19 +58,29 @@ def check_whole(place: WorkflowPlace) -> None:
     _differs(
         run,
         f"Run {run.id} did {recorded.name!r} at {identity} when it was recorded, and comes to its end without it now. "
-        f"{_REMEDY}",
+        f"{_remedy(recorded)}",
     )
 
 
-def difference_of(run: Run) -> DeterminismError | None:
-    """Return the error of a run that has done something else than its record says; None for all others."""
-    return None if run.difference is None else DeterminismError(run.difference)
+def unfit(operation: Operation, error: SerializationError) -> SerializationError:
+    """Return *error*, with which the run ends now: what *operation* came to cannot be stored, or not be read.
+
+    Unless it is of a part whose time is over: nobody hears of that.
+    """
+    if operation.run.flaw is None and not operation.place.branch.is_closed:
+        operation.run.flaw = error
+    return error
+
+
+def _remedy(recorded: Recorded) -> str:
+    return _NO_PATCH if recorded.name.startswith(MARKER) else _REMEDY
 
 
 def _differs(run: Run, how: str) -> NoReturn:
-    if run.difference is None:
-        run.difference = how
-    raise DeterminismError(how)
+    differs = DeterminismError(how)
+    if run.flaw is None:
+        run.flaw = differs
+    raise differs
 
 
-__all__ = ["check_whole", "compare", "difference_of"]
+__all__ = ["check_whole", "compare", "unfit"]

@@ -93,7 +93,7 @@ async def within(durable: Durable, place: WorkflowPlace | None, duration: Durati
     try:
         with _joining(place, together, None if known is not None else end):
             await asyncio.wait([task], timeout=None if known is not None else durable.seconds_until(end))
-        late = not task.done() and not await _came_with_what_it_took(inner, task)
+        late = not task.done() and not await _brought_a_message(inner, task)
     except asyncio.CancelledError:
         if not branch.is_closed:  # else it was cancelled when its time was over, and is told once
             task.cancel()
@@ -107,15 +107,16 @@ async def within(durable: Durable, place: WorkflowPlace | None, duration: Durati
     return _sorted_out([_outcome(task)])[0]
 
 
-async def _came_with_what_it_took(inner: WorkflowPlace, task: asyncio.Task[Any]) -> bool:
-    """End a part whose time is over, before that is recorded; return whether it has come to its end by itself.
+async def _brought_a_message(inner: WorkflowPlace, task: asyncio.Task[Any]) -> bool:
+    """End a part whose time is over, before that is recorded; return whether it counts as having come in time.
 
-    It has if it was just taking a message, and did nothing more: nobody would ever see the message otherwise.
+    It does if it was just taking a message, and did nothing more: a message that it has taken is taken for good, and
+    would be lost with it.
     """
     _close(inner.run, inner.branch)
     task.cancel()
     await asyncio.wait([task])
-    took = inner.interrupted and inner.branch.has_taken_last  # and so has not heard that it was cancelled
+    took = inner.interrupted and inner.branch.has_taken_last  # the cancellation came while it recorded that
     return took and not _is_cut_off(_outcome(task))
 
 
@@ -138,7 +139,7 @@ def within_blocking(
         outcome = side.wait(None if known is not None else durable.seconds_until(end), threads)
     if outcome is _STILL_RUNS:
         _close(place.run, branch)  # before it is recorded that its time is over
-        outcome = side.with_what_it_took(branch, threads)
+        outcome = side.if_it_brought_a_message(branch, threads)
     if known is None:
         known = durable.value_blocking(verdict, TIMED_OUT, durable.whole, lambda: int(outcome is _STILL_RUNS))
     if known == _LATE:
@@ -177,10 +178,10 @@ class _Side:
             threads.leave(self._place)  # now, since there may be no other for this thread to go on with
             return _STILL_RUNS
 
-    def with_what_it_took(self, branch: Branch, threads: WorkflowThreads) -> Any:
-        """Return how a part has ended whose branch was closed when it was just taking a message, and did nothing more.
+    def if_it_brought_a_message(self, branch: Branch, threads: WorkflowThreads) -> Any:
+        """Return how a late part has ended if it was just taking a message, and did nothing more.
 
-        Nobody would ever see the message otherwise. A part that does not end with it is left behind.
+        The message would be lost with it. Any other late part is left behind.
         """
         if branch.has_taken_last and self.wait(_LAST_MOMENT, threads) is not _STILL_RUNS:
             return _STILL_RUNS if _is_cut_off(self._outcome) or not branch.has_taken_last else self._outcome
@@ -351,7 +352,7 @@ def _sorted_out(outcomes: Sequence[Any], place: WorkflowPlace | None = None) -> 
     return list(outcomes)
 
 
-def refuse_empty(things: Sequence[Any], verb: str) -> None:
-    """Raise if there is nothing to wait for, which would be for ever."""
-    if not things:
-        raise MisuseError(f"{verb}() was given nothing to wait for.")
+def refuse_no_handles(handles: Sequence[object]) -> None:
+    """Raise if there is no run of which one could be the first to end."""
+    if not handles:
+        raise MisuseError("wait_first() was given nothing to wait for.")

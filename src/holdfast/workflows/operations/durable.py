@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from holdfast import faults
-from holdfast.core.texts import LONGEST_TEXT, check_text
-from holdfast.errors import MisuseError, Superseded
+from holdfast.errors import MisuseError, SerializationError, Superseded
 from holdfast.model.workflow import WorkflowState
 from holdfast.workflows.facts import STARTED, Existing
+from holdfast.workflows.operations.agreement import unfit
 from holdfast.workflows.operations.away import answered
 from holdfast.workflows.parking import Wait
 from holdfast.workflows.running.ticket import Call, Ticket
@@ -28,9 +28,10 @@ if TYPE_CHECKING:
     from holdfast.model.workflow import Recorded
     from holdfast.workflows.declaring.registry import StepDefinition
     from holdfast.workflows.engine.engine import Engine
+    from holdfast.workflows.operations.operation import Operation
     from holdfast.workflows.operations.place import WorkflowPlace
-    from holdfast.workflows.operations.recorder import Operation
     from holdfast.workflows.payloads import Codec
+    from holdfast.workflows.running.run import Outcome
 
 GET_RESULT = "holdfast.get_result"
 NOW = "holdfast.now"
@@ -39,8 +40,8 @@ SLEEP = "holdfast.sleep"
 STATUS = "holdfast.status"
 UUID_ = "holdfast.uuid"
 WAIT_FIRST = "holdfast.wait_first"
-_PATCH = "holdfast.patch-"
 
+_SHORTEST = 0.001  # seconds, which every clock can count
 _LOOK_UP = 0.5  # a thread that sleeps looks at the clock now and then: the database's may have been set
 
 
@@ -183,12 +184,10 @@ class Durable:
         """Wait for another run's outcome and record it."""
         _refuse_own(place, [ticket])
 
-        async def produce(_: Operation) -> Any:
+        async def produce(operation: Operation) -> Any:
             with self._engine.parker.waiting(place, Wait(results=(ticket.workflow_id,))):
                 outcome = await self._engine.waiting.outcome(ticket)
-            if outcome.error is not None:
-                raise outcome.error
-            return outcome.value
+            return _value_of(outcome, operation)
 
         mark = self._payloads.mark(GET_RESULT, (ticket.workflow_id,), {})
         return await self._recorder.do(place, GET_RESULT, mark, ticket.codec, produce, child_id=ticket.workflow_id)
@@ -197,12 +196,10 @@ class Durable:
         """Wait for another run's outcome on a thread and record it."""
         _refuse_own(place, [ticket])
 
-        def produce(_: Operation) -> Any:
+        def produce(operation: Operation) -> Any:
             with self._engine.parker.waiting(place, Wait(results=(ticket.workflow_id,))):
                 outcome = self._engine.waiting.outcome_blocking(ticket, place=place)
-            if outcome.error is not None:
-                raise outcome.error
-            return outcome.value
+            return _value_of(outcome, operation)
 
         mark = self._payloads.mark(GET_RESULT, (ticket.workflow_id,), {})
         return self._recorder.do_blocking(place, GET_RESULT, mark, ticket.codec, produce, child_id=ticket.workflow_id)
@@ -239,7 +236,8 @@ class Durable:
         faults.point("timer.set")
         place.check_before_wait()
         with self._engine.parker.waiting(place, Wait(end)):
-            await self._engine.settings.world.sleep(self.seconds_until(end))
+            while (left := self.seconds_until(end)) > 0:  # once more where the database's clock was set back meanwhile
+                await self._engine.settings.world.sleep(max(left, _SHORTEST))
         place.run.check()
 
     def sleep_blocking(self, place: WorkflowPlace, seconds: float) -> None:
@@ -353,15 +351,14 @@ class Durable:
         index: int = self._recorder.do_blocking(place, WAIT_FIRST, mark, self.whole, produce)
         return index
 
-    async def patch(self, place: WorkflowPlace, name: str) -> bool:
-        """Return whether this run goes the new way; see ``patched``."""
-        way = patched(place, name)
-        return way if way is not None else await self.value(place, _marker(name), self.whole, lambda: 1) == 1
 
-    def patch_blocking(self, place: WorkflowPlace, name: str) -> bool:
-        """Return whether this run goes the new way, on a thread."""
-        way = patched(place, name)
-        return way if way is not None else self.value_blocking(place, _marker(name), self.whole, lambda: 1) == 1
+def _value_of(outcome: Outcome, operation: Operation) -> Any:
+    """Return the value of another run, or raise its error; one that cannot be read here has not failed for that."""
+    if outcome.unread and isinstance(outcome.error, SerializationError):
+        raise unfit(operation, outcome.error)
+    if outcome.error is not None:
+        raise outcome.error
+    return outcome.value
 
 
 def _refuse_own(place: WorkflowPlace, tickets: Sequence[Ticket]) -> None:
@@ -375,30 +372,3 @@ def _refuse_own(place: WorkflowPlace, tickets: Sequence[Ticket]) -> None:
 
 def _any_of(tickets: Sequence[Ticket]) -> Wait:
     return Wait(results=tuple(ticket.workflow_id for ticket in tickets))
-
-
-def patched(place: WorkflowPlace, name: str) -> bool | None:
-    """Decide by the record: True if the marker stands here, False if something else does, None if nothing does.
-
-    A run that was recorded before the patch has another operation here, or branches that are opened from here on: it
-    goes the old way, and the operation keeps its place. A run that has not come this far goes the new way, and the
-    marker is recorded.
-    """
-    recorded = (place.run.history or {}).get(place.branch.peek_identity())
-    if recorded is None:
-        return False if place.has_been_passed() else None
-    if recorded.name != _marker(name):
-        return False
-    place.branch.next_identity()
-    return True
-
-
-def unpatched(place: WorkflowPlace, name: str) -> None:
-    """Pass over the marker of a patch that every run goes by now, where it is still in the record."""
-    recorded = (place.run.history or {}).get(place.branch.peek_identity())
-    if recorded is not None and recorded.name == _marker(name):
-        place.branch.next_identity()
-
-
-def _marker(name: str) -> str:
-    return _PATCH + check_text("The name of a patch", name, LONGEST_TEXT - len(_PATCH))

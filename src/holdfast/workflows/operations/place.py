@@ -71,14 +71,14 @@ class WorkflowPlace:
         return min(ahead, default=self.run.next_position)
 
     def has_been_passed(self) -> bool:
-        """Whether the record holds anything that comes from here on: an earlier execution has gone on from here."""
+        """Whether the record holds anything that comes after this place: an earlier execution has been here."""
         if not self._is_first_here:
             recorded = self.run.history or ()
             self._is_first_here = not any(map(self.branch.is_ahead, recorded))  # and then it stays so
         return not self._is_first_here
 
     def check_before_wait(self) -> None:
-        """Raise what a wait that begins now would not hear of: a cancellation still due, or that all is over here."""
+        """Raise what came before a wait begins, which the wait would not be woken by: a cancellation, or a stop."""
         if self.interrupted:
             self.raise_interruption()
         self.check()

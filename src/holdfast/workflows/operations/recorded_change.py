@@ -14,15 +14,15 @@ from holdfast.errors import Retryable, Superseded, Unavailable, UnknownCommit
 from holdfast.model.workflow import WorkflowStatus
 from holdfast.workflows.facts import superseded
 from holdfast.workflows.operations.away import wait_for_database
+from holdfast.workflows.operations.operation import Kept
 from holdfast.workflows.operations.place import PartOver
-from holdfast.workflows.operations.recorder import Kept
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from holdfast.db.session import Row, Transaction
     from holdfast.workflows.engine.engine import Engine
-    from holdfast.workflows.operations.recorder import Operation
+    from holdfast.workflows.operations.operation import Operation
     from holdfast.workflows.running.run import Run
 
     Change = Callable[[Transaction, "Ownership"], Coroutine[Any, Any, Any]]

@@ -9,13 +9,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
-
 from holdfast import faults
 from holdfast.db.pipeline.pipeline import outlast
-from holdfast.errors import Superseded, WentBack, WorkflowError
+from holdfast.errors import SerializationError, Superseded, WentBack, WorkflowError
 from holdfast.workflows.facts import RecordSteps, StartChildren
-from holdfast.workflows.operations.agreement import compare, difference_of
+from holdfast.workflows.operations.agreement import compare, unfit
+from holdfast.workflows.operations.operation import OF_OTHERS, Kept, Operation
 from holdfast.workflows.operations.voice import RecordWrites, tell_written
 
 if TYPE_CHECKING:
@@ -35,41 +34,6 @@ if TYPE_CHECKING:
 
 
 _RECORD = 320  # about what a record weighs in bytes, apart from its payload
-
-
-class Operation(Struct, eq=False):
-    """One operation that is about to be done: who it is, what to compare it by, and what is written beside its record.
-
-    *writes* are committed with the record of what it returns, *writes_if_failed* with the record of what it raises.
-    *failures* are the last failed attempts of a step: which one it was, when, and the error's type and message.
-    """
-
-    place: WorkflowPlace
-    run: Run
-    identity: str
-    name: str
-    mark: str | None
-    child_id: str | None
-    position: int = 0
-    began: float = 0.0
-    writes: tuple[SideWrite, ...] = ()
-    writes_if_failed: tuple[SideWrite, ...] = ()
-    failures: tuple[tuple[int, float, str, str], ...] = ()
-
-    def check(self) -> None:
-        """Raise if this execution, or this branch of it, must go no further."""
-        self.place.check()
-
-
-class Kept:
-    """The outcome of an operation that has written its record itself, as the record holds it."""
-
-    __slots__ = ("error", "output", "serialization")
-
-    def __init__(self, output: str | None, serialization: str | None, error: str | None = None) -> None:
-        self.output = output
-        self.serialization = serialization
-        self.error = error
 
 
 class Recorder:
@@ -107,9 +71,9 @@ class Recorder:
         if place.interrupted:
             place.raise_interruption()
         operation = Operation(place, run, identity, name, mark, child_id)
+        if run.flaw is not None:
+            raise run.flaw
         if run.history is not None:
-            if (differs := difference_of(run)) is not None:
-                raise differs
             recorded = run.history.get(identity)
             if recorded is not None:
                 compare(run, operation, recorded)
@@ -122,10 +86,34 @@ class Recorder:
         return operation, None
 
     def deliver(self, operation: Operation, recorded: Recorded | Kept, codec: Codec) -> Any:
-        """Return the recorded value or raise the recorded error."""
-        if recorded.error is not None:
-            raise _noted(operation, self._payloads.load_error(recorded.error, recorded.serialization))
-        return codec.load(recorded.output, recorded.serialization)
+        """Return the recorded value or raise the recorded error.
+
+        The run ends if it cannot be read. Only of what another process wrote does its code hear that, as it did live.
+        """
+        try:
+            if recorded.error is None:
+                return codec.load(recorded.output, recorded.serialization)
+            error = self._payloads.load_error(recorded.error, recorded.serialization)
+        except SerializationError as refused:
+            if operation.name not in OF_OTHERS:
+                unfit(operation, refused)
+            raise
+        raise _noted(operation, error)
+
+    def _dump(self, operation: Operation, value: Any) -> tuple[str, str]:
+        """Return text and marker of what an operation has returned; the run ends if that cannot be stored."""
+        try:
+            return self._payloads.dump(value, operation.name)
+        except SerializationError as refused:
+            raise unfit(operation, refused) from None
+
+    def _delivered(self, operation: Operation, codec: Codec, value: Any, text: str, format_: str) -> Any:
+        """Return what an operation has returned as a replay would; the run ends if it cannot be read."""
+        try:
+            return codec.delivered(value, text, format_)
+        except SerializationError as refused:
+            unfit(operation, refused)
+            raise
 
     async def do(
         self,
@@ -147,7 +135,9 @@ class Recorder:
         failed: BaseException | None = None
         try:
             value = await produce(operation)
-        except Exception as error:  # noqa: BLE001 -- the step boundary: what it raised is its recorded outcome
+        except Exception as error:
+            if error is operation.run.flaw:
+                raise
             faults.point("step.after_user_code")
             text, format_ = self._payloads.dump_error(error)
             await self._write(operation, None, text, format_)
@@ -156,19 +146,19 @@ class Recorder:
             try:
                 raise failed  # not in the handler, where Python would give it another cause than a replay does
             finally:
-                del failed  # which its traceback would hold, and the traceback it
+                del failed  # or it and its traceback would keep each other
         if isinstance(value, Kept):
             return self.deliver(operation, value, codec)
         del produce  # thousands may wait for their records: the collector need not look at what they are done with
         faults.point("step.after_user_code")
-        text, format_ = self._payloads.dump(value, operation.name)
+        text, format_ = self._dump(operation, value)
         if operation.writes:
             await self._write_all(operation, text, format_)
         else:
             kind = self._record_progress if operation.run.suspect else self._record
             row = self.row(operation, text, None, format_, None)
             await self._settled(operation, kind, row, "step.recorded", _RECORD + len(text))
-        return codec.delivered(value, text, format_)
+        return self._delivered(operation, codec, value, text, format_)
 
     def do_blocking(
         self,
@@ -190,7 +180,9 @@ class Recorder:
         failed: BaseException | None = None
         try:
             value = produce(operation)
-        except Exception as error:  # noqa: BLE001 -- the step boundary: what it raised is its recorded outcome
+        except Exception as error:
+            if error is operation.run.flaw:
+                raise
             faults.point("step.after_user_code")
             text, format_ = self._payloads.dump_error(error)
             self._write_blocking(operation, None, text, format_)
@@ -199,16 +191,16 @@ class Recorder:
             try:
                 raise failed  # not in the handler, where Python would give it another cause than a replay does
             finally:
-                del failed  # which its traceback would hold, and the traceback it
+                del failed  # or it and its traceback would keep each other
         if isinstance(value, Kept):
             return self.deliver(operation, value, codec)
         faults.point("step.after_user_code")
-        text, format_ = self._payloads.dump(value, operation.name)
+        text, format_ = self._dump(operation, value)
         if operation.writes:
             self._write_all_blocking(operation, text, format_)
         else:
             self._write_blocking(operation, text, None, format_)
-        return codec.delivered(value, text, format_)
+        return self._delivered(operation, codec, value, text, format_)
 
     async def say(
         self, place: WorkflowPlace, name: str, mark: str, write: Callable[[Operation], Sequence[SideWrite]]
@@ -305,7 +297,7 @@ class Recorder:
         return _noted(operation, self._payloads.as_recorded(error, text, format_))
 
     async def _write_all(self, operation: Operation, output: str | None, format_: str | None) -> None:
-        """Record an operation that has succeeded and what it has said; a refusal makes it one that failed."""
+        """Record an operation that has succeeded, and its writes; if one is refused, the operation has failed."""
         try:
             await self._write(operation, output, None, format_)
         except WorkflowError as refused:
@@ -339,7 +331,7 @@ class Recorder:
     async def _settled(
         self, operation: Operation, kind: Kind[Any], row: Values, point: str, size: int | None = None
     ) -> Any:
-        """Have *row* written while the operation may be; announce *point* after the commit. *size* is its, if known."""
+        """Have *row*, of *size* bytes, written unless this execution must stop; announce *point* after the commit."""
         run, place = operation.run, operation.place
         if run.stopped is not None or place.branch.is_closed:
             operation.check()
@@ -351,7 +343,7 @@ class Recorder:
                 outcome = await waiter
             except asyncio.CancelledError:
                 # What is recorded must be delivered: a cancelled awaiter first waits for what it has handed over.
-                place.interrupted = True  # also if that is refused
+                place.interrupted = True  # said before the wait, which may raise
                 outcome = await outlast(handed)
         except Superseded as lost:
             run.stop(lost)

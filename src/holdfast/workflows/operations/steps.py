@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from holdfast.model.world import World
     from holdfast.workflows.declaring.registry import StepDefinition
     from holdfast.workflows.engine.engine import Engine
+    from holdfast.workflows.operations.operation import Operation
     from holdfast.workflows.operations.place import WorkflowPlace
-    from holdfast.workflows.operations.recorder import Operation
     from holdfast.workflows.ownership.permit import Permit
     from holdfast.workflows.running.threads import WorkflowThreads
 

@@ -27,7 +27,7 @@ def is_interrupt(error: BaseException) -> bool:
 
 
 def as_failure(place: WorkflowPlace, error: BaseException) -> Exception | None:
-    """Return with what code at *place* has failed that raised *error*: for what is no ``Exception``, a stand-in.
+    """Return the error with which code at *place* has failed: *error*, or a stand-in if it is no ``Exception``.
 
     That is what a replay raises, and may be tried again, caught and undone like any error. None if the code has no
     outcome, since it is stopped: its execution or its part ends, its task is cancelled, or the program is interrupted.

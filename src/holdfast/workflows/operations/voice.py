@@ -39,7 +39,7 @@ class SideKind(Protocol):
         """
 
     def written(self, rows: Sequence[Values]) -> None:
-        """Take notice that *rows* are committed: tell who waits for them. From any thread; must not raise or wait."""
+        """Tell those who wait for *rows* that they are committed. From any thread; must not raise or wait."""
 
 
 class SideWrite(NamedTuple):

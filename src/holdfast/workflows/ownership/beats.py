@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("holdfast.executor")
 
 _BEATS_PER_LEASE = 3
-_TRIES_PER_LEASE = 12  # after a beat that failed: the living must be heard soon after an outage
-_MARGIN = 0.2  # part of the lease before whose end no user code is started any more
+_TRIES_PER_LEASE = 12  # after a beat that failed: once an outage is over, others must soon hear that we live
+_MARGIN = 0.2  # in this last part of a lease no user code is started
 
 
 class Engine(Loop, Protocol):
@@ -73,8 +73,8 @@ class Engine(Loop, Protocol):
 class Beats:
     """Registers the executor, beats, notices who is gone and releases their runs.
 
-    Registering is tried again for *patience* seconds. *manager* gives up on anything well within a lease, for who owns
-    runs must know soon that it cannot beat; who joins owns nothing yet.
+    *manager* gives up on anything well within a lease, since an executor that owns runs must know soon that it cannot
+    beat. One that joins owns none yet: registering is tried again for *patience* seconds.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Beats:
         self._registered_at = 0.0  # on the monotonic clock
         self._lost = ""  # the incarnation for which the database has lost writes, or whose row is gone
         self._left: set[str] = set()  # earlier incarnations whose runs are not all released
-        self._unknown: set[str] = set()  # tokens the last look found here, and nobody running them
+        self._unknown: set[str] = set()  # tokens that the last look found to be ours, and that nothing runs here
         self._is_over = False
         self._begun = threading.Event()
         self._ready = threading.Event()
@@ -114,7 +114,7 @@ class Beats:
     async def start(self) -> None:
         """Register, and beat from then on; raise what kept it from registering.
 
-        If it is cancelled no beat is left, which would take what runs next for lost.
+        If it is cancelled the beat is stopped again: left behind, it would stop the runs of the next launch.
         """
         if self._is_over:
             raise NotInitialized("The executor was stopped before it had begun to beat.")
@@ -128,9 +128,9 @@ class Beats:
             raise
 
     def begin_anew(self, incarnation: str) -> None:
-        """Become another one soon: the database has lost what was written for *incarnation*. From any thread.
+        """Register as a new incarnation soon: the database has lost what *incarnation* has written. From any thread.
 
-        What is found out about an incarnation that has been given up since changes nothing: a beat, too, finds out.
+        Nothing happens if that one has been given up already: the beat finds such losses, too, and may have been first.
         """
         self._lost = incarnation
         with suppress(RuntimeError):  # the beat has ended
@@ -182,7 +182,7 @@ class Beats:
         while True:
             try:
                 await self._manager.initialize()
-                if tries:  # an earlier one may have been carried out, and only its answer be lost
+                if tries:  # an earlier try may have succeeded, and only its answer been lost
                     await self._execute("executor_leave", incarnation=self._executor.incarnation)
                 await self._register(self._executor.incarnation)
                 await self._look()
@@ -298,8 +298,8 @@ class Beats:
         """Somebody removed this executor, or the database went back in time: its runs are not its own any more.
 
         The new incarnation is registered before it owns anything: runs of one that has no row may be released by
-        anyone. It is this executor's before the runs of the old one are released: who claims one of them here in that
-        moment would else take it for the old one, and it would be released once more.
+        anyone. It takes the place of the old one before the runs of that are released: a run that is claimed here at
+        that moment would otherwise be the old one's, and be released once more.
         """
         logger.warning(
             "Executor %s was taken for gone; it stops its runs and registers anew.", self._executor.executor_id

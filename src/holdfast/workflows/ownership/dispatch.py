@@ -63,9 +63,9 @@ class Dispatch:
         threads: WorkflowThreads,
         permit: Permit,
         world: World,
-        own: Callable[[Run], None],
         outlook: Outlook,
         *,
+        own: Callable[[Run], None],
         taken_over: Callable[[Sequence[tuple[str, str]]], Awaitable[None]],
         give_up: Callable[[Row], Awaitable[None]],
         capacity: int,
@@ -86,9 +86,17 @@ class Dispatch:
         self._hints = hints
         self._claims = Claims(queues, executor, versions, registry, world)
         self._trial = Trial(world, executor.lease)
-        over = self._wake_from_anywhere
         self._launching = Launching(
-            queues, queries, registry, runner, own, self._trial, over, taken_over, give_up, burden
+            queues,
+            queries,
+            registry,
+            runner,
+            self._trial,
+            burden,
+            own=own,
+            over=self._wake_from_anywhere,
+            taken_over=taken_over,
+            give_up=give_up,
         )
         self._outage = Outage()
         self._timers: set[asyncio.Task[None]] = set()
@@ -125,9 +133,9 @@ class Dispatch:
         return self._outlook.queues.get(name)
 
     def ride(self, queue_name: str | None) -> Ride | None:
-        """Return the claim to go with an entry of a queue, if that is what this process would do next; from any thread.
+        """Return a claim to ride with an entry of this queue, if this process would claim from it next; any thread.
 
-        There is one at a time: who gets it ends it, on the loop.
+        There is one ride at a time. Whoever gets it ends it, on the loop.
         """
         queue = self._outlook.queues.get(queue_name or "")
         if queue is None or queue.is_shared or queue.paused or not self._rides.take_seat():
@@ -135,7 +143,7 @@ class Dispatch:
         if self._waits and not self._woken.is_set() and self._may_claim():
             most, caps = self._room(queue)
             self._rides.wants(queue.name, most)
-            if most and self._waits:  # if not, a look has begun that may not have counted it
+            if most and self._waits:  # else a look has begun meanwhile, which may not have counted this ride
                 return Ride(queue, most, caps, self._claims.to_come(queue, most, caps), self._ride_over)
         self._rides.leave()
         return None
@@ -176,7 +184,7 @@ class Dispatch:
             longest = self._outlook.longest_wait()
             wait = min(longest, _SOON if look.begun or None in self._hunger.names else wait * 2)
             if await self._woken_within(min(wait, longest if look.again is None else look.again)):
-                # A hint may come for nothing, from this process's own beat for instance: who is at rest stays near it.
+                # A hint may come for nothing, as from this process's own beat: the wait is cut to a quarter.
                 wait = max(_SOON, wait / 4)
         with suppress(TimeoutError):
             async with asyncio.timeout(_LAST_RIDE):
@@ -241,7 +249,7 @@ class Dispatch:
         most, caps = self._room(queue)
         if not most:
             if self._rides.most():
-                self._hinted.add(queue.name)  # the end of the ride wakes, and this queue is looked into then
+                self._hinted.add(queue.name)  # the ride takes all the room: look into this queue when it has ended
             return
         idle = not self._runner.running
         claimed = await self._claims.claim(queue, most, caps, suspects=self._trial.takes_suspects(idle=idle))

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from holdfast import faults
 from holdfast.errors import SerializationError
 from holdfast.model.workflow import History, Recorded
-from holdfast.workflows.messaging.events import GET_EVENT
-from holdfast.workflows.messaging.receiving import RECV
+from holdfast.workflows.operations.operation import OF_OTHERS
 from holdfast.workflows.ownership.release import Releases
 from holdfast.workflows.ownership.trial import is_suspect
 from holdfast.workflows.running.run import Behalf, Run
@@ -29,14 +28,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("holdfast.dispatch")
 
-_OF_OTHERS = frozenset({RECV, GET_EVENT})  # operations whose records are texts that another process wrote
-
 
 class Launching:
     """Begins what was claimed. *own* makes a run one of the engine's; *over* is called when the one on trial ends.
 
-    *taken_over* is called with the ids and tokens of runs that were executed before, ere they go on; *give_up* with the
-    rows of those that are over their cap, and are not begun. *burden* says what fits into this process.
+    *taken_over* is called, before they go on, with the ids and tokens of runs that were executed before; *give_up* with
+    the rows of those that are over their cap, and are not begun. *burden* says what fits into this process.
     """
 
     def __init__(
@@ -45,12 +42,13 @@ class Launching:
         queries: Queries,
         registry: Registry,
         runner: Runner,
-        own: Callable[[Run], None],
         trial: Trial,
+        burden: Burden,
+        *,
+        own: Callable[[Run], None],
         over: Callable[[], None],
         taken_over: Callable[[Sequence[tuple[str, str]]], Awaitable[None]],
         give_up: Callable[[Row], Awaitable[None]],
-        burden: Burden,
     ) -> None:
         self._manager = queues.manager
         self._queries = queries
@@ -145,11 +143,12 @@ class Launching:
     def _check_readable(self, history: History | None) -> None:
         """Raise ``SerializationError`` if what a run has recorded cannot be opened here: a key is missing, say.
 
-        Its code must not hear of that in the place of an outcome, and go on as if a step had failed that has succeeded.
-        One record a marker tells. A message or an event has the marker of another process: code heard of it at once.
+        Otherwise its code would get that error in place of an outcome, and go on as if a step had failed that has
+        succeeded. One record of each marker is tried. Messages and events are left out: another process wrote them,
+        and code that could not open one was told so when it first got it.
         """
         records = () if history is None else history.records.values()
-        own = {(each.serialization, each.error is None): each for each in records if each.name not in _OF_OTHERS}
+        own = {(each.serialization, each.error is None): each for each in records if each.name not in OF_OTHERS}
         for each in own.values():
             self._runner.payloads.check_readable(each)
 
@@ -170,6 +169,7 @@ class Launching:
             queue_name=row["queue_name"],
             creation_key=row["creation_key"] or "",
             behalf=Behalf(row["authenticated_user"], row["assumed_role"], row["authenticated_roles"]),
+            version=row["application_version"],
         )
         self._own(run)
         try:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class Look:
     """What one look came to: how many runs were begun, whether to look again at once, or in so many seconds.
 
-    With *ask*, the question where something waits is still to be asked, at once.
+    With *ask*, this look went only where it was woken for, and all queues are still to be asked about, at once.
     """
 
     begun: int = 0
@@ -37,7 +37,7 @@ class Hunger:
     names: set[str | None] = field(default_factory=set)
 
     def is_fed_by(self, name: str | None) -> bool:
-        """Whether the end of a run of this queue makes room that is wanted; answered once."""
+        """Whether a run of this queue that has ended made room for what waits; True once, since a look follows."""
         if not self.names or not self.names & {name, None}:
             return False
         self.names -= {name, None}

@@ -1,7 +1,7 @@
 """Where runs wait, as far as this process knows, and when to ask the database about all queues again.
 
-A look asks one question for all queues. Who wakes the dispatcher for one queue by name spares it the question, for a
-second at most: deadlines, delayed runs and other queues are seen to by it alone.
+A look asks one question for all queues. A dispatcher that is woken for one queue by name goes without the question, for
+a second at most: deadlines, delayed runs and other queues depend on it.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Outlook:
         self._world = world
         self._hints = hints
         self._slots = slots
-        self._put_off = False  # whether the last look put the question off, to claim where it was woken for
+        self._put_off = False  # whether the last look left the question to the next, and claimed where it was woken for
         self._survey_at = 0.0  # when to ask again, however often it is woken for single queues
         self._turn = 0
 
@@ -77,7 +77,7 @@ class Outlook:
             look.again = self._survey_at - now
             return known
         if known and not self._put_off:
-            self._put_off = look.ask = True  # who waits for a run is served first; the question comes right after
+            self._put_off = look.ask = True  # whoever enqueued is served first; the question comes right after
             self._survey_at = now
             return known
         self._put_off = False
@@ -107,7 +107,8 @@ class Outlook:
     def _known(self, hinted: set[str | None]) -> list[str]:
         """Return the queues in which something waits, as far as that can be known without asking.
 
-        A hint from another process names none. Of one queue without limits, to look into it costs no more than to ask.
+        A hint from another process names no queue. But where this process listens to a single one, without limits,
+        looking into that costs no more than asking.
         """
         if None not in hinted:
             return [name for name in hinted if name is not None] if hinted <= self.queues.keys() else []

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 
 class Rides:
-    """The seat of the one who rides. It is taken on any thread, and given up on the loop.
+    """The one seat for a ride: taken on any thread, given up on the loop.
 
-    What a ride may claim counts as running here until it is begun: a look meanwhile would take the same room again.
+    What a ride may claim counts as running here until it is begun: a look meanwhile must not fill the same room.
     """
 
     def __init__(self) -> None:

@@ -68,5 +68,6 @@ class Trial:
         """Part what was claimed into runs to begin, with one suspect at most, and runs to give back."""
         suspects = [row for row in rows if is_suspect(row["recovery_attempts"], caps[row["name"]])]
         others = [row for row in rows if row not in suspects]
-        kept = 0 if others and idle else 1  # whoever had nothing to do begins the others and waits for a lease
+        # An idle executor that has other work does that. It takes a suspect once it has been busy for a whole lease.
+        kept = 0 if others and idle else 1
         return others + suspects[:kept], suspects[kept:]

@@ -43,6 +43,6 @@ class PutAwayRuns(EndRuns):
 
 
 def _noted(wait: Wait) -> list[tuple[str, str, str | None, str | None]]:
-    """Return kind and key of all that ends a wait, and, of what is no result, whose it is and what it is called."""
+    """Return kind and key of everything that ends a wait; of a message or an event also its run and its name."""
     results = [("result", each, None, None) for each in wait.results]
     return results + [(each.kind, each.digest(), each.workflow_id, each.key) for each in wait.things]

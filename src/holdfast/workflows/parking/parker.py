@@ -53,12 +53,12 @@ class Parker:
         parking: Queries,
         runner: Runner,
         results: Results,
+        wakes: Wakes,
         world: World,
+        *,
         now: Callable[[], float],
         on_loop: Callable[[Callable[[], None]], bool],
         have_come: Callable[[Sequence[Awaited]], Awaitable[bool]],
-        wakes: Wakes,
-        *,
         after: float,
     ) -> None:
         self._pipeline = pipeline

@@ -15,8 +15,8 @@ from holdfast.errors import Superseded
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from holdfast.workflows.operations.operation import Operation
     from holdfast.workflows.operations.place import WorkflowPlace
-    from holdfast.workflows.operations.recorder import Operation
 
 
 class TooLate(Superseded):

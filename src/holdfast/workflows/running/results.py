@@ -26,7 +26,7 @@ logger = logging.getLogger("holdfast.workflows")
 _FIRST_WAIT = 0.01
 _LONGEST_WAIT = 0.5
 _MOST_AT_ONCE = 500
-_LAST_LOOK = 2.0  # seconds: who has waited long enough is not kept waiting by a database that is away
+_LAST_LOOK = 2.0  # seconds: whoever has waited long enough is not kept waiting by a database that is away
 
 
 class Results:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Sequence
 
+    from holdfast.errors import HoldfastError
     from holdfast.model.workflow import History
     from holdfast.workflows.declaring.codec import FunctionCodec
     from holdfast.workflows.declaring.registry import Definition
@@ -35,17 +36,21 @@ NOBODY = Behalf()
 
 
 class Outcome(Struct, frozen=True):
-    """How a run ended: its value, or the error it ended with. *elsewhere* if another execution has taken it over."""
+    """How a run ended: its value, or the error it ended with. *elsewhere* if another execution has taken it over.
+
+    *unread* if it has an outcome that cannot be read here, and the error only says so.
+    """
 
     value: Any = None
     error: BaseException | None = None
     elsewhere: bool = False
+    unread: bool = False
 
 
 class Undoing(Struct):
-    """A saga that is undone: the positions of the first operation in it and of its last undo, and if all was undone.
+    """A saga that is undone: the positions of its first operation and of its last undo, and whether all was undone.
 
-    While it is being undone nobody knows which will be the last.
+    The position of the last undo is not known until all is undone.
     """
 
     first: int
@@ -141,8 +146,8 @@ class Run:
         "cut_at",
         "deadline_ms",
         "definition",
-        "difference",
         "engine",
+        "flaw",
         "generation",
         "history",
         "id",
@@ -157,6 +162,7 @@ class Run:
         "suspect",
         "task",
         "token",
+        "version",
     )
 
     def __init__(
@@ -176,6 +182,7 @@ class Run:
         queue_name: str | None = None,
         creation_key: str | None = None,
         behalf: Behalf = NOBODY,
+        version: str | None = None,
     ) -> None:
         self.definition = definition
         self.id = run_id
@@ -194,12 +201,13 @@ class Run:
         self.deadline_ms = deadline_ms
         self.queue_name = queue_name
         self.behalf = behalf
+        self.version = version
         self.instance: Any = None
         self.engine: Any = None
         self.stopped: BaseException | None = None
-        self.difference: str | None = None  # in what a replay has done something else than is recorded
+        self.flaw: HoldfastError | None = None  # with which the run ends whatever its code does; see agreement.py
         self.task: asyncio.Task[None] | None = None
-        self.in_background = False  # nobody's call is what it is
+        self.in_background = False  # started, so that nobody who called it gets its error
         self._outcome: Outcome | None = None
         self._watchers: list[Callable[[Outcome], None]] = []
         self._lock = threading.Lock()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,13 +17,13 @@ from holdfast.core.retry import wait_before_retry
 from holdfast.errors import DatabaseError, PipelineClosed, PipelineError, SerializationError, Superseded, WentBack
 from holdfast.model.workflow import WorkflowStatus
 from holdfast.workflows.facts import FinishRuns, HandOverRuns, RetryRuns
-from holdfast.workflows.operations.agreement import check_whole, difference_of
+from holdfast.workflows.operations.agreement import check_whole
 from holdfast.workflows.operations.place import WorkflowPlace, here
 from holdfast.workflows.operations.stopping import is_interrupt, was_cancelled
 from holdfast.workflows.running.run import Outcome, Run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from holdfast.db.pipeline.operation import Kind, Values
     from holdfast.db.pipeline.pipeline import Pipeline
@@ -42,9 +43,9 @@ class Closing(Superseded):
 
 
 class _End(Struct, frozen=True):
-    """What is written at the end of an execution, and what whoever waits here is told then.
+    """What is written at the end of an execution, and what those who wait for it here are told.
 
-    *wait* is in how many seconds the run goes on, if this was not its end.
+    *wait*, if this is not the end of the run, is in how many seconds it goes on.
     """
 
     kind: Kind[Any]
@@ -65,10 +66,11 @@ class Runner:
         permit: Permit,
         world: World,
         deadlines: Deadlines,
+        letters: ErrorLetters,
+        *,
         due_in: Callable[[float], None],
         told_ended: Callable[[str], None],
         on_loop: Callable[[Callable[[], None]], bool],
-        letters: ErrorLetters,
     ) -> None:
         self._on_loop = on_loop
         self._letters = letters
@@ -88,13 +90,17 @@ class Runner:
         self._late: set[asyncio.Task[None]] = set()
 
     def launch(self, run: Run, *, called: bool = False) -> None:
-        """Begin a run in the background, also if it is *called* and its caller waits for it; on the loop."""
+        """Begin a run in the background, also if it is *called* and its caller waits for it; on the loop.
+
+        It has a copy of the context variables of this code: those of whoever starts it, or of whoever launched the
+        application. A thread does one run after the other, and none may have what another has set.
+        """
         self.running[run.id] = run
         run.in_background = not called
         if run.definition.is_async:
             run.task = asyncio.get_running_loop().create_task(self.execute(run), name=f"holdfast-{run.id}")
         else:
-            self._threads.submit(partial(self.execute_blocking, run))
+            self._threads.submit(partial(copy_context().run, self.execute_blocking, run))
 
     async def execute(self, run: Run) -> None:
         """Carry an async run to its outcome, in the current task."""
@@ -133,8 +139,8 @@ class Runner:
     def execute_blocking(self, run: Run) -> None:
         """Carry a sync run to its outcome, on the current thread.
 
-        Raises nothing the run raises, but the interrupt of a program that called it directly: such a run has not
-        ended, and goes on like one whose executor was lost.
+        An error of the run is its outcome, and is not raised here. The interrupt of a program is, if it called the run
+        directly: such a run has not ended, and goes on like one whose executor was lost.
         """
         try:
             self._carry_out(run)
@@ -250,6 +256,26 @@ class Runner:
         except (DatabaseError, PipelineError) as error:
             logger.info("Run %s is not handed over; it is released when this executor is gone: %s", run.id, error)
 
+    async def cleaned_up(self, patience: float, but: Collection[str]) -> None:
+        """Wait until the tasks of runs that were stopped have ended, for *patience* seconds; *but* not these runs'.
+
+        They give back what they hold. The end of the loop would cancel them once more, and cut that off.
+        """
+        here_now = asyncio.get_running_loop()
+        tasks = {
+            run.task: run.id
+            for run in self.running.values()
+            if run.task is not None and run.task.get_loop() is here_now and run.id not in but
+        }
+        if tasks:
+            _, left = await asyncio.wait(tasks, timeout=patience)
+            if left:
+                logger.warning(
+                    "Runs were stopped and have not ended within %g s, what they clean up may be cut off: %s.",
+                    patience,
+                    ", ".join(sorted(tasks[each] for each in left)),
+                )
+
     async def drained(self, no_more_time: asyncio.Future[None]) -> None:
         """Let what runs here end until all of it has, or until *no_more_time* is done."""
         done = asyncio.get_running_loop().create_future()
@@ -280,7 +306,7 @@ class Runner:
 
     def _end(self, run: Run, value: Any, error: BaseException | None) -> _End:
         """Return what is to be written at the end of an execution: the outcome, or that the run is tried again."""
-        error = difference_of(run) or error
+        error = run.flaw or error
         if error is None:
             try:
                 text, format_ = self.payloads.dump(value, run.definition.name)
@@ -290,7 +316,7 @@ class Runner:
             else:
                 row = (run.id, run.token, WorkflowStatus.SUCCESS.value, text, None, format_)
                 return _End(self._finish, row, Outcome(value=delivered))
-        again = self._again(run, error)
+        again = self._again(run, error) if run.flaw is None else None
         return again if again is not None else self._failure(run, error)
 
     def _failure(self, run: Run, error: BaseException) -> _End:

@@ -53,7 +53,7 @@ class Starts:
             run.deadline_ms,
             None if options.attributes is None else self._engine.payloads.dump_open(dict(options.attributes)),
             *run.behalf,
-            options.application_version or self._engine.executor.application_version,
+            run.version,
         )
 
     def prepare(self, call: Call, *, run_id: str | None = None, parent: Run | None = None) -> tuple[Run, Values]:
@@ -75,6 +75,7 @@ class Starts:
             parent_id=None if parent is None else parent.id,
             deadline_ms=self._deadline(options, None if parent is None else parent.deadline_ms),
             behalf=behalf_of(options, self._engine.payloads, parent),
+            version=options.application_version or self._engine.executor.application_version,
         )
         # The function gets its arguments as a recovered run would get them: from the record.
         run.arguments, run.keywords = definition.codec.delivered_call(call.arguments, call.keywords, inputs, format_)
@@ -181,7 +182,7 @@ def behalf_of(options: StartOptions, payloads: Payloads, parent: Run | None) -> 
 def refuse_other_call(run_id: str, name: str, owner: tuple[str | None, str | None], mark: str, there: Row) -> None:
     """Raise ``WorkflowConflict`` unless the run that has the id is one of this function with these arguments.
 
-    *owner* is the class and the object whose method it is; who calls a static method by its name may say no class. A
+    *owner* is the class and the object whose method it is; a caller of a static method by its name may say no class. A
     run that was enqueued with plain SQL has no fingerprint: its arguments are taken for these.
     """
     class_, config_name = owner

@@ -90,7 +90,7 @@ class WorkflowThreads:
                 self._let_go(job.place)
                 raise
             with self._lock:
-                if not job.place.held:  # somebody else has it
+                if not job.place.held:  # the place was given to another job meanwhile
                     return
                 job.place.held = False
             job = self._next_job()

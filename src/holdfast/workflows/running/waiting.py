@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Waiting:
-    """Tells those who wait. Who has waited long enough leaves, so that nobody looks at the database for them."""
+    """Tells those who wait. Whoever has waited long enough leaves, so that nobody looks at the database for them."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -146,7 +146,7 @@ class Waiting:
         try:
             return outcome_of(row, ticket.workflow_id, ticket.codec.load, self._engine.payloads.load_error)
         except SerializationError as error:
-            return Outcome(error=error)
+            return Outcome(error=error, unread=True)
 
 
 class _Watch:

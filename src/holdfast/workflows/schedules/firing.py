@@ -1,7 +1,7 @@
 """Firing the slots that are due: the runs are inserted, and the schedule moves on, in one transaction.
 
-Any process may do it at any moment. The rows of due schedules are held with SKIP LOCKED, so that nobody waits for who
-is firing already; and the move is made only from the slot that was read. Whoever comes second finds nothing due. A
+Any process may do it at any moment. The rows of due schedules are held with SKIP LOCKED, so that nobody waits for one
+that is firing already; and the move is made only from the slot that was read. Whoever comes second finds nothing due. A
 commit whose reply was lost needs no question: the next look finds the schedule moved on, or does it again.
 """
 

@@ -183,6 +183,13 @@ UPDATE @workflow_status AS w SET recovery_attempts = 0
 FROM {rows} AS r
 WHERE w.workflow_uuid = r.id AND w.owner_xid = r.token AND w.recovery_attempts > 0;
 
+-- name: runs_adopt
+-- rows: id text, version text
+-- A run goes a way that only releases have from this version on; beside the record that says so, which holds the run.
+UPDATE @workflow_status AS w SET application_version = r.version
+FROM {rows} AS r
+WHERE w.workflow_uuid = r.id;
+
 -- name: run_finish
 -- rows: id text, token text, outcome text, result text, failure text, result_serialization text
 -- PENDING -> SUCCESS / ERROR, by the holder of the token.

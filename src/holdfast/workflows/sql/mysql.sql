@@ -103,6 +103,11 @@ UPDATE {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY)
 SET w.recovery_attempts = 0
 WHERE w.recovery_attempts > 0;
 
+-- name: runs_adopt
+-- rows: id text, version text
+UPDATE {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY) ON w.workflow_uuid = r.id
+SET w.application_version = r.version;
+
 -- name: run_finish
 -- rows: id text, token text, outcome text, result text, failure text, result_serialization text
 UPDATE {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY)

@@ -1,7 +1,7 @@
 """Waiting for entries of streams: one look at the database for all who wait in this process.
 
-Who waits is woken at once by what is written here, by hints of other processes, and by the clock otherwise: often at
-first, and more rarely with time.
+A reader that waits is woken at once by what is written here, by hints of other processes, and by the clock otherwise:
+often at first, and more rarely with time.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Chunk(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class _Wait:
-    """One who waits; *patience* is counted from the first look on, so that what is there is found in no time at all."""
+    """One who waits; *patience* is counted from the first look on, so that even none is enough for what is there."""
 
     workflow_id: str
     stream: str
@@ -127,7 +127,7 @@ class Feed:
                 self._waits.remove(wait)
 
     def written(self, streams: Iterable[tuple[str, str]]) -> None:
-        """Look again for who reads one of *streams*, given as run and key; with no key, for all of the run."""
+        """Look again for those who read one of *streams*, given as run and key; with no key, for all of the run."""
         if self._waits:
             self._stir(set(streams))
 

@@ -19,7 +19,7 @@ from holdfast.workflows.streams.reading import (
 
 if TYPE_CHECKING:
     from holdfast.workflows.engine.engine import Engine
-    from holdfast.workflows.operations.recorder import Operation
+    from holdfast.workflows.operations.operation import Operation
     from holdfast.workflows.streams.feed import Chunk
     from holdfast.workflows.streams.reading import Reading
 

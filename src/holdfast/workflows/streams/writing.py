@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from holdfast.db.queries.queries import Queries
     from holdfast.db.session import Transaction
     from holdfast.workflows.engine.engine import Engine
+    from holdfast.workflows.operations.operation import Operation
     from holdfast.workflows.operations.place import WorkflowPlace
-    from holdfast.workflows.operations.recorder import Operation
     from holdfast.workflows.operations.voice import Voice
 
 WRITE_STREAM = "holdfast.write_stream"

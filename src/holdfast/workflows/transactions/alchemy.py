@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from holdfast.model.workflow import Duration
     from holdfast.model.world import World
     from holdfast.workflows.engine.engine import Engine
-    from holdfast.workflows.operations.recorder import Kept, Operation
+    from holdfast.workflows.operations.operation import Kept, Operation
     from holdfast.workflows.transactions.home import TransactionDefinition
 
 _MARK = "holdfast_begun"

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import BigInteger, Column, Index, MetaData, String, Table, Text, delete, insert, inspect, select, update
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Index,
+    MetaData,
+    String,
+    Table,
+    Text,
+    delete,
+    insert,
+    inspect,
+    literal_column,
+    select,
+    update,
+)
 from sqlalchemy.dialects import mysql as mysql_types
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.schema import CreateSchema
@@ -13,22 +26,30 @@ from sqlalchemy.schema import CreateSchema
 from holdfast.db.migrations.migrator import key_collation
 from holdfast.db.mysql import mysql
 from holdfast.db.postgres import postgres
+from holdfast.db.queries.clock import clock
 from holdfast.db.sqlite import sqlite
+from holdfast.db.url import DialectName
 from holdfast.errors import BrokenOff, ConfigurationError, ConnectionLost, DatabaseError, Retryable
-from holdfast.workflows.operations.recorder import Kept
+from holdfast.workflows.operations.operation import Kept
 from holdfast.workflows.transactions.elsewhere import key_of, unfinished
 from holdfast.workflows.transactions.queries import SCHEMA
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Dialect
+    from sqlalchemy import ColumnElement, Connection, Dialect
 
-    from holdfast.workflows.operations.recorder import Operation
+    from holdfast.workflows.operations.operation import Operation
 
 _MEANINGS = {
     "postgresql": postgres.meaning,
     "mysql": mysql.meaning,
     "mariadb": mysql.meaning,
     "sqlite": sqlite.meaning,
+}
+_DIALECTS = {
+    "postgresql": DialectName.POSTGRES,
+    "mysql": DialectName.MYSQL,
+    "mariadb": DialectName.MYSQL,
+    "sqlite": DialectName.SQLITE,
 }
 
 
@@ -93,7 +114,8 @@ class Outputs:
 
     def open(self, connection: Connection, operation: Operation) -> None:
         """Open the row of an output."""
-        connection.execute(insert(self._ready()).values(created_at=int(time.time() * 1000), **key_of(operation)))
+        values = {"created_at": _now_ms(connection), **key_of(operation)}
+        connection.execute(insert(self._ready()).values(values))
 
     def fill(self, connection: Connection, operation: Operation, output: str, serialization: str) -> bool:
         """Fill the row of an output; False if it is not there, or filled."""
@@ -116,9 +138,12 @@ class Outputs:
         return Kept(row.output, row.serialization)
 
     def forget(self, connection: Connection, older_than: float, most: int) -> int:
-        """Delete some outputs older than *older_than* seconds; return how many."""
+        """Delete some outputs older than *older_than* seconds; return how many.
+
+        By the database's clock: a process with a wrong one would delete what others still need.
+        """
         table = self._ready()
-        limit = int((time.time() - older_than) * 1000)
+        limit = _now_ms(connection) - int(older_than * 1000)
         key = tuple(table.primary_key)
         old = select(*key).where(table.c.created_at < limit).order_by(table.c.created_at).limit(most)
         rows = connection.execute(old).all()
@@ -136,6 +161,11 @@ class Outputs:
         if self._table is None:
             raise AssertionError("prepare() comes first")
         return self._table
+
+
+def _now_ms(connection: Connection) -> ColumnElement[int]:
+    """Return the expression for what the database says the time is."""
+    return literal_column(clock(_DIALECTS[connection.dialect.name])["now_ms"], BigInteger)
 
 
 def _key(table: Table, operation: Operation) -> tuple[Any, ...]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from holdfast.errors import MisuseError, Superseded
 from holdfast.model.workflow import seconds
-from holdfast.workflows.operations.recorder import Kept
+from holdfast.workflows.operations.operation import Kept
 from holdfast.workflows.transactions.handle import Transaction, took_too_long
 from holdfast.workflows.transactions.own import OwnDatabase
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from holdfast.workflows.engine.engine import Engine
-    from holdfast.workflows.operations.recorder import Operation
+    from holdfast.workflows.operations.operation import Operation
     from holdfast.workflows.transactions.home import Home, Opened, TransactionDefinition
 
 T = TypeVar("T")

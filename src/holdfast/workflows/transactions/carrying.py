@@ -18,8 +18,8 @@ from holdfast.core.backoff import backoff
 from holdfast.db.outlast import outlast
 from holdfast.errors import DatabaseError, Retryable, Superseded, Unavailable, UnknownCommit
 from holdfast.model.workflow import seconds
+from holdfast.workflows.operations.operation import Kept
 from holdfast.workflows.operations.place import Inside, PartOver, inside
-from holdfast.workflows.operations.recorder import Kept
 from holdfast.workflows.running.commits import TooLate
 from holdfast.workflows.transactions.handle import took_too_long
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from holdfast.workflows.engine.engine import Engine
-    from holdfast.workflows.operations.recorder import Operation
+    from holdfast.workflows.operations.operation import Operation
     from holdfast.workflows.transactions.home import BlockingHome, Home, Opened, TransactionDefinition
 
 T = TypeVar("T")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
@@ -114,6 +115,11 @@ class TransactionDecorator:
         """
         if database is not None and engine is not None:
             raise ConfigurationError("A transaction has one place for its data: give database= or engine=, not both.")
+        if not isinstance(database, str | os.PathLike | None):
+            raise ConfigurationError(
+                f"database= takes a URL or the path of a SQLite file, not {type(database).__name__}; an engine of "
+                "SQLAlchemy goes in engine=."
+            )
 
         def decorate(function: Any) -> Any:
             definition = self._define_transaction(function, name, isolation, retry, timeout)

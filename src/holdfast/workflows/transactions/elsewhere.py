@@ -19,7 +19,7 @@ from holdfast.core.durations import milliseconds
 from holdfast.db.manager import ConnectionManager
 from holdfast.db.url import DialectName
 from holdfast.errors import Conflict, DatabaseError, Retryable, TransactionBroken
-from holdfast.workflows.operations.recorder import Kept
+from holdfast.workflows.operations.operation import Kept
 from holdfast.workflows.running.commits import begin_commit
 from holdfast.workflows.transactions.conversation import Conversation
 from holdfast.workflows.transactions.queries import SCHEMA, transaction_queries
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from holdfast.db.queries.queries import Queries
     from holdfast.model.workflow import Duration
     from holdfast.workflows.engine.engine import Engine
-    from holdfast.workflows.operations.recorder import Operation
+    from holdfast.workflows.operations.operation import Operation
     from holdfast.workflows.transactions.home import TransactionDefinition
 
 logger = logging.getLogger("holdfast.workflows")

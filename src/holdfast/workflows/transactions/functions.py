@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from holdfast.workflows.engine.engine import Engine
+    from holdfast.workflows.operations.operation import Kept, Operation
     from holdfast.workflows.operations.place import WorkflowPlace
-    from holdfast.workflows.operations.recorder import Kept, Operation
     from holdfast.workflows.transactions.carrying import BlockingCarrier, Carrier
     from holdfast.workflows.transactions.home import TransactionDefinition
 

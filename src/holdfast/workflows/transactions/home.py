@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from holdfast.model.workflow import Duration
     from holdfast.workflows.declaring.registry import StepDefinition
-    from holdfast.workflows.operations.recorder import Kept, Operation
+    from holdfast.workflows.operations.operation import Kept, Operation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

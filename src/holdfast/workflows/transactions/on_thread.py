@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from holdfast.workflows.engine.engine import Engine
-    from holdfast.workflows.operations.recorder import Kept, Operation
+    from holdfast.workflows.operations.operation import Kept, Operation
     from holdfast.workflows.transactions.asking import Asked
     from holdfast.workflows.transactions.conversation import Conversation
     from holdfast.workflows.transactions.home import TransactionDefinition

@@ -13,7 +13,7 @@ from holdfast.db.url import DialectName
 from holdfast.errors import Conflict, DatabaseError, QueryFailed, Retryable, Superseded, Unavailable, UnknownCommit
 from holdfast.model.workflow import WorkflowStatus
 from holdfast.workflows.facts import superseded
-from holdfast.workflows.operations.recorder import Kept
+from holdfast.workflows.operations.operation import Kept
 from holdfast.workflows.transactions.carrying import to_the_end
 from holdfast.workflows.transactions.conversation import Conversation
 from holdfast.workflows.transactions.queries import transaction_queries
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from holdfast.db.queries.queries import Queries
     from holdfast.db.session import Row
     from holdfast.workflows.engine.engine import Engine
-    from holdfast.workflows.operations.recorder import Operation
+    from holdfast.workflows.operations.operation import Operation
     from holdfast.workflows.transactions.home import TransactionDefinition
 
 logger = logging.getLogger("holdfast.workflows")

@@ -31,7 +31,7 @@ _PATIENCE = 5.0
 _FAREWELL = 1.0
 
 
-class Voice(Protocol):
+class Notifier(Protocol):
     """A way to notify, and perhaps to hear; one task uses it."""
 
     hears: bool
@@ -50,7 +50,7 @@ class Voice(Protocol):
         """End it; never raises."""
 
 
-class PooledVoice:
+class PooledNotifier:
     """Notifies on any connection of the manager's, and hears nothing."""
 
     hears = False
@@ -85,7 +85,7 @@ class PostgresWakeUps:
         self._world = world
         self._wake = wake
         self._listens = listens
-        self._voice: Voice | None = None
+        self._notifier: Notifier | None = None
         self._told = False
         self._spacing = _SHORTEST
         self._stirred = asyncio.Event()
@@ -96,7 +96,7 @@ class PostgresWakeUps:
     @property
     def alive(self) -> bool:
         """Whether the connection listens."""
-        return self._voice is not None and self._voice.hears and self._voice.usable
+        return self._notifier is not None and self._notifier.hears and self._notifier.usable
 
     async def start(self) -> None:
         """Connect and listen in a task of its own."""
@@ -135,40 +135,40 @@ class PostgresWakeUps:
                 await _set_within(self._stopping, pause)
 
     async def _converse(self) -> None:
-        """Open a voice, and use it until it breaks or is not wanted any more."""
-        voice = await self._open()
+        """Open a notifier, and use it until it breaks or is not wanted any more."""
+        notifier = await self._open()
         try:
-            self._voice = voice
+            self._notifier = notifier
             self._failures = 0
-            if voice.hears:
+            if notifier.hears:
                 self._heard()  # of what was told before there was no hint
-            while voice.usable and (self._told or not self._stopping.is_set()):
-                await self._say_or_check(voice)
+            while notifier.usable and (self._told or not self._stopping.is_set()):
+                await self._say_or_check(notifier)
         finally:
-            self._voice = None
-            await voice.close()
+            self._notifier = None
+            await notifier.close()
 
-    async def _open(self) -> Voice:
+    async def _open(self) -> Notifier:
         if not self._listens:
-            return PooledVoice(self._manager, self._channel)
+            return PooledNotifier(self._manager, self._channel)
         async with asyncio.timeout(self._manager.settings.connect_timeout + _PATIENCE):
             return await listen(self._manager.settings, self._channel, self._heard, self._stirred.set)
 
-    async def _say_or_check(self, voice: Voice) -> None:
+    async def _say_or_check(self, notifier: Notifier) -> None:
         """Wait until there is something to say, and say it; or make sure after a long silence that it could be said."""
         stirred = await _set_within(self._stirred, _CHECK_EVERY)
         self._stirred.clear()
         if not self._told:
             if not stirred:
                 async with asyncio.timeout(_PATIENCE):
-                    await voice.check()
+                    await notifier.check()
             return
         self._told = False
         try:
             async with asyncio.timeout(_PATIENCE):
-                await voice.notify()
+                await notifier.notify()
         except DatabaseError as error:
-            if not voice.usable:
+            if not notifier.usable:
                 raise
             logger.debug("A hint was not sent: %s", error)
         await _set_within(self._stopping, self._spacing)

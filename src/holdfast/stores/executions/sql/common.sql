@@ -25,6 +25,12 @@ SET status = r.outcome, result = r.outcome_result, error = r.outcome_error, comp
 FROM {rows} AS r
 WHERE e.run_id = r.run_id AND (e.status = 'pending') IS TRUE;
 
+-- name: execution_end
+-- One row of executions_end. An update that joins takes SQLite a third longer, and MariaDB/MySQL twice as long.
+UPDATE @holdfast_executions
+SET status = :outcome, result = :outcome_result, error = :outcome_error, completed_at = {now_iso}, end_key = :end_key
+WHERE run_id = :run_id AND (status = 'pending') IS TRUE;
+
 -- name: executions_look
 -- rows: run_id text
 -- Whose they are, for a write that was left out or whose outcome is unknown.

@@ -1,7 +1,7 @@
 -- fragment: claim
--- Answers with the claims that were made, and beside them with who had the other keys when the statement began: who
--- finds nobody was overtaken and looks again. A key that was taken by then is not even tried: a conflict would lock its
--- row, and every replay would be a write.
+-- Answers with the claims that were made, and beside them with the owners of the other keys when the statement began. A
+-- row with neither was overtaken, and is looked at again. A key that was taken by then is not even tried: a conflict
+-- would lock its row, and every replay would be a write.
 WITH made AS (
     INSERT INTO @holdfast_idempotency AS k (
         idempotency_key, fingerprint, response_data, status_code, headers, created_at, expires_at, owner_token

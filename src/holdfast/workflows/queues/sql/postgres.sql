@@ -95,4 +95,4 @@ RETURNING
     octet_length(w.inputs) AS inputs_bytes, CASE WHEN octet_length(w.inputs) <= 65536 THEN w.inputs END AS inputs,
     w.recovery_attempts, w.generation, w.retries, w.workflow_deadline_epoch_ms, w.parent_workflow_id, w.executions,
     w.executor_id, w.queue_name, w.queue_partition_key, w.priority, w.created_at, w.wait_kind, w.creation_key,
-    w.authenticated_user, w.assumed_role, w.authenticated_roles
+    w.authenticated_user, w.assumed_role, w.authenticated_roles, w.application_version

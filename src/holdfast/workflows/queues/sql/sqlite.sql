@@ -88,4 +88,4 @@ RETURNING
     CASE WHEN length(CAST(inputs AS BLOB)) <= 65536 THEN inputs END AS inputs,
     recovery_attempts, generation, retries, workflow_deadline_epoch_ms, parent_workflow_id, executions,
     executor_id, queue_name, queue_partition_key, priority, created_at, wait_kind, creation_key,
-    authenticated_user, assumed_role, authenticated_roles
+    authenticated_user, assumed_role, authenticated_roles, application_version

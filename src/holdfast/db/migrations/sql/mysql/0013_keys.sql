@@ -7,7 +7,7 @@ CREATE TABLE IF NOT EXISTS @holdfast_idempotency (
     headers LONGTEXT DEFAULT ('{}'),
     created_at VARCHAR(40) NOT NULL,
     expires_at VARCHAR(40) NOT NULL,
-    owner_token VARCHAR(255) NOT NULL DEFAULT '',
+    owner_token VARCHAR(512) NOT NULL DEFAULT '',
     INDEX idx_idempotency_expires (expires_at)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE {key_collation};
 

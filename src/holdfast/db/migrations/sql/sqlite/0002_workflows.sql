@@ -37,10 +37,12 @@ CREATE TABLE @workflow_status (
     recovery_attempts BIGINT NOT NULL DEFAULT 0,
     delay_until_epoch_ms BIGINT,
     workflow_timeout_ms BIGINT,
-    workflow_deadline_epoch_ms BIGINT,
-    CONSTRAINT uq_workflow_status_queue_name_dedup_id UNIQUE (queue_name, deduplication_id)
+    workflow_deadline_epoch_ms BIGINT
 );
 
+-- Most runs have no deduplication id, and need no place in its index, which every start and every end would write.
+CREATE UNIQUE INDEX uq_workflow_status_queue_name_dedup_id ON @workflow_status (queue_name, deduplication_id)
+    WHERE deduplication_id IS NOT NULL;
 CREATE INDEX workflow_status_created_at_index ON @workflow_status (created_at);
 -- What an executor owns: for its own comparison with what it runs, and for the release when it is gone.
 CREATE INDEX idx_workflow_status_owner ON @workflow_status (incarnation) WHERE status = 'PENDING';

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from holdfast.db.manager import ConnectionManager
 from holdfast.db.portal import Portal
 from holdfast.db.session import run_sync
-from holdfast.errors import MisuseError
 from holdfast.stores.blocking import refuse_options
 from holdfast.stores.dead_letters.blocking import BlockingFailedOperations
 from holdfast.stores.dead_letters.memory import AsyncInMemoryFailedOperationRepository
@@ -34,21 +33,10 @@ class InMemoryFailedOperationRepository(BlockingFailedOperations):
         super().__init__(store or AsyncInMemoryFailedOperationRepository(), portal or Portal())
 
     def _call(self, work: Coroutine[Any, Any, T]) -> T:
-        return _done(work)
+        return run_sync(work)  # a dict is never waited for
 
 
-def _done(work: Coroutine[Any, Any, T]) -> T:
-    """Do *work* here and now: it waits for no loop, so it needs none."""
-    try:
-        work.send(None)
-    except StopIteration as done:
-        result: T = done.value
-        return result
-    work.close()
-    raise MisuseError("A repository that never waits tried to.")
-
-
-class _Standing(BlockingFailedOperations):
+class _OnOwnLoop(BlockingFailedOperations):
     """A repository with a loop of its own, unless it is given one."""
 
     def __init__(
@@ -93,10 +81,10 @@ class _Standing(BlockingFailedOperations):
             self._portal.stop()
 
     def _call(self, work: Coroutine[Any, Any, T]) -> T:
-        return _done(work) if self._at_once else super()._call(work)
+        return run_sync(work) if self._at_once else super()._call(work)
 
 
-class SQLFailedOperationRepository(_Standing):
+class SQLFailedOperationRepository(_OnOwnLoop):
     """Failed operations in PostgreSQL, MariaDB/MySQL or SQLite, for any number of threads.
 
     *source* is the URL of the database; or an async repository, whose loop is *portal*'s. The options are those of
@@ -130,7 +118,7 @@ class SQLFailedOperationRepository(_Standing):
         return super()._change(work) if self._near is self._store else run_sync(work)
 
 
-class RedisDLQRepository(_Standing):
+class RedisDLQRepository(_OnOwnLoop):
     """Failed operations in Redis, for any number of threads.
 
     *source* is the URL of the server, or of a cluster; or an async repository, whose loop is *portal*'s. The options

@@ -24,11 +24,11 @@ _JITTER = 0.2
 _REST = 10  # however large the tables are, looking for what may go takes a tenth of the time at most
 
 
-class Keeper:
-    """Has *pruner* delete what fits *policies* every *interval*, for the first time after one; lives on the loop.
+class PruneRounds:
+    """Have *pruner* delete what fits *policies* every *interval*, for the first time after one; on the loop.
 
-    Several processes may do it at once: they delete the same runs no sooner and no twice. Without policies it does
-    nothing.
+    Several processes may do it at once: no run is deleted sooner for that, and none twice. Without policies nothing is
+    done.
     """
 
     def __init__(

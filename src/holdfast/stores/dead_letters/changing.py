@@ -1,4 +1,4 @@
-"""What all parts of the repository stand on: the shelf, time and ids, and the token a caller holds."""
+"""How records of dead letters are changed, one or many, by a caller that may be cancelled meanwhile."""
 
 from __future__ import annotations
 
@@ -19,14 +19,17 @@ if TYPE_CHECKING:
     from holdfast.stores import tokens
     from holdfast.stores.dead_letters.shelf import Decide, Shelf, Wanted
 
-AT_ONCE = 500
+PER_STEP = 500
 """How many records one step of a long change takes."""
 
 ALL = 2**31 - 1
 
 
-class Room(Opened, Making):
-    """A shelf, and how its records are changed. *at_once* says that nothing here ever waits for the loop."""
+class Changing(Opened, Making):
+    """What all parts of the repository stand on: a shelf, and how its records are changed.
+
+    *at_once* says that nothing here ever waits for the loop.
+    """
 
     def __init__(self, shelf: Shelf, *, lease: float, world: World | None = None) -> None:
         super().__init__(shelf, world or RealWorld())
@@ -106,4 +109,4 @@ def happening(event: Event) -> Decide:
     return decide
 
 
-__all__ = ["ALL", "AT_ONCE", "Room", "happening"]
+__all__ = ["ALL", "PER_STEP", "Changing", "happening"]
