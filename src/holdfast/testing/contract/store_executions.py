@@ -148,6 +148,21 @@ class ExecutionContract:
 
         store_venue.play(scene, empty=empty(store_venue))
 
+    def test_of_starts_at_once_only_those_of_a_taken_run_id_are_refused(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            store = await open_store(ground)
+            await store.record_start("r7", parameters="first")
+            names = [*(f"r{n}" for n in range(40)), "r11"]
+            answers = await asyncio.gather(*(store.record_start(name) for name in names), return_exceptions=True)
+            refused = sorted(name for name, answer in zip(names, answers, strict=True) if answer is not None)
+            assert refused == ["r11", "r7"]
+            assert all(answer is None or isinstance(answer, ExecutionConflict) for answer in answers)
+            assert sorted(ids(await store.list_executions())) == sorted(set(names))
+            kept = await store.get_execution("r7")
+            assert kept["parameters"] == "first"
+
+        store_venue.play(scene, empty=empty(store_venue))
+
     def test_list_is_newest_first_filtered_and_paged(self, store_venue: StoreVenue) -> None:
         async def scene(ground: Ground) -> None:
             store = await open_store(ground)
