@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from holdfast import faults
 from holdfast.core.texts import is_kept
 from holdfast.db.migrations.migrator import SCHEMA, Migrator
-from holdfast.db.url import DialectName
 from holdfast.errors import UnknownCommit
 from holdfast.model.world import RealWorld, World
 from holdfast.stores.commits import Commits, ThreadCommits
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
     from holdfast.db.manager import ConnectionManager
     from holdfast.db.pipeline.pipeline import Pipeline
-    from holdfast.db.queries.queries import Queries, Query
     from holdfast.db.session import Row, Transaction
     from holdfast.model.dead_letter import DLQCompressedEntry, FailedOperationData
     from holdfast.model.workflow import Duration
@@ -124,7 +122,7 @@ class SqlShelf:
     async def sweep(
         self, wanted: Wanted, decide: Decide, summarise: Summarise | None = None
     ) -> list[FailedOperationData]:
-        query, values = _asked(self._queries, wanted, lock=True)
+        query, values = self._queries[_query(wanted)], _values(wanted, lock=True)
 
         async def found(transaction: Transaction) -> list[Row]:
             return await transaction.fetch(query, **values)
@@ -132,13 +130,12 @@ class SqlShelf:
         return await _Step(self, found, decide, summarise).done()
 
     async def find(self, wanted: Wanted) -> list[FailedOperationData]:
-        query, values = _asked(self._queries, wanted)
-        found = await self._manager.fetch(query, **values)
+        found = await self._manager.fetch(self._queries[_query(wanted)], **_values(wanted))
         return [rows.record(row) for row in found]
 
     async def count(self, wanted: Wanted) -> int:
         unwanted = {*_PAGING, _index(wanted)}
-        values = {name: value for name, value in _values(wanted, _LISTED).items() if name not in unwanted}
+        values = {name: value for name, value in _values(wanted).items() if name not in unwanted}
         row = await self._manager.fetchone(self._queries["dlq_number"], **values)
         return 0 if row is None else int(row["number"])
 
@@ -280,23 +277,18 @@ class _Step:
         return not there
 
 
-_LISTED, _MERGED, _WALKED = "dlq_listed", "dlq_merged", "dlq_walked"
-_BOTH_WAYS = {_LISTED, _MERGED, _WALKED}
+_LISTED, _MERGED = "dlq_listed", "dlq_merged"
+_BOTH_WAYS = {_LISTED, _MERGED}
 _PAGING = {"whole", "limit", "offset", "newest", "oldest"}
 _TIMES = ("created_before", "created_from", "created_to")
 _AGES = ("resolved_for", "untouched_for", "unheard_for")
 _LIKE_IT_IS = ("status", "domain", "failure_type", "retry_below", "evictable", "whole", "limit", "offset")
 
 
-def _asked(queries: Queries, wanted: Wanted, *, lock: bool = False) -> tuple[Query, dict[str, Any]]:
-    """Return the query that finds what is wanted, in its order, and its values; with *lock* one that is to lock."""
-    name = _query(wanted, queries.dialect)
-    return queries[name], _values(wanted, name, lock=lock)
-
-
-def _values(wanted: Wanted, query: str, *, lock: bool = False) -> dict[str, Any]:
-    """Return the parameters and switches of a query; with *lock* of one that is to lock."""
+def _values(wanted: Wanted, *, lock: bool = False) -> dict[str, Any]:
+    """Return the parameters and switches of the query that ``_query`` names; with *lock* of one that is to lock."""
     values: dict[str, Any] = {name: getattr(wanted, name) for name in _LIKE_IT_IS}
+    query = _query(wanted)
     if query in _BOTH_WAYS:
         values["newest" if wanted.newest else "oldest"] = True
     if query == _MERGED:
@@ -311,9 +303,7 @@ def _values(wanted: Wanted, query: str, *, lock: bool = False) -> dict[str, Any]
         values["expires_before"] = rows.iso(wanted.expires_before)
     if wanted.beyond is not None:
         values |= {"beyond": rows.iso(wanted.beyond[0]), "beyond_id": wanted.beyond[1]}
-    if query != _WALKED:  # it has but one way
-        values[_index(wanted)] = True
-    return values | {"lock": True} if lock else values
+    return values | {_index(wanted): True, **({"lock": True} if lock else {})}
 
 
 def _index(wanted: Wanted) -> str:
@@ -334,15 +324,14 @@ def _index(wanted: Wanted) -> str:
 _WITH_STATUS = {(True, True): "by_all_three", (True, False): "by_domain_status", (False, True): "by_type_status"}
 
 
-def _query(wanted: Wanted, dialect: DialectName) -> str:
+def _query(wanted: Wanted) -> str:
+    """Return the name of the query that finds what is wanted, in its order."""
     if wanted.due:
         return "dlq_due"
     if wanted.expires_before is not None:
         return "dlq_expired"
     if any(getattr(wanted, name) is not None for name in _AGES):
         return "dlq_old"
-    if dialect is DialectName.SQLITE and (wanted.domain is None) is not (wanted.failure_type is None):
-        return _WALKED  # no index begins with the failure type, or with domain and status
     in_any_status = wanted.status is None and (wanted.domain is not None or wanted.failure_type is not None)
     return _MERGED if in_any_status else _LISTED
 

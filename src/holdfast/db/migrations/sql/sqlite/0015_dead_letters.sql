@@ -38,9 +38,11 @@ CREATE TABLE @holdfast_dlq (
     change_key TEXT NOT NULL
 );
 
--- Every listing is in the order of an index, down to the id; of a domain or a failure type, sort by sort.
+-- Every listing is in the order of an index, down to the id; of a domain or a failure type, status by status.
 CREATE INDEX idx_holdfast_dlq_created ON @holdfast_dlq (created_at, id);
 CREATE INDEX idx_holdfast_dlq_status ON @holdfast_dlq (status, created_at, id);
+CREATE INDEX idx_holdfast_dlq_domain_status ON @holdfast_dlq (domain, status, created_at, id);
+CREATE INDEX idx_holdfast_dlq_type_status ON @holdfast_dlq (failure_type, status, created_at, id);
 CREATE INDEX idx_holdfast_dlq_all_three ON @holdfast_dlq (domain, failure_type, status, created_at, id);
 -- What is due: when it may be handed out next, also if somebody holds it now and lets the lease pass.
 CREATE INDEX idx_holdfast_dlq_next_retry ON @holdfast_dlq (next_retry_at, id) WHERE next_retry_at IS NOT NULL;
