@@ -23,12 +23,14 @@ def signal_this_thread():
     signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
 
 with heard(events):
-    threading.Thread(target=signal_this_thread).start()
+    sender = threading.Thread(target=signal_this_thread)
+    sender.start()
     print(events.get(timeout=30).name)
     signal.raise_signal(signal.SIGHUP)
     print(events.get(timeout=30).name)
     signal.raise_signal(signal.SIGINT)
     print(events.get(timeout=30).name)
+sender.join()  # it may still be on its way out when its signal has been heard
 print(signal.getsignal(signal.SIGTERM).name, signal.set_wakeup_fd(-1), threading.active_count())
 """
 
