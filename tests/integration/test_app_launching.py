@@ -35,19 +35,22 @@ def test_launch_that_is_cancelled_while_it_registers_leaves_no_beat(
         async def one() -> int:
             return 1
 
-        real, reached = Beats.start, asyncio.Event()
+        real, reached, cancelled = Beats._join, asyncio.Event(), threading.Event()
         loop = asyncio.get_running_loop()
 
-        async def start(beat: Beats) -> None:
-            loop.call_soon(reached.set)
+        async def join(beat: Beats) -> None:
+            loop.call_soon_threadsafe(reached.set)
+            assert cancelled.wait(60)  # on the beat's own thread: without it the launch may be over by then
             await real(beat)
 
-        monkeypatch.setattr(Beats, "start", start)
+        monkeypatch.setattr(Beats, "_join", join)
         for _ in range(3):
             reached.clear()
+            cancelled.clear()
             launching = asyncio.create_task(app.launch())
             await reached.wait()
             launching.cancel()
+            cancelled.set()
             with pytest.raises(asyncio.CancelledError):
                 await launching
             assert beats() == []
