@@ -5,8 +5,8 @@ least 10 times the peer's rate, where the peer survives it; due dead letters amo
 ``--large``: appending to a stream of a million events, and reading its end, is not slower than to an empty one.
 
 Ours, the raw statements and the peer, which is a process of its own, take turns; of each the best round counts, which
-is the one that others on the machine disturbed least. Kailash does not start on MariaDB. At once on SQLite ours are
-compared also with what the bare driver comes to when it commits together whatever waits.
+is the one that others on the machine disturbed least. Kailash does not start on MariaDB. At once ours are compared
+also with what the bare driver comes to when it commits together whatever waits.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from yard.databases import SQL, databases
 from yard.machine import load
 from yard.options import Options
 from yard.peers import Conversation, conversing
-from yard.raw_stores import RawStores, RawTogether
+from yard.raw_stores import RawStores
 from yard.table import print_table
+from yard.together import raw_together
 
 from holdfast.db import ConnectionManager
 from holdfast.stores import DBIdempotencyStore, SQLLockStore, SQLTaskQueue
@@ -36,6 +37,8 @@ from holdfast.stores.executions.database import DBExecutionStore
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Awaitable, Callable
+
+    from yard.together import RawTogether
 
 KAILASH = ["kailash[db-postgres,db-sqlite]==2.65.0"]
 TASKS = 100
@@ -179,7 +182,7 @@ class Turns:
             raw = [await one_by_one(partial(each.call, name), self.by_hand, self.calls) for each in self.raw]
             best.raw, best.blocking = min(best.raw, raw[0]), min(best.blocking, raw[-1])
             best.rate = max(best.rate, await at_once(call, self.mine))
-            if self.together is not None:
+            if self.together is not None and name in self.together.calls:
                 bare = partial(self.together.call, name)
                 best.bare_rate = max(best.bare_rate, await at_once(bare, self.by_hand))
             if peer is not None:
@@ -211,9 +214,10 @@ async def _measure(url: str, raw_url: str, peer: Conversation | None, given: arg
         raw = [RawStores(raw_url, BLOB), *([RawStores(raw_url, BLOB, blocking=True)] if "sqlite" in raw_url else [])]
         for each in raw:
             await each.open()
-        together = RawTogether(raw_url, BLOB) if "sqlite" in raw_url else None
+        together = raw_together(raw_url, BLOB)
         if together is not None:
-            afterwards.callback(together.close)
+            await together.open()
+            afterwards.push_async_callback(together.close)
         turns = Turns(ours, raw, together, peer, given.calls, given.rounds)
         await turns.warm()
         wanted = [name for name in ours.calls if not given.only or any(part in name for part in given.only)]
@@ -255,6 +259,7 @@ def _rows(database: str, found: dict[str, Best]) -> list[tuple[object, ...]]:
             best.peer / best.ours if best.peer < 1e9 else "-",
             best.rate or "-",
             best.rate / best.bare_rate if best.bare_rate else "-",
+            best.bare_rate / best.peer_rate if best.bare_rate and best.peer_rate else "-",
             best.rate / best.peer_rate if best.peer_rate else "-",
             f"{best.peer_failed:.0%}" if best.peer < 1e9 and best.rate else "-",
         )
@@ -283,6 +288,7 @@ def main() -> None:
         "peer / ours",
         "100 tasks: calls/s",
         "x bare",
+        "bare: x peer",
         "x peer",
         "failed",
     ]

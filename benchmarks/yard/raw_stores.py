@@ -10,9 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 import sqlite3
-import threading
 from concurrent.futures import ThreadPoolExecutor
-from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 import asyncmy
@@ -61,7 +59,7 @@ def _moment(number: int) -> str:
     return f"2030-01-01T00:00:{number // 10**6:02d}.{number % 10**6:06d}+00:00"
 
 
-def _tables(dialect: str) -> str:
+def definitions(dialect: str) -> str:
     blob, word = _WORDS[dialect]
     return _TABLES.replace("{bytes}", blob).replace("{word}", word)
 
@@ -182,11 +180,10 @@ class RawStores:
 
     async def open(self) -> None:
         """Connect, and make the tables unless somebody has."""
-        tables = _tables(self._dialect)
-        tables = tables.replace("CREATE TABLE", "CREATE TABLE IF NOT EXISTS")
-        tables = tables.replace("CREATE INDEX", "CREATE INDEX IF NOT EXISTS")
+        created = definitions(self._dialect).replace("CREATE TABLE", "CREATE TABLE IF NOT EXISTS")
+        created = created.replace("CREATE INDEX", "CREATE INDEX IF NOT EXISTS")
         open_it = {"sqlite": self._sqlite, "postgres": self._postgres, "mariadb": self._mariadb}[self._dialect]
-        self._run = await open_it(tables)
+        self._run = await open_it(created)
 
     async def call(self, name: str, number: int) -> None:
         """Carry out one call of the measurement *name*."""
@@ -236,60 +233,4 @@ class RawStores:
         return run
 
 
-class RawTogether:
-    """SQLite by hand for many tasks at once: whatever waits while a commit is under way is the next one.
-
-    A call is a future, a statement a list of rows for ``executemany``, and nothing is checked: what the driver and the
-    loop come to together. The file is *url*'s with another ending, so that nobody's pages are read again for this.
-    """
-
-    def __init__(self, url: str, blob: bytes) -> None:
-        self._path = f"{url.removeprefix('sqlite:///')}-together"
-        self.calls = statements(blob, "sqlite")
-        self._wanted: SimpleQueue[bool] = SimpleQueue()
-        self._waiting: dict[str, list[tuple[tuple[Any, ...], asyncio.Future[None]]]] = {}
-        self._lock = threading.Lock()
-        self._loop = asyncio.get_running_loop()
-        threading.Thread(target=self._work, daemon=True).start()
-
-    async def call(self, name: str, number: int) -> None:
-        """Carry out one call of the measurement *name*."""
-        for sql, values in self.calls[name](number):
-            written = self._loop.create_future()
-            with self._lock:
-                is_first = not self._waiting
-                self._waiting.setdefault(sql, []).append((values, written))
-            if is_first:
-                self._loop.call_soon(self._wanted.put, True)  # when all tasks of this round have said what they want
-            await written
-
-    def close(self) -> None:
-        """End the thread."""
-        self._wanted.put(False)
-
-    def _work(self) -> None:
-        own = sqlite3.connect(self._path, isolation_level=None)
-        own.execute("PRAGMA journal_mode = WAL")
-        own.execute("PRAGMA synchronous = FULL")
-        own.executescript(_tables("sqlite"))
-        while self._wanted.get():
-            with self._lock:
-                batch, self._waiting = self._waiting, {}
-            own.execute("BEGIN IMMEDIATE")
-            for sql, rows in batch.items():
-                if "RETURNING" in sql:
-                    for values, _ in rows:
-                        own.execute(sql, values).fetchall()
-                else:
-                    own.executemany(sql, [values for values, _ in rows])
-            own.execute("COMMIT")
-            self._loop.call_soon_threadsafe(self._tell, [each for rows in batch.values() for _, each in rows])
-        own.close()
-
-    @staticmethod
-    def _tell(written: list[asyncio.Future[None]]) -> None:
-        for each in written:
-            each.set_result(None)
-
-
-__all__ = ["RawStores", "RawTogether"]
+__all__ = ["RawStores", "definitions", "statements"]
