@@ -3,6 +3,9 @@
 --
 -- A write carries a key of its own that is stored with it: start_key, end_key. By it a lost reply is asked for.
 
+-- fragment: position
+"position"
+
 -- name: executions_start
 -- rows: run_id text, workflow_id text, parameters text, worker_id text, metadata text, start_key text
 -- none -> pending. A row whose run id is taken is left out.

@@ -57,7 +57,6 @@ CROSS JOIN JSON_TABLE(p.large, '$[*]' COLUMNS (
 )) AS j
 
 -- name: values_hold
--- rows: thread_id text, checkpoint_ns text, channel text, version text
 SELECT v.thread_id, v.checkpoint_ns, v.channel, v.version
 FROM {rows} AS r STRAIGHT_JOIN @holdfast_thread_values AS v FORCE INDEX (PRIMARY)
     ON v.thread_id = r.thread_id AND v.checkpoint_ns = r.checkpoint_ns
@@ -65,7 +64,6 @@ FROM {rows} AS r STRAIGHT_JOIN @holdfast_thread_values AS v FORCE INDEX (PRIMARY
 LOCK IN SHARE MODE;
 
 -- name: values_take
--- rows: thread_id text, checkpoint_ns text, channel text, version text
 SELECT v.thread_id, v.checkpoint_ns, v.channel, v.version
 FROM {rows} AS r STRAIGHT_JOIN @holdfast_thread_values AS v FORCE INDEX (PRIMARY)
     ON v.thread_id = r.thread_id AND v.checkpoint_ns = r.checkpoint_ns
@@ -73,28 +71,24 @@ FROM {rows} AS r STRAIGHT_JOIN @holdfast_thread_values AS v FORCE INDEX (PRIMARY
 FOR UPDATE;
 
 -- name: checkpoints_hold
--- rows: thread_id text, checkpoint_ns text, checkpoint_id text
 SELECT c.thread_id, c.checkpoint_ns, c.checkpoint_id
 FROM {rows} AS r STRAIGHT_JOIN @holdfast_thread_checkpoints AS c FORCE INDEX (PRIMARY)
     ON c.thread_id = r.thread_id AND c.checkpoint_ns = r.checkpoint_ns AND c.checkpoint_id = r.checkpoint_id
 LOCK IN SHARE MODE;
 
 -- name: checkpoints_take
--- rows: thread_id text, checkpoint_ns text, checkpoint_id text
 SELECT c.thread_id, c.checkpoint_ns, c.checkpoint_id
 FROM {rows} AS r STRAIGHT_JOIN @holdfast_thread_checkpoints AS c FORCE INDEX (PRIMARY)
     ON c.thread_id = r.thread_id AND c.checkpoint_ns = r.checkpoint_ns AND c.checkpoint_id = r.checkpoint_id
 FOR UPDATE;
 
 -- name: checkpoints_delete
--- rows: thread_id text, checkpoint_ns text, checkpoint_id text
 DELETE w FROM {rows} AS r STRAIGHT_JOIN @holdfast_thread_writes AS w FORCE INDEX (PRIMARY)
     ON w.thread_id = r.thread_id AND w.checkpoint_ns = r.checkpoint_ns AND w.checkpoint_id = r.checkpoint_id;
 DELETE c FROM {rows} AS r STRAIGHT_JOIN @holdfast_thread_checkpoints AS c FORCE INDEX (PRIMARY)
     ON c.thread_id = r.thread_id AND c.checkpoint_ns = r.checkpoint_ns AND c.checkpoint_id = r.checkpoint_id;
 
 -- name: values_delete
--- rows: thread_id text, checkpoint_ns text, channel text, version text
 DELETE v FROM {rows} AS r STRAIGHT_JOIN @holdfast_thread_values AS v FORCE INDEX (PRIMARY)
     ON v.thread_id = r.thread_id AND v.checkpoint_ns = r.checkpoint_ns
     AND v.channel = r.channel AND v.version = r.version;

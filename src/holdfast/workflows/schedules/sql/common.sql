@@ -20,7 +20,10 @@ INSERT INTO @workflow_schedules (
     :schedule_id, :schedule_name, :workflow_name, :workflow_class_name, :schedule, :context, :context_serialization,
     :automatic_backfill, :cron_timezone, :queue_name, :passes, :jitter_ms, :overlap, :next_due,
     {now_ms}, {now_ms}
-) ON CONFLICT (schedule_name) DO NOTHING;
+) {unless_there};
+
+-- fragment: unless_there
+ON CONFLICT (schedule_name) DO NOTHING
 
 -- name: schedule_set
 UPDATE @workflow_schedules
