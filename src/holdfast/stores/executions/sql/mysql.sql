@@ -2,13 +2,7 @@
 
 -- name: executions_start
 -- A run id that comes in between the look and the insert is a conflict, and the next look sees it.
-INSERT INTO @holdfast_executions (
-    run_id, workflow_id, status, parameters, started_at, worker_id, metadata_json, start_key
-)
-SELECT r.run_id, r.workflow_id, 'pending', r.parameters, {now_iso}, r.worker_id, r.metadata, r.start_key
-FROM {rows} AS r LEFT JOIN @holdfast_executions AS e ON e.run_id = r.run_id
-WHERE e.run_id IS NULL
-ORDER BY r.n;
+{started} LEFT JOIN @holdfast_executions AS e ON e.run_id = r.run_id WHERE e.run_id IS NULL ORDER BY r.n;
 
 -- name: executions_end
 UPDATE {rows} AS r STRAIGHT_JOIN @holdfast_executions AS e FORCE INDEX (PRIMARY) ON e.run_id = r.run_id

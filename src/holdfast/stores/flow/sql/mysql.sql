@@ -1,6 +1,3 @@
--- fragment: data
-data
-
 -- name: flow_server_version
 -- only: mysql
 SELECT VERSION() AS version;

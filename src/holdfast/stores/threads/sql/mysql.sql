@@ -5,28 +5,13 @@
 INSERT INTO @holdfast_thread_values (thread_id, checkpoint_ns, channel, version, format, data)
 SELECT r.thread_id, r.checkpoint_ns, r.name, r.other, r.format, r.data FROM {rows} AS r WHERE r.part = 1
 ON DUPLICATE KEY UPDATE version = VALUES(version);
-INSERT INTO @holdfast_thread_checkpoints (
-    thread_id, checkpoint_ns, checkpoint_id, parent_id, run_id, format, data, metadata, large
-)
-SELECT r.thread_id, r.checkpoint_ns, r.name, r.other, r.run_id, r.format, r.data, r.metadata, r.large
-FROM {rows} AS r WHERE r.part = 0
-ON DUPLICATE KEY UPDATE
-    parent_id = VALUES(parent_id), run_id = VALUES(run_id), format = VALUES(format), data = VALUES(data),
-    metadata = VALUES(metadata), large = VALUES(large);
+{new_checkpoints} WHERE r.part = 0
+{or_put_anew};
 
--- name: checkpoints_put
--- only: postgres, mysql
--- rows: part int, thread_id text, checkpoint_ns text, name text, other text, run_id text, format text, data bytes
--- rows: metadata text, large text
--- Checkpoints without large values.
-INSERT INTO @holdfast_thread_checkpoints (
-    thread_id, checkpoint_ns, checkpoint_id, parent_id, run_id, format, data, metadata, large
-)
-SELECT r.thread_id, r.checkpoint_ns, r.name, r.other, r.run_id, r.format, r.data, r.metadata, r.large
-FROM {rows} AS r
+-- fragment: or_put_anew
 ON DUPLICATE KEY UPDATE
     parent_id = VALUES(parent_id), run_id = VALUES(run_id), format = VALUES(format), data = VALUES(data),
-    metadata = VALUES(metadata), large = VALUES(large);
+    metadata = VALUES(metadata), large = VALUES(large)
 
 -- name: thread_put_writes
 -- only: postgres, mysql

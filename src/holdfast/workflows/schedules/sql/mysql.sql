@@ -13,14 +13,9 @@ FOR UPDATE SKIP LOCKED
 -- fragment: unless_there
 ON DUPLICATE KEY UPDATE schedule_name = @workflow_schedules.schedule_name
 
--- name: schedules_due
--- The index is said by name: a small table would be walked, and every schedule in it held.
-SELECT {columns}, {now_ms} AS now_ms
-FROM @workflow_schedules AS s FORCE INDEX (idx_workflow_schedules_due)
-WHERE s.next_due_epoch_ms <= {now_ms} AND s.status = 'ACTIVE' [[ AND {is_not_left_out} ]]
-ORDER BY s.next_due_epoch_ms
-LIMIT :most
-{hold_free};
+-- fragment: by_due
+-- Said by name: a small table would be walked, and every schedule in it held.
+FORCE INDEX (idx_workflow_schedules_due)
 
 -- name: schedules_advance
 UPDATE {rows} AS r STRAIGHT_JOIN @workflow_schedules AS s FORCE INDEX (PRIMARY) ON s.schedule_id = r.id
