@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from holdfast.model.workflow import Duration, Retry
     from holdfast.workflows.application.configuration import Settings
     from holdfast.workflows.declaring.decorators import AsyncWorkflowDecorator, WorkflowDecorator
-    from holdfast.workflows.management.desk import Desk
+    from holdfast.workflows.management.desk import Request
     from holdfast.workflows.remote.remote import QueueOptions
     from holdfast.workflows.streams import AsyncStreamReader, StreamReader
     from holdfast.workflows.streams.reading import Reading
@@ -214,11 +214,8 @@ class Holdfast(Application, AppLife, Management[Handle[Any]], MessagingMethods, 
         place = patches.in_workflow(thread_place(self._engine), "deprecate_patch")
         self._running.patches.deprecate_blocking(place, name)
 
-    def _manage(
-        self, name: str, call: Callable[[Desk], Coroutine[Any, Any, T]], arguments: Mapping[str, Any], type_: Any
-    ) -> T:
-        managing: Managing[T] = Managing(self._running, name, call, arguments, type_)
-        return managing.carry_out_blocking(thread_place(self._engine))
+    def _manage(self, request: Request[T]) -> T:
+        return Managing(self._running, request).carry_out_blocking(thread_place(self._engine))
 
     def _reader(self, reading: Reading, type_: Any) -> StreamReader[Any]:
         return self._running.stream_reads.reader_blocking(reading, type_)
@@ -386,11 +383,8 @@ class AsyncHoldfast(
         place = patches.in_workflow(task_place(self._engine), "deprecate_patch")
         await self._running.patches.deprecate(place, name)
 
-    async def _manage(
-        self, name: str, call: Callable[[Desk], Coroutine[Any, Any, T]], arguments: Mapping[str, Any], type_: Any
-    ) -> T:
-        managing: Managing[T] = Managing(self._running, name, call, arguments, type_)
-        return await managing.carry_out(task_place(self._engine))
+    async def _manage(self, request: Request[T]) -> T:
+        return await Managing(self._running, request).carry_out(task_place(self._engine))
 
     def _reader(self, reading: Reading, type_: Any) -> AsyncStreamReader[Any]:
         return self._running.stream_reads.reader(reading, type_)

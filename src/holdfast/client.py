@@ -32,13 +32,12 @@ from holdfast.workflows.streams.reading import (
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-    from types import TracebackType
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Self
 
     from holdfast.model.workflow import Duration
     from holdfast.serialize import Serialization
-    from holdfast.workflows.management.desk import Desk
+    from holdfast.workflows.management.desk import Request
     from holdfast.workflows.streams.reading import Reading
 
 T = TypeVar("T")
@@ -137,9 +136,7 @@ class Client(Management[ClientHandle], ClientMessaging):
         self.open()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def start_workflow(
@@ -215,14 +212,8 @@ class Client(Management[ClientHandle], ClientMessaging):
         """Return a handle of a run by its id; its result comes back as plain JSON values."""
         return ClientHandle(self._remote, self._portal, sought_id(workflow_id))
 
-    def _manage(
-        self,
-        name: str,  # noqa: ARG002 -- for an application, which records
-        call: Callable[[Desk], Coroutine[Any, Any, T]],
-        arguments: Mapping[str, Any],  # noqa: ARG002 -- likewise
-        type_: Any,  # noqa: ARG002 -- likewise
-    ) -> T:
-        return self._portal.call(self._remote.ask(call))
+    def _manage(self, request: Request[T]) -> T:
+        return self._portal.call(self._remote.ask(request))
 
     def _reader(self, reading: Reading, type_: Any) -> StreamReader[Any]:
         remote, portal = self._remote, self._portal
@@ -257,9 +248,7 @@ class AsyncClient(AsyncManagement[AsyncClientHandle], AsyncClientMessaging):
         await self.open()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def start_workflow(
@@ -335,14 +324,8 @@ class AsyncClient(AsyncManagement[AsyncClientHandle], AsyncClientMessaging):
         """Return a handle of a run by its id; its result comes back as plain JSON values."""
         return AsyncClientHandle(self._remote, sought_id(workflow_id))
 
-    async def _manage(
-        self,
-        name: str,  # noqa: ARG002 -- for an application, which records
-        call: Callable[[Desk], Coroutine[Any, Any, T]],
-        arguments: Mapping[str, Any],  # noqa: ARG002 -- likewise
-        type_: Any,  # noqa: ARG002 -- likewise
-    ) -> T:
-        return await self._remote.ask(call)
+    async def _manage(self, request: Request[T]) -> T:
+        return await self._remote.ask(request)
 
     def _reader(self, reading: Reading, type_: Any) -> AsyncStreamReader[Any]:
         remote = self._remote

@@ -23,11 +23,17 @@ PROGRAM = Path(__file__).parent / "programs" / "worker.py"
 
 
 @pytest.fixture
-def stage(fresh_database: Callable[[str], str], tmp_path: Path, nursery: Nursery) -> Iterator[Callable[[str], Stage]]:
-    """Call with "sqlite", "postgres" or "mariadb", or with a URL, for a stage; its workers are killed afterwards."""
+def stage(
+    request: pytest.FixtureRequest, fresh_database: Callable[[str], str], tmp_path: Path, nursery: Nursery
+) -> Iterator[Callable[[str], Stage]]:
+    """Call with "sqlite", "postgres" or "mariadb", or with a URL, for a stage; its workers are killed afterwards.
+
+    They run the PROGRAM of the module that asks, if it has one.
+    """
+    program = getattr(request.module, "PROGRAM", PROGRAM)
     with ExitStack() as afterwards:
         yield lambda kind: Stage(
-            PROGRAM, kind if "://" in kind else fresh_database(kind), tmp_path / "effects", afterwards, nursery
+            program, kind if "://" in kind else fresh_database(kind), tmp_path / "effects", afterwards, nursery
         )
 
 

@@ -10,20 +10,18 @@ from __future__ import annotations
 
 import itertools
 import resource
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
-from holdfast.testing.stage import Stage
 from holdfast.testing.statement_errors import FOR_EVER, StatementErrors
 from holdfast.testing.workers import Worker, until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
-    from holdfast.testing.nursery import Nursery
+    from holdfast.testing.stage import Stage
 
 PROGRAM = Path(__file__).parent / "programs" / "marcher.py"
 LEASE = 1.5
@@ -111,14 +109,6 @@ DISKS: dict[str, tuple[str, type[Disk]]] = {
 }
 
 
-@pytest.fixture
-def small_stage(
-    fresh_database: Callable[[str], str], tmp_path: Path, nursery: Nursery
-) -> Iterator[Callable[[str], Stage]]:
-    with ExitStack() as afterwards:
-        yield lambda kind: Stage(PROGRAM, fresh_database(kind), tmp_path / "effects", afterwards, nursery)
-
-
 @pytest.mark.parametrize(
     ("way", "colour"),
     [
@@ -129,10 +119,10 @@ def small_stage(
     ],
 )
 def test_a_full_disk_pauses_runs_and_loses_nothing(
-    way: str, colour: str, small_stage: Callable[[str], Stage], tmp_path: Path
+    way: str, colour: str, stage: Callable[[str], Stage], tmp_path: Path
 ) -> None:
     kind, disk_of = DISKS[way]
-    scene, mark = small_stage(kind), tmp_path / "full"
+    scene, mark = stage(kind), tmp_path / "full"
     worker = scene.ready(colour, app={"lease": LEASE}, full_while=str(mark))
     disk = disk_of(scene, mark)
     early, running = [f"early-{n}" for n in range(5)], [f"running-{n}" for n in range(10)]

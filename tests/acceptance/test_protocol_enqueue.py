@@ -7,30 +7,21 @@ carries it on (I5); nothing is stranded (I6).
 from __future__ import annotations
 
 import signal
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast.testing.stage import Stage
 from holdfast.testing.workers import until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
-    from holdfast.testing.nursery import Nursery
+    from holdfast.testing.stage import Stage
 
 KINDS = ["sqlite", "postgres", "mariadb"]
 PROGRAM = Path(__file__).parent / "programs" / "enqueuer.py"
 EVERY_KIND = pytest.mark.parametrize("kind", KINDS)
-
-
-@pytest.fixture
-def stage(fresh_database: Callable[[str], str], tmp_path: Path, nursery: Nursery) -> Iterator[Callable[[str], Stage]]:
-    """Call with the kind of a database for a stage of processes that enqueue."""
-    with ExitStack() as afterwards:
-        yield lambda kind: Stage(PROGRAM, fresh_database(kind), tmp_path / "effects", afterwards, nursery)
 
 
 @EVERY_KIND

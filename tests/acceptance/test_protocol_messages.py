@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -21,14 +20,13 @@ from holdfast.db import ConnectionManager, DialectName
 from holdfast.errors import WorkflowNotFound
 from holdfast.testing.contract.venue import until as until_async
 from holdfast.testing.proxy import Cut, Proxy
-from holdfast.testing.stage import Stage
 from holdfast.testing.workers import until
 from holdfast.workflows.parking import Parker, Wakes, wakes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
-    from holdfast.testing.nursery import Nursery
+    from holdfast.testing.stage import Stage
     from holdfast.workflows.parking import Wait
 
 PROGRAM = Path(__file__).parent / "programs" / "talker.py"
@@ -45,13 +43,6 @@ FURTHER = [
     ("pipeline.before_commit", 4),
     ("pipeline.after_commit", 4),
 ]
-
-
-@pytest.fixture
-def stage(fresh_database: Callable[[str], str], tmp_path: Path, nursery: Nursery) -> Iterator[Callable[[str], Stage]]:
-    """Call with the kind of a database for a stage of processes that talk."""
-    with ExitStack() as afterwards:
-        yield lambda kind: Stage(PROGRAM, fresh_database(kind), tmp_path / "effects", afterwards, nursery)
 
 
 def messages(scene: Stage) -> list[dict[str, Any]]:

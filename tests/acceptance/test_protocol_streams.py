@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,6 @@ from holdfast.db.migrations.migrator import Migrator
 from holdfast.errors import AttemptOver, StreamClosed, Superseded
 from holdfast.testing.contract.venue import apart
 from holdfast.testing.run_rows import RunRows
-from holdfast.testing.stage import Stage
 from holdfast.workflows.facts import RecordSteps
 from holdfast.workflows.operations.voice import RecordWrites, SideWrite
 from holdfast.workflows.streams import stream_queries
@@ -24,10 +22,10 @@ from holdfast.workflows.streams.entries import CLOSED, AppendEntries, Entry
 from holdfast.workflows.streams.live import LiveEntry, WriteLive
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import Awaitable, Callable
 
     from holdfast.db import Transaction
-    from holdfast.testing.nursery import Nursery
+    from holdfast.testing.stage import Stage
 
 PROGRAM = Path(__file__).parent / "programs" / "streamer.py"
 KINDS = ["sqlite", "postgres", "mariadb"]
@@ -44,13 +42,6 @@ POINTS = [
     ("pipeline.before_commit", 4),
     ("stream.written", 6),
 ]
-
-
-@pytest.fixture
-def stage(fresh_database: Callable[[str], str], tmp_path: Path, nursery: Nursery) -> Iterator[Callable[[str], Stage]]:
-    """Call with the kind of a database for a stage whose workers write streams."""
-    with ExitStack() as afterwards:
-        yield lambda kind: Stage(PROGRAM, fresh_database(kind), tmp_path / "effects", afterwards, nursery)
 
 
 def check_streams(scene: Stage, run_id: str, value: int) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -15,13 +14,12 @@ from holdfast import AsyncHoldfast
 from holdfast.db import ConnectionManager
 from holdfast.testing.contract.venue import until as until_true
 from holdfast.testing.proxy import Cut, Proxy
-from holdfast.testing.stage import Stage
 from holdfast.testing.workers import until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
-    from holdfast.testing.nursery import Nursery
+    from holdfast.testing.stage import Stage
 
 PROGRAM = Path(__file__).parent / "programs" / "payer.py"
 KINDS = ["sqlite", "postgres", "mariadb"]
@@ -64,13 +62,6 @@ class Bank:
     def check(self, total: int) -> None:
         """Every payment was made, and made once."""
         assert self.cents() == {"ann": -total, "bob": total}
-
-
-@pytest.fixture
-def stage(fresh_database: Callable[[str], str], tmp_path: Path, nursery: Nursery) -> Iterator[Callable[[str], Stage]]:
-    """Call with a kind of database for a stage whose workers pay; they are killed afterwards."""
-    with ExitStack() as afterwards:
-        yield lambda kind: Stage(PROGRAM, fresh_database(kind), tmp_path / "effects", afterwards, nursery)
 
 
 def colours(kind: str, place: int) -> tuple[str, str]:

@@ -56,15 +56,15 @@ def database(request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
 
 
 @pytest.fixture(params=_COLUMNS.values(), ids=list(_COLUMNS))
-def venue(request: pytest.FixtureRequest, database: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Venue:
-    """A database in a colour."""
+def every_venue(
+    request: pytest.FixtureRequest, database: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> Venue:
+    """A database in a colour: every one of the table."""
     return _venue(request, database, tmp_path_factory)
 
 
 @pytest.fixture(params=_SHARED.values(), ids=list(_SHARED))
-def shared_venue(
-    request: pytest.FixtureRequest, database: dict[str, str], tmp_path_factory: pytest.TempPathFactory
-) -> Venue:
+def venue(request: pytest.FixtureRequest, database: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Venue:
     """A database in a colour that several processes can share; each server once.
 
     On SQLite too the tests of a worker share one, which is brought up to date once.

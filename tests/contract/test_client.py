@@ -52,12 +52,6 @@ if TYPE_CHECKING:
     FreshDatabase = Callable[[str], str]
 
 
-@pytest.fixture
-def venue(shared_venue: Venue) -> Venue:
-    """A database that an application and a client share."""
-    return shared_venue
-
-
 @dataclass
 class Order:
     sku: str

@@ -1,6 +1,14 @@
 """The database door, held to its contract on every backend and in both colours."""
 
-from holdfast.testing.contract import ConnectionContract
+import pytest
+
+from holdfast.testing.contract import ConnectionContract, Venue
+
+
+@pytest.fixture
+def venue(every_venue: Venue) -> Venue:
+    """Also databases that nobody can share."""
+    return every_venue
 
 
 class TestConnection(ConnectionContract):

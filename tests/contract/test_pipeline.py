@@ -1,6 +1,14 @@
 """The commit pipeline, held to its contract on every backend and in both colours."""
 
-from holdfast.testing.contract import PipelineContract
+import pytest
+
+from holdfast.testing.contract import PipelineContract, Venue
+
+
+@pytest.fixture
+def venue(every_venue: Venue) -> Venue:
+    """Also databases that nobody can share."""
+    return every_venue
 
 
 class TestPipeline(PipelineContract):

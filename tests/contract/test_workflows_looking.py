@@ -17,14 +17,6 @@ from holdfast.workflows.looking import Filters
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from holdfast.testing.contract import Venue
-
-
-@pytest.fixture
-def venue(shared_venue: Venue) -> Venue:
-    """A database that the looking application shares with those that write."""
-    return shared_venue
-
 
 class TestLooking(LookingContract):
     """One suite, every shared column of the table in ``conftest``."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-import pytest
-
 from holdfast import Holdfast
 from holdfast.db import ConnectionManager
 from holdfast.db.migrations.migrator import SCHEMA
@@ -17,14 +15,6 @@ from holdfast.workflows.retention import Pruner, Retention, retention_queries
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from holdfast.testing.contract import Venue
-
-
-@pytest.fixture
-def venue(shared_venue: Venue) -> Venue:
-    """A database that the application and the pruner share."""
-    return shared_venue
 
 
 class TestRetention(RetentionContract, ConcurrentRetentionContract):

@@ -1,24 +1,9 @@
 """Streams and dispatch state, held to their contract on every database and in both colours."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-import pytest
-
 from holdfast.testing.contract.workflows_streams import StreamsContract
 from holdfast.testing.contract.workflows_streams_changes import DispatchStateContract, StreamsOfChangedRunsContract
 from holdfast.testing.contract.workflows_streams_readers import StreamReadersContract
 from holdfast.testing.contract.workflows_streams_steps import StreamsOfStepsContract
-
-if TYPE_CHECKING:
-    from holdfast.testing.contract import Venue
-
-
-@pytest.fixture
-def venue(shared_venue: Venue) -> Venue:
-    """A database that several executors share: what one has begun another can end."""
-    return shared_venue
 
 
 class TestStreams(StreamsContract, StreamsOfStepsContract):

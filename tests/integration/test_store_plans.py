@@ -17,10 +17,10 @@ from holdfast.stores.tasks.queries import tasks_queries
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from holdfast.db.queries.queries import Query
+    from holdfast.db.queries.queries import Queries, Query
 
 SIZES = {"empty": 0, "small and analysed": 60}  # what a plan may have been made for that is used for a million rows
-BATCHES = {
+BATCHES: dict[Callable[..., Queries], tuple[str, ...]] = {
     execution_queries: ("executions_end", "executions_look"),
     idempotency_queries: ("keys_claim", "keys_claim_many", "keys_finish", "keys_extend", "keys_release", "keys_look"),
     tasks_queries: ("tasks_complete", "tasks_fail", "tasks_extend", "tasks_give_up", "tasks_look"),

@@ -17,7 +17,7 @@ from holdfast.model.workflow import Changes, WorkflowState, WorkflowStatus
 from holdfast.serialize import Serialization
 from holdfast.workflows.looking import Filters
 from holdfast.workflows.management import desk
-from holdfast.workflows.management.desk import FilterOptions
+from holdfast.workflows.management.desk import FilterOptions, Request
 from holdfast.workflows.management.desk_records import ChangesRecord, CountRecord, PageRecord, PruneRecord
 from holdfast.workflows.management.management import AsyncManagement, Management
 from holdfast.workflows.payloads import Payloads
@@ -57,8 +57,8 @@ def test_sync_and_async_methods_ask_for_the_same() -> None:
         def retrieve_workflow(self, workflow_id: str) -> str:
             return workflow_id
 
-        def _manage(self, name: str, call: Any, arguments: Any, type_: Any) -> Any:
-            asked.append((name, arguments, type_))
+        def _manage(self, request: Request[Any]) -> Any:
+            asked.append((request.name, request.arguments, request.type))
             raise LookupError
 
         def _reader(self, reading: Any, type_: Any) -> Any:
@@ -68,8 +68,8 @@ def test_sync_and_async_methods_ask_for_the_same() -> None:
         def retrieve_workflow(self, workflow_id: str) -> str:
             return workflow_id
 
-        async def _manage(self, name: str, call: Any, arguments: Any, type_: Any) -> Any:
-            asked.append((name, arguments, type_))
+        async def _manage(self, request: Request[Any]) -> Any:
+            asked.append((request.name, request.arguments, request.type))
             raise LookupError
 
         def _reader(self, reading: Any, type_: Any) -> Any:

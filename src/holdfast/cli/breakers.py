@@ -10,7 +10,7 @@ import click
 
 from holdfast.cli.examples import examples
 from holdfast.cli.failure import Failure
-from holdfast.cli.output import Output, plain
+from holdfast.cli.output import Output, moment, plain
 from holdfast.cli.repositories import on_repository
 from holdfast.cli.words import duration, person
 from holdfast.stores.breakers.blocking import RedisCircuitBreakerStateRepository, SQLCircuitBreakerStateRepository
@@ -153,7 +153,7 @@ def _show(breakers: CircuitBreakerStateRepository, out: Output, name: str) -> No
     document = _document(record)
     out.document(document)
     out.facts(
-        (key, _moment(value) if isinstance(value, datetime) else value)
+        (key, moment(value) if isinstance(value, datetime) else value)
         for key, value in document.items()
         if value not in ("", (), {})
     )
@@ -189,11 +189,11 @@ def _line(record: CircuitBreakerStateData) -> tuple[Any, ...]:
     return (
         record.service_name,
         record.state,
-        _moment(record.opened_at),
-        _moment(record.retry_at),
+        moment(record.opened_at),
+        moment(record.retry_at),
         record.failure_count,
         "manual" if record.manually_controlled else None,
-        _moment(record.manual_override_expires_at),
+        moment(record.manual_override_expires_at),
         record.controlled_by or record.controlled_by_id,
         record.control_reason,
     )
@@ -201,18 +201,14 @@ def _line(record: CircuitBreakerStateData) -> tuple[Any, ...]:
 
 def _entry(change: CircuitBreakerChange) -> tuple[Any, ...]:
     return (
-        _moment(change.at),
+        moment(change.at),
         change.event,
         change.from_state,
         change.to_state,
         change.controlled_by or change.controlled_by_id,
-        _moment(change.expires_at),
+        moment(change.expires_at),
         change.reason,
     )
-
-
-def _moment(at: datetime | None) -> str | None:
-    return None if at is None else at.isoformat(" ", "milliseconds").removesuffix("+00:00") + "Z"
 
 
 __all__ = ["command"]

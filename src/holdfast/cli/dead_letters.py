@@ -15,7 +15,7 @@ from holdfast.cli.asking import ask, progress
 from holdfast.cli.database import quietly
 from holdfast.cli.examples import examples
 from holdfast.cli.failure import Failure, failures
-from holdfast.cli.output import Output
+from holdfast.cli.output import Output, moment
 from holdfast.cli.repositories import on_repository
 from holdfast.cli.words import COUNT, DAYS, person, text
 from holdfast.model.dead_letter import FailedOperationStatus
@@ -25,7 +25,6 @@ from holdfast.workflows.application.worker import refuse_launched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from datetime import datetime
 
     from holdfast.model.dead_letter import FailedOperationData
     from holdfast.resilience.replay_report import ReplayOutcome, ReplayReport
@@ -273,13 +272,9 @@ def _line(record: FailedOperationData) -> tuple[Any, ...]:
         record.domain,
         record.failure_type,
         f"{record.retry_count}/{record.max_retries}",
-        _moment(record.created_at),
+        moment(record.created_at),
         record.error_message,
     )
-
-
-def _moment(at: datetime | None) -> str | None:
-    return None if at is None else at.isoformat(" ", "milliseconds").removesuffix("+00:00") + "Z"
 
 
 __all__ = ["command"]

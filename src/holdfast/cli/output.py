@@ -109,11 +109,12 @@ def printable(text: str) -> str:
     return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
 
 
-def moment(milliseconds: int | None) -> str | None:
-    """Return a time as people read it, in UTC."""
-    if milliseconds is None:
+def moment(at: int | datetime | None) -> str | None:
+    """Return a time as people read it, in UTC; a number is one of milliseconds since the epoch."""
+    if at is None:
         return None
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(" ", "milliseconds").removesuffix("+00:00") + "Z"
+    time = datetime.fromtimestamp(at / 1000, UTC) if isinstance(at, int) else at
+    return time.isoformat(" ", "milliseconds").removesuffix("+00:00") + "Z"
 
 
 def has_terminal() -> bool:

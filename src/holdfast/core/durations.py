@@ -40,7 +40,7 @@ def checked_seconds(
 
 
 def patience(timeout: Duration | None) -> float | None:
-    """Return for how many seconds somebody waits; None if for ever. What lies in the past is no time."""
+    """Return how many seconds to wait, or None for ever. A moment in the past is 0 seconds."""
     return None if timeout is None else checked_seconds(timeout, "timeout", past=True)
 
 

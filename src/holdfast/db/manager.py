@@ -144,9 +144,7 @@ class ConnectionManager:
         await self.initialize()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def execute(self, sql: str | Query, *args: Any, **named: Any) -> int:

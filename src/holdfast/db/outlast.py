@@ -36,7 +36,7 @@ def outlast(work: Awaitable[T]) -> Generator[Any, None, T]:
 
 
 class _Deaf:
-    """A future as a task waits for it that must not cancel it: asked to, it agrees, and does nothing.
+    """A future that a task may wait for but cannot cancel: ``cancel`` says yes and does nothing.
 
     asyncio waits for anything that behaves like a future.
     """

@@ -24,7 +24,7 @@ class _Process:
         os.register_at_fork(after_in_child=self._forked)
 
     def tell(self, heir: Heir) -> None:
-        """Have *heir* told in a forked child, if it is still there."""
+        """Have ``heir.forked()`` called in every forked child for as long as *heir* lives."""
         self._heirs.add(heir)
 
     def _forked(self) -> None:

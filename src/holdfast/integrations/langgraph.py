@@ -40,7 +40,6 @@ from holdfast.stores.threads import Found, LargeValue, Place, Saved, Span, Walk,
 if TYPE_CHECKING:
     import os
     from collections.abc import AsyncIterator, Callable, Container, Iterator, Mapping, Sequence
-    from types import TracebackType
     from typing import Self
 
     from langchain_core.runnables import RunnableConfig
@@ -83,17 +82,13 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:

@@ -95,7 +95,7 @@ class Sharing:
         self._unwatch = self.store.watch(service_name, watcher)
 
     def end(self) -> None:
-        """Watch no more: soon, since whoever is freed ends in the middle of anything, on any thread."""
+        """Stop watching, soon and not now: an object may be freed in the middle of anything, on any thread."""
         if self._place is not None:
             with suppress(RuntimeError):  # the loop was closed: nobody is left to be told
                 self._place.loop.call_soon_threadsafe(self._leave)

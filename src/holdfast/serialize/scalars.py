@@ -20,7 +20,7 @@ SETTLED: frozenset[type] = frozenset({bool, NoneType, UUID, date, timedelta, byt
 
 
 class UnfitError(Exception):
-    """A value has no form; the text says why. Whoever knows its path makes of it an error for the user."""
+    """A value cannot be written; the text says why. Who knows its path turns this into the error that users see."""
 
 
 def _text(value: str) -> str:

@@ -10,7 +10,6 @@ from holdfast.stores.opened import Opened
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping
-    from types import TracebackType
     from typing import Self
 
     from holdfast.db.portal import Portal
@@ -56,9 +55,7 @@ class BlockingStore(Blocking, Generic[S]):
         self.initialize()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -112,7 +112,7 @@ class ThreadCommits:
         return self
 
     async def close(self) -> None:
-        """Nothing: the pipeline is closed where it was opened."""
+        """Do nothing: the pipeline is closed where it was opened."""
 
 
 async def _undone(operation: Operation, undo: Callable[[R], Awaitable[object]]) -> None:

@@ -12,7 +12,6 @@ from holdfast.stores.factory import FOLDER, StoreFactory
 if TYPE_CHECKING:
     import os
     from collections.abc import Coroutine
-    from types import TracebackType
     from typing import Self
 
     from holdfast.model.world import World
@@ -109,9 +108,7 @@ class SyncStoreFactory:
         self.initialize()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def create_event_store(self) -> SyncEventStore:

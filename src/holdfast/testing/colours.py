@@ -120,9 +120,7 @@ class ThreadedManager:
         await self.initialize()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
         self._threads.shutdown()
 

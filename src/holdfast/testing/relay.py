@@ -15,7 +15,6 @@ from holdfast.testing.proxy import Proxy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from types import TracebackType
     from typing import Self
 
 T = TypeVar("T")
@@ -77,9 +76,7 @@ class Relay:
         asyncio.run_coroutine_threadsafe(self._proxy.__aenter__(), self._loop).result(_SECONDS)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         asyncio.run_coroutine_threadsafe(self._proxy.__aexit__(None, None, None), self._loop).result(_SECONDS)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_SECONDS)

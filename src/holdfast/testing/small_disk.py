@@ -13,7 +13,6 @@ from holdfast.testing.skips import SkipReason, skip
 
 if TYPE_CHECKING:
     from io import FileIO
-    from types import TracebackType
     from typing import Self
 
 _PIECES = (1 << 20, 1 << 12, 1)  # the last bytes of a file system are to be had in small pieces only
@@ -53,9 +52,7 @@ class SmallDisk:
         self.folder = folder
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         subprocess.run(["umount", "--lazy", str(self.folder)], check=True)
         self.folder.rmdir()
 

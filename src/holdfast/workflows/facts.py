@@ -50,7 +50,7 @@ _ROUNDS = 10
 
 
 class _RunsFirst(Counted):
-    """What starts and enqueues have in common: insert; whoever is not in the answer finds out who has its id."""
+    """What starts and enqueues have in common: insert, and look up who has the ids of the rows left out."""
 
     def __init__(self, name: str, query: str, key: int, queries: Queries, constants: Mapping[str, Any]) -> None:
         super().__init__(queries[query], constants)
@@ -268,7 +268,7 @@ def _beside_a_record(outcome: Any) -> Any:
 
 
 class EndRuns(Counted):
-    """What all have in common by which an execution gives its run up: a guarded update, then why it left some out."""
+    """What the ends of executions have in common: a guarded update, and a look at why it left rows out."""
 
     leaves_key = True  # the token, by which the update is known again
 

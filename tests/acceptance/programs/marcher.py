@@ -1,38 +1,27 @@
-"""A worker for tests in which a database fails or many processes follow one another: long runs, in either colour.
-
-It is told what to do on standard input, a JSON list a line, and answers on standard output. It ends with its input.
-"""
+"""A worker for tests in which a database fails or many processes follow one another: long runs, in either colour."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
 import signal
 import sqlite3
-import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from holdfast import AsyncHoldfast, Holdfast
 from holdfast.errors import HoldfastError
-from holdfast.testing.effects import Effects
-from holdfast.testing.program import obey, obey_on_loop, say
-from holdfast.workflows.operations.place import StepPlace, here
+from holdfast.testing.program import say
 
-SETTINGS = json.loads(sys.argv[1])
-LEDGER = Effects(SETTINGS["ledger"])
+if TYPE_CHECKING:  # a program beside this one, which is not a package when it runs
+    from tests.acceptance.programs.worker import SETTINGS, AsyncSide, SyncSide, note
+
+    from holdfast import AsyncHoldfast, Holdfast
+else:
+    from worker import SETTINGS, AsyncSide, SyncSide, note
+
 CAP = int(SETTINGS.get("cap", 100))
-
-
-def note(what: str) -> None:
-    """Have an effect outside of the engine, on behalf of the run this code belongs to."""
-    place = here.get()
-    assert place is not None
-    step = f"@{place.identity}" if isinstance(place, StepPlace) else ""
-    LEDGER.append(place.run.id, what + step, place.run.token)
 
 
 def is_held(number: int) -> bool:
@@ -113,32 +102,11 @@ def make_room_scarce() -> None:
     sqlite3.connect = lambda *args, **named: plain(*args, **named, factory=SmallFile)  # type: ignore[assignment]
 
 
-def options() -> dict[str, Any]:
-    given: dict[str, Any] = {"lease": 1.0, "application_version": "tested"} | SETTINGS.get("app", {})
-    return given
+class SyncMarcher(SyncSide):
+    """Marches with ``Holdfast``."""
 
-
-class SyncSide:
-    """Carries commands out with ``Holdfast``."""
-
-    def __init__(self) -> None:
-        self.app = Holdfast(SETTINGS["url"], **options())
-        self.workflows = define_sync(self.app)
-
-    def main(self) -> None:
-        self.app.launch()
-        say("ready")
-        obey(self.do)
-
-    def do(self, verb: str, *args: Any) -> None:
-        try:
-            getattr(self, verb)(*args)
-        except HoldfastError as error:
-            say("failed", verb, *args, type(error).__name__, str(error))
-
-    def start(self, name: str, run_id: str, *args: Any) -> None:
-        self.workflows[name].options(workflow_id=run_id).start(*args)
-        say("started", run_id)
+    def define(self) -> dict[str, Any]:
+        return define_sync(self.app)
 
     def run(self, name: str, run_id: str, *args: Any) -> None:
         self.within(None, name, run_id, *args)
@@ -153,36 +121,12 @@ class SyncSide:
         else:
             say("result", run_id, value)
 
-    def close(self) -> None:
-        self.app.close()
-        say("closed")
-        os._exit(0)
 
+class AsyncMarcher(AsyncSide):
+    """Marches with ``AsyncHoldfast``."""
 
-class AsyncSide:
-    """Carries commands out with ``AsyncHoldfast``."""
-
-    def __init__(self) -> None:
-        self.app = AsyncHoldfast(SETTINGS["url"], **options())
-        self.workflows = define_async(self.app)
-
-    def main(self) -> None:
-        asyncio.run(self.serve())
-
-    async def serve(self) -> None:
-        await self.app.launch()
-        say("ready")
-        await obey_on_loop(self.do)
-
-    async def do(self, verb: str, *args: Any) -> None:
-        try:
-            await getattr(self, verb)(*args)
-        except HoldfastError as error:
-            say("failed", verb, *args, type(error).__name__, str(error))
-
-    async def start(self, name: str, run_id: str, *args: Any) -> None:
-        await self.workflows[name].options(workflow_id=run_id).start(*args)
-        say("started", run_id)
+    def define(self) -> dict[str, Any]:
+        return define_async(self.app)
 
     async def run(self, name: str, run_id: str, *args: Any) -> None:
         await self.within(None, name, run_id, *args)
@@ -197,14 +141,9 @@ class AsyncSide:
         else:
             say("result", run_id, value)
 
-    async def close(self) -> None:
-        await self.app.close()
-        say("closed")
-        os._exit(0)
-
 
 if __name__ == "__main__":
     if "full_while" in SETTINGS:
         make_room_scarce()
     logging.basicConfig(level=logging.INFO, format="%(relativeCreated)d %(name)s %(message)s")
-    (SyncSide() if SETTINGS["colour"] == "sync" else AsyncSide()).main()
+    (SyncMarcher() if SETTINGS["colour"] == "sync" else AsyncMarcher()).main()

@@ -241,7 +241,10 @@ class SyncSide:
 
     def __init__(self) -> None:
         self.app = Holdfast(SETTINGS["url"], **options())
-        self.workflows = define_sync(self.app)
+        self.workflows = self.define()
+
+    def define(self) -> dict[str, Any]:
+        return define_sync(self.app)
 
     def main(self) -> None:
         prepare_faults()
@@ -281,7 +284,10 @@ class AsyncSide:
 
     def __init__(self) -> None:
         self.app = AsyncHoldfast(SETTINGS["url"], **options())
-        self.workflows = define_async(self.app)
+        self.workflows = self.define()
+
+    def define(self) -> dict[str, Any]:
+        return define_async(self.app)
 
     def main(self) -> None:
         asyncio.run(self.serve())

@@ -483,6 +483,14 @@ def test_differences_between_dialects_are_told(tmp_path: Path) -> None:
     ]
 
 
+def test_text_of_a_dialect_takes_the_rows_of_the_common_one(tmp_path: Path) -> None:
+    (tmp_path / "mysql.sql").write_text("-- name: it\nSELECT r.a + 1 FROM {rows} AS r\n")
+    common = "-- name: it\n-- rows: a int, b text\nSELECT r.a FROM {rows} AS r"
+    query, theirs = (_load(tmp_path, dialect, common)["it"] for dialect in (SQLITE, MYSQL))
+    assert theirs.rows == query.rows
+    assert [text for text, _ in theirs.batch([(5, "x")])] == ["SELECT r.a + 1 FROM (SELECT 0 AS `n`, %s AS `a`) AS `r`"]
+
+
 def test_query_in_the_file_of_a_dialect_it_excludes_is_refused(tmp_path: Path) -> None:
     (tmp_path / "sqlite.sql").write_text("-- name: a\n-- only: postgres\nSELECT 1")
     with pytest.raises(QueryFailed, match="excludes"):

@@ -11,8 +11,6 @@ from holdfast import AsyncHandle, AsyncHoldfast, Handle, Holdfast
 from holdfast.errors import ConfigurationError
 from holdfast.workflows.declaring.functions import AsyncWorkflow, Workflow
 
-ONLY_ASYNC = {"__aenter__", "__aexit__", "__await__"}
-ONLY_SYNC = {"__enter__", "__exit__"}
 PAIRS = [(Holdfast, AsyncHoldfast), (Handle, AsyncHandle), (Workflow, AsyncWorkflow)]
 
 

@@ -11,7 +11,6 @@ from holdfast.db.portal import Portal
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Coroutine, Iterator, Sequence
-    from types import TracebackType
     from typing import Self
 
     from holdfast.db.queries.queries import Query
@@ -102,9 +101,7 @@ class SyncConnectionManager:
         self.initialize()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def execute(self, sql: str | Query, *args: Any, **named: Any) -> int:

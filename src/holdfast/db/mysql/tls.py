@@ -72,7 +72,7 @@ class TLS:
 
 
 def hyphened(name: str) -> str:
-    """Return the name of an option as it is known here."""
+    """Return the name of an option with hyphens, as OPTIONS has it."""
     return name.replace("_", "-") if name.startswith("ssl") else name
 
 

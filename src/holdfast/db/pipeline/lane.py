@@ -55,7 +55,7 @@ class Lane(Protocol):
         """Have ``drain`` run soon; from any thread."""
 
     def hurry(self) -> None:
-        """Have it run though the loop may be blocked, if the loop was to see to it; from any thread."""
+        """Have ``drain`` run soon even if the loop is blocked, where the loop would run it; from any thread."""
 
     def turn(self) -> AbstractContextManager[Any] | None:
         """Return what a thread holds that writes by itself, instead of waiting for another one to do so.
@@ -121,7 +121,7 @@ class LoopLane:
                 self._loop.call_soon_threadsafe(self._work.set)
 
     def hurry(self) -> None:
-        """Nothing: the connection is the loop's."""
+        """Do nothing: the connection is the loop's."""
 
     def turn(self) -> None:
         """Return nothing, for the same reason."""
@@ -150,7 +150,7 @@ class LoopLane:
         return server
 
     def wait_for_disk(self, waits: bool) -> None:
-        """Nothing: a server's commits are the server's."""
+        """Do nothing: when its commits are on the disk is for the server to say."""
 
     async def pause(self, failures: int) -> None:
         await self._world.sleep(backoff(failures, base=0.01, cap=1.0, draw=self._world.random.random()))
@@ -207,7 +207,7 @@ class ThreadLane:
         self._session = SqliteSession(self._connection)
 
     async def connect(self) -> None:
-        """Nothing: the writer has its connection."""
+        """Do nothing: the writer has its connection."""
 
     def wake(self) -> None:
         if threading.get_ident() == self._thread:  # when all tasks of this round have handed over what they have

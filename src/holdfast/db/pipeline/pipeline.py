@@ -34,7 +34,6 @@ from holdfast.errors import MisuseError, PipelineClosed, WrongLoop
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
     from typing import Self
 
     from holdfast.db.manager import ConnectionManager
@@ -133,9 +132,7 @@ class Pipeline:
         await self.open()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def write(self, kind: Kind[R], row: Values, *, to_the_end: bool = False) -> R:

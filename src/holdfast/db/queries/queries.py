@@ -12,9 +12,9 @@ the same names, what must differ. A file says::
 ``:name`` is a parameter, ``@name`` one of our tables, ``"name"`` a quoted name in every dialect, ``{name}``
 a fragment (``{now_ms}``, ``{now_iso}`` and ``{later_iso}`` are the database's clock), ``;`` ends a statement.
 ``-- rows:`` makes a batch query: ``{rows} AS r`` is a table with those columns and ``n``, the row's place in the batch
-from 0. ``-- only: postgres`` marks what the other dialects do not have. ``-- fragment: name`` begins a text
-that is put in for ``{name}``. A part in ``[[ ... ]]`` stands only when what it asks for is given; see
-``query_segments``.
+from 0; the text of a dialect takes the rows of the common one. ``-- only: postgres`` marks what the other dialects do
+not have. ``-- fragment: name`` begins a text that is put in for ``{name}``. A part in ``[[ ... ]]`` stands only when
+what it asks for is given; see ``segments.py``.
 """
 
 from __future__ import annotations
@@ -249,7 +249,9 @@ def _merged(folder: Path, dialect: DialectName) -> tuple[dict[str, Source], dict
         if source.only and dialect not in source.only:
             raise QueryFailed(f"{source.place}: the query {source.name} is in the file of a dialect it excludes.")
     shared = {name: source for name, source in common.queries.items() if not source.only or dialect in source.only}
-    return shared | own.queries, common.fragments | own.fragments
+    rows = {name: source.rows for name, source in shared.items()}
+    theirs = {name: replace(each, rows=each.rows or rows.get(name)) for name, each in own.queries.items()}
+    return shared | theirs, common.fragments | own.fragments
 
 
 def compare(*loaded: Queries) -> list[str]:

@@ -36,7 +36,7 @@ class Turn(Protocol):
 
 
 class Inherited(Protocol):
-    """A connection to a file; whoever has *in_use* makes it do something, to the last row of it."""
+    """A connection to a file. A statement holds *in_use* until its last row was read."""
 
     @property
     def file(self) -> OpenFile | None:
@@ -51,7 +51,7 @@ class Inherited(Protocol):
         """Whether a transaction is open."""
 
     def close_inherited(self) -> None:
-        """End it, in a child that has inherited it at rest."""
+        """End it in a forked child, where no statement of it is under way."""
 
 
 class _Forks:

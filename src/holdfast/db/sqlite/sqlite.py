@@ -52,7 +52,7 @@ class _DiskTrouble(Retryable):
 class SqliteConnection:
     """One connection, to *file* if it is to one; a writer's has a *checkpointer*, and writes to no file that is gone.
 
-    It is used by one thread at a time; *in_use* says so to ``sqlite_forks``.
+    It is used by one thread at a time; *in_use* says so to ``forks.py``.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """The threads SQLite works on: one that writes, a few that read, each with a connection of its own.
 
 The writer does one thing after the other, in the order asked for: a single statement, a whole transaction
-(``call``), or whatever comes in somebody's turn (``sqlite_turns.py``).
+(``call``), or whatever comes in somebody's turn (``turns.py``).
 """
 
 from __future__ import annotations

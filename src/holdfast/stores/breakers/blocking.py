@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Coroutine
     from datetime import datetime, timedelta
-    from types import TracebackType
     from typing import Self
 
     from holdfast.model.breaker import (
@@ -55,9 +54,7 @@ class BlockingBreakers(Blocking, CircuitBreakerStateRepository):
         self.initialize()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def get_or_create(self, service_name: str) -> CircuitBreakerStateData:

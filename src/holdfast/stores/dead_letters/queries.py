@@ -1,21 +1,8 @@
 """The named queries of dead letters, in the dialect of a database."""
 
-from __future__ import annotations
-
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from holdfast.db.queries.queries import Queries
 
-if TYPE_CHECKING:
-    from holdfast.db.url import DialectName
-
-FOLDER = Path(__file__).with_name("sql")
-
-
-def dead_letter_queries(dialect: DialectName, schema: str | None, *, clock_offset_ms: str | None = None) -> Queries:
-    """Load the queries; *clock_offset_ms* is an SQL expression that tests add to the database's clock."""
-    return Queries.load(dialect, schema, folder=FOLDER, clock_offset_ms=clock_offset_ms)
-
-
-__all__ = ["dead_letter_queries"]
+dead_letter_queries = partial(Queries.load, folder=Path(__file__).with_name("sql"))

@@ -35,12 +35,6 @@ class InMemoryExecutionStore(ExecutionStore):
         self._rows: dict[str, dict[str, Any]] = {}  # in the order of their starts
         self._ended: dict[str, None] = {}  # in the order of their ends
 
-    async def initialize(self) -> None:
-        """Do nothing: it is ready."""
-
-    async def close(self) -> None:
-        """Do nothing: what was recorded stays until the object is gone."""
-
     async def _start(self, started: Started) -> None:
         there = self._rows.get(started.run_id)
         if there is not None:

@@ -19,7 +19,6 @@ from holdfast.stores.flow.verbs import card_of, checked_number, iso
 from holdfast.stores.on_thread import on_thread
 
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import Self
 
     from holdfast.model.workflow import Duration
@@ -247,17 +246,13 @@ class CheckpointBackend(ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
 

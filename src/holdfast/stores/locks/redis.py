@@ -35,9 +35,6 @@ class RedisLockStore(DistributedLock):
     async def initialize(self) -> None:
         await self._link.initialize()
 
-    async def close(self) -> None:
-        """Nothing is under way here; the link stays open."""
-
     async def get(self, key: str) -> Lease | None:
         found = await self._link.look(_SCRIPT, [f"{self._prefix}:{checked_key(key, 'key of a lock')}"], ["get"])
         return None if found is None else lease_of(key, found[0].decode(), found[1], found[2])

@@ -75,9 +75,6 @@ class RedisTaskQueue(TaskQueue):
     async def initialize(self) -> None:
         await self._link.initialize()
 
-    async def close(self) -> None:
-        """Nothing is under way here; the link stays open."""
-
     async def _requeue(self, queue_name: str | None) -> int:
         count = 0
         for name in await self._queues(queue_name):

@@ -1,4 +1,4 @@
-"""What is kept of a conversation thread, as bytes: those who give and get it know what they mean."""
+"""What is kept of a conversation thread. Its contents are bytes, which only the caller can read."""
 
 from __future__ import annotations
 

@@ -84,9 +84,9 @@ def play(venue: StoreVenue, scene: Callable[[Any, Ground], Coroutine[Any, Any, N
     venue.play(main, empty=TABLES if venue.is_sql else ())
 
 
-def slot(breakers: Any, *, limit: int = 3, stuck: float = STUCK, **more: Any) -> Any:
+def slot(breakers: Any, *, limit: int = 3, **more: Any) -> Any:
     """Ask for a slot of the breaker ``api``."""
-    return breakers.try_acquire_half_open_slot("api", limit, stuck, **more)
+    return breakers.try_acquire_half_open_slot("api", limit, STUCK, **more)
 
 
 async def half_open(breakers: Any, *, limit: int = 3) -> None:

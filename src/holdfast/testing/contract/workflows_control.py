@@ -40,6 +40,22 @@ def two_steps(app: App, gate: Gate, ran: list[str]) -> Flow:
     return app.workflow(stopping)
 
 
+def parent_of_one(app: App, gate: Gate) -> Flow:
+    """Return a workflow with a child that waits at *gate*."""
+
+    async def slow() -> str:
+        await gate()
+        return "done"
+
+    child = app.workflow(slow)
+
+    async def parent() -> str:
+        found: str = await child()
+        return found
+
+    return app.workflow(parent)
+
+
 class ControlContract:
     """What an application does to runs, its own and others'."""
 
@@ -93,18 +109,7 @@ class ControlContract:
     def test_cancel_from_another_application_reaches_the_run_and_its_children(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:
             app, other, gate = stage.app(), stage.app(), stage.gate()
-
-            async def slow() -> str:
-                await gate()
-                return "done"
-
-            child = app.workflow(slow)
-
-            async def parent() -> str:
-                found: str = await child()
-                return found
-
-            flow = app.workflow(parent)
+            flow = parent_of_one(app, gate)
             async with app, other:
                 handle = await flow.start()
                 await gate.reached()
@@ -121,18 +126,7 @@ class ControlContract:
     def test_resume_brings_back_the_children_that_were_cancelled_with_their_parent(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:
             app, gate = stage.app(), stage.gate()
-
-            async def slow() -> str:
-                await gate()
-                return "done"
-
-            child = app.workflow(slow)
-
-            async def parent() -> str:
-                found: str = await child()
-                return found
-
-            flow = app.workflow(parent)
+            flow = parent_of_one(app, gate)
             async with app:
                 handle = await flow.start()
                 await gate.reached()

@@ -22,7 +22,6 @@ from holdfast.testing.colours import Colour
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Sequence
-    from types import TracebackType
     from typing import Self
 
     from holdfast.db.session import Row
@@ -180,9 +179,7 @@ class App:
         await self.launch()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def gather(self, *parts: Callable[[], Awaitable[Any]]) -> list[Any]:

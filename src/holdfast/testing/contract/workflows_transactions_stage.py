@@ -74,11 +74,11 @@ class Accounts:
         """Return what everybody has."""
         return {row["who"]: row["cents"] for row in self._database.rows(f"SELECT who, cents FROM {self.name}")}
 
-    async def pay(self, tx: Tx, cents: int, who: str = "ann", whom: str = "bob") -> int:
-        """Move *cents* and return what *who* has left."""
-        await tx.execute(f"UPDATE {self.name} SET cents = cents - ? WHERE who = ?", cents, who)
-        await tx.execute(f"UPDATE {self.name} SET cents = cents + ? WHERE who = ?", cents, whom)
-        row = await tx.fetchone(f"SELECT cents FROM {self.name} WHERE who = ?", who)
+    async def pay(self, tx: Tx, cents: int) -> int:
+        """Move *cents* from ann to bob, and return what ann has left."""
+        await tx.execute(f"UPDATE {self.name} SET cents = cents - ? WHERE who = ?", cents, "ann")
+        await tx.execute(f"UPDATE {self.name} SET cents = cents + ? WHERE who = ?", cents, "bob")
+        row = await tx.fetchone(f"SELECT cents FROM {self.name} WHERE who = ?", "ann")
         return int(row["cents"])
 
 

@@ -17,7 +17,6 @@ from holdfast.errors import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from types import TracebackType
     from typing import Self
 
 # What nearly every program has imported by the time it does anything.
@@ -153,7 +152,5 @@ class Nursery:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

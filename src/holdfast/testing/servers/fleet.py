@@ -11,8 +11,6 @@ from holdfast.testing.servers.postgres import PostgresServer
 from holdfast.testing.servers.redis import RedisServer
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from holdfast.testing.servers.server import Server
 
 KINDS: dict[str, type[PostgresServer | MariaDBServer | RedisServer]] = {
@@ -51,9 +49,7 @@ class Fleet:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

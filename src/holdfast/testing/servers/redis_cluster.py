@@ -5,14 +5,11 @@ from __future__ import annotations
 import secrets
 import time
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from holdfast.errors import DriverMissing, Unavailable
 from holdfast.testing.servers.ports import free_port
 from holdfast.testing.servers.redis import RedisServer
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 _SLOTS = 16384
 _READY_SECONDS = 60.0
@@ -94,9 +91,7 @@ class RedisCluster:
             self.close()
             raise
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

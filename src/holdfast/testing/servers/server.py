@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     import signal
     from collections.abc import Mapping
     from pathlib import Path
-    from types import TracebackType
 
 _READY_SECONDS = 60.0
 _STOP_SECONDS = 30.0
@@ -133,9 +132,7 @@ class Server(ABC):
             self.close()
             raise
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _started(self) -> Keeper:

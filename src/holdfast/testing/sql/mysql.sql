@@ -6,7 +6,6 @@ CREATE TABLE IF NOT EXISTS @holdfast_ledger (
 ) ENGINE = InnoDB;
 
 -- name: ledger_insert
--- rows: entry_key text, note text, amount bigint
 INSERT INTO @holdfast_ledger (entry_key, note, amount)
 SELECT r.entry_key, r.note, r.amount
 FROM {rows} AS r LEFT JOIN @holdfast_ledger AS l ON l.entry_key = r.entry_key

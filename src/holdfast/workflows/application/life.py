@@ -9,7 +9,6 @@ from holdfast.core.durations import checked_seconds
 from holdfast.errors import NotInitialized
 
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import Self
 
     from holdfast.db.portal import Portal
@@ -61,9 +60,7 @@ class AppLife:
         self.launch()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -90,9 +87,7 @@ class AsyncAppLife:
         await self.launch()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
 

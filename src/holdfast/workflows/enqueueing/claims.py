@@ -77,7 +77,7 @@ async def _claimed(transaction: Transaction, claim: ClaimToCome) -> list[Row]:
 
 
 class Ride(NamedTuple):
-    """A claim that goes with an entry. Whoever has it ends it, with the rows that were claimed or with none."""
+    """A claim that goes with an entry. Its holder must end it, with the rows that were claimed or with none."""
 
     queue: Queue
     most: int

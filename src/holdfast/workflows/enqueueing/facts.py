@@ -29,7 +29,7 @@ class Put(Protocol):
     """A way to put runs in queues, within a transaction."""
 
     async def put(self, transaction: Transaction, wanted: Sequence[Entry]) -> list[str]:
-        """Write *wanted*; return the ids of the runs that stand for them. Whoever calls keeps nothing if it raises."""
+        """Write *wanted*; return the ids of the runs that stand for them. If it raises, the caller must roll back."""
 
     async def is_there(self, transaction: Transaction, wanted: Sequence[Entry]) -> bool:
         """After a commit of unknown outcome: return whether what ``put`` wrote is there."""
@@ -42,7 +42,7 @@ class PutAll:
         self._enqueue = enqueue
 
     async def put(self, transaction: Transaction, wanted: Sequence[Entry]) -> list[str]:
-        """Write some after the others, in statements of a size that every server takes."""
+        """Write them in order, in statements of a size that every server takes."""
         found: list[str] = []
         for part in parts(wanted, _weight):
             outcomes = await self._enqueue.apply(transaction, [each.row for each in part])

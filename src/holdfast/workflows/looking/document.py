@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -13,6 +13,9 @@ from holdfast.errors import ConfigurationError
 from holdfast.model.workflow import INTERNAL_QUEUE, WorkflowStatus
 from holdfast.workflows.declaring.names import check_name
 from holdfast.workflows.running.run import LONGEST_ID
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 FORMAT = "holdfast.workflow"
 FORMAT_VERSION = 1
@@ -148,14 +151,9 @@ class Document:
             raise _misfit(f"it is of format version {document.get('format_version')!r}, this release reads 1")
         _check_names(document, cls, "the document")
         _check_names(document.get("workflow"), RunDocument, "workflow")
-        for step in document["steps"] if isinstance(document.get("steps"), list) else ():
-            _check_names(step, StepDocument, "steps")
-        for entry in document["streams"] if isinstance(document.get("streams"), list) else ():
-            _check_names(entry, StreamEntryDocument, "streams")
-        for message in document["messages"] if isinstance(document.get("messages"), list) else ():
-            _check_names(message, MessageDocument, "messages")
-        for event in document["events"] if isinstance(document.get("events"), list) else ():
-            _check_names(event, EventDocument, "events")
+        for name, kind in _LISTS.items():
+            for part in document[name] if isinstance(document.get(name), list) else ():
+                _check_names(part, kind, name)
         try:
             read = msgspec.convert(document, cls)
         except msgspec.ValidationError as error:
@@ -163,9 +161,9 @@ class Document:
         except UnicodeEncodeError:  # a text where there is to be none
             raise _misfit("it holds half a character, which no database keeps") from None
         _check_run(read.workflow)
-        _check_steps(read.steps)
+        _check_apart("steps", read.steps, "function_id", "identity")
         _check_streams(read.streams)
-        _check_messages(read.messages)
+        _check_apart("messages", read.messages, "sequence", "message_uuid")
         _check_events(read.events)
         return read
 
@@ -233,12 +231,13 @@ def _check_function_name(name: str | None) -> None:
         raise _misfit(str(error).removesuffix(".")) from None
 
 
-def _check_steps(steps: list[StepDocument]) -> None:
-    for step in steps:
-        _check_texts(step, f"steps[{step.function_id}]")
-    for what in ("function_id", "identity"):
-        if len({getattr(step, what) for step in steps}) != len(steps):
-            raise _misfit(f"two of its steps have the same {what}")
+def _check_apart(name: str, rows: Sequence[_Part], *columns: str) -> None:
+    """Refuse rows of which two have the same in one of *columns*; by the first of these they are named."""
+    for row in rows:
+        _check_texts(row, f"{name}[{getattr(row, columns[0])}]")
+    for column in columns:
+        if len({getattr(row, column) for row in rows}) != len(rows):
+            raise _misfit(f"two of its {name} have the same {column}")
 
 
 def _check_streams(entries: list[StreamEntryDocument]) -> None:
@@ -248,14 +247,6 @@ def _check_streams(entries: list[StreamEntryDocument]) -> None:
         raise _misfit("two entries of a stream have the same offset")
 
 
-def _check_messages(messages: list[MessageDocument]) -> None:
-    for message in messages:
-        _check_texts(message, f"messages[{message.sequence}]")
-    for what in ("message_uuid", "sequence"):
-        if len({getattr(message, what) for message in messages}) != len(messages):
-            raise _misfit(f"two of its messages have the same {what}")
-
-
 def _check_events(events: list[EventDocument]) -> None:
     for event in events:
         _check_texts(event, f"events[{event.key[:40]}, {event.function_id}]")
@@ -263,6 +254,12 @@ def _check_events(events: list[EventDocument]) -> None:
         raise _misfit("an operation has set an event twice")
 
 
+_LISTS = {
+    "steps": StepDocument,
+    "streams": StreamEntryDocument,
+    "messages": MessageDocument,
+    "events": EventDocument,
+}
 _Part = RunDocument | StepDocument | StreamEntryDocument | MessageDocument | EventDocument
 
 

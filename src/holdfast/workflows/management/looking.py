@@ -5,32 +5,26 @@ A part of ``management.py``, and made in the same way.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
 from holdfast.workflows.management import desk
+from holdfast.workflows.management.asking import Asking, AsyncAsking
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from holdfast.model.workflow import ApplicationVersion, Duration, ExecutorState, StepState, WorkflowState
     from holdfast.workflows.looking import Page, WorkflowCount
     from holdfast.workflows.looking.transfer import OnConflict
-    from holdfast.workflows.management.desk import Desk, FilterOptions
+    from holdfast.workflows.management.desk import FilterOptions
     from holdfast.workflows.retention import PruneReport, Retention
 
 H = TypeVar("H")
-T = TypeVar("T")
 
 
-class AsyncLookingManagement(ABC, Generic[H]):
+class AsyncLookingManagement(AsyncAsking, Generic[H]):
     """What can be asked about runs; awaited."""
-
-    @abstractmethod
-    async def _manage(
-        self, name: str, call: Callable[[Desk], Coroutine[Any, Any, T]], arguments: Mapping[str, Any], type_: Any
-    ) -> T:
-        """Carry out *call* for the method *name*; *arguments* and *type_* are for whoever records it."""
 
     @abstractmethod
     def retrieve_workflow(self, workflow_id: str) -> H:
@@ -55,29 +49,29 @@ class AsyncLookingManagement(ABC, Generic[H]):
             load_input=load_input,
             load_output=load_output,
         )
-        return (await self._manage(*request)).page()
+        return (await self._manage(request)).page()
 
     async def get_workflow(
         self, workflow_id: str, *, load_input: bool = True, load_output: bool = True
     ) -> WorkflowState:
         """Return where a run stands; ``WorkflowNotFound`` if there is none of this id."""
-        return await self._manage(*desk.get_run(workflow_id, load_input=load_input, load_output=load_output))
+        return await self._manage(desk.get_run(workflow_id, load_input=load_input, load_output=load_output))
 
     async def list_steps(
         self, workflow_id: str, *, load_output: bool = True, limit: int | None = None, offset: int = 0
     ) -> list[StepState]:
         """Return what a run has recorded, by position; ``WorkflowNotFound`` if there is none of this id."""
-        return await self._manage(*desk.list_steps(workflow_id, load_output=load_output, limit=limit, offset=offset))
+        return await self._manage(desk.list_steps(workflow_id, load_output=load_output, limit=limit, offset=offset))
 
     async def count_workflows(
         self, *, group_by: Sequence[str] = ("status",), bucket: Duration | None = None, **filters: Unpack[FilterOptions]
     ) -> list[WorkflowCount]:
         """Count the runs that match all *filters*, by columns, and by spans of time as long as *bucket*."""
-        return [each.counted() for each in await self._manage(*desk.count(filters, group_by, bucket))]
+        return [each.counted() for each in await self._manage(desk.count(filters, group_by, bucket))]
 
     async def export_workflow(self, workflow_id: str) -> dict[str, Any]:
         """Return a run and what it has recorded as a document that JSON can hold; payloads as they are stored."""
-        return await self._manage(*desk.export_run(workflow_id))
+        return await self._manage(desk.export_run(workflow_id))
 
     async def import_workflow(
         self, document: Mapping[str, Any], *, workflow_id: str | None = None, on_conflict: OnConflict = "reject"
@@ -86,7 +80,7 @@ class AsyncLookingManagement(ABC, Generic[H]):
 
         Raises ``WorkflowConflict`` if the id is taken, unless *on_conflict* is ``"return_existing"``.
         """
-        return self.retrieve_workflow(await self._manage(*desk.import_run(document, workflow_id, on_conflict)))
+        return self.retrieve_workflow(await self._manage(desk.import_run(document, workflow_id, on_conflict)))
 
     async def prune(
         self, *policies: Retention, dry_run: bool = False, progress: Callable[[int], None] | None = None
@@ -95,33 +89,27 @@ class AsyncLookingManagement(ABC, Generic[H]):
 
         *progress* is called with the number of runs after each batch.
         """
-        return (await self._manage(*desk.prune(policies, dry_run=dry_run, progress=progress))).report(policies)
+        return (await self._manage(desk.prune(policies, dry_run=dry_run, progress=progress))).report(policies)
 
     async def list_executors(self) -> list[ExecutorState]:
         """Return the processes that run workflows, and when each was heard of last."""
-        return await self._manage(*desk.executors())
+        return await self._manage(desk.executors())
 
     async def list_application_versions(self) -> list[ApplicationVersion]:
         """Return all versions that have registered, newest first."""
-        return await self._manage(*desk.versions())
+        return await self._manage(desk.versions())
 
     async def get_latest_application_version(self) -> ApplicationVersion:
         """Return the version that was registered or set as latest last."""
-        return await self._manage(*desk.latest_version())
+        return await self._manage(desk.latest_version())
 
     async def set_latest_application_version(self, version_name: str) -> None:
         """Make a registered version the latest."""
-        await self._manage(*desk.set_latest_version(version_name))
+        await self._manage(desk.set_latest_version(version_name))
 
 
-class LookingManagement(ABC, Generic[H]):
+class LookingManagement(Asking, Generic[H]):
     """What can be asked about runs; blocking."""
-
-    @abstractmethod
-    def _manage(
-        self, name: str, call: Callable[[Desk], Coroutine[Any, Any, T]], arguments: Mapping[str, Any], type_: Any
-    ) -> T:
-        """Carry out *call* for the method *name*; *arguments* and *type_* are for whoever records it."""
 
     @abstractmethod
     def retrieve_workflow(self, workflow_id: str) -> H:
@@ -146,27 +134,27 @@ class LookingManagement(ABC, Generic[H]):
             load_input=load_input,
             load_output=load_output,
         )
-        return self._manage(*request).page()
+        return self._manage(request).page()
 
     def get_workflow(self, workflow_id: str, *, load_input: bool = True, load_output: bool = True) -> WorkflowState:
         """Return where a run stands; ``WorkflowNotFound`` if there is none of this id."""
-        return self._manage(*desk.get_run(workflow_id, load_input=load_input, load_output=load_output))
+        return self._manage(desk.get_run(workflow_id, load_input=load_input, load_output=load_output))
 
     def list_steps(
         self, workflow_id: str, *, load_output: bool = True, limit: int | None = None, offset: int = 0
     ) -> list[StepState]:
         """Return what a run has recorded, by position; ``WorkflowNotFound`` if there is none of this id."""
-        return self._manage(*desk.list_steps(workflow_id, load_output=load_output, limit=limit, offset=offset))
+        return self._manage(desk.list_steps(workflow_id, load_output=load_output, limit=limit, offset=offset))
 
     def count_workflows(
         self, *, group_by: Sequence[str] = ("status",), bucket: Duration | None = None, **filters: Unpack[FilterOptions]
     ) -> list[WorkflowCount]:
         """Count the runs that match all *filters*, by columns, and by spans of time as long as *bucket*."""
-        return [each.counted() for each in self._manage(*desk.count(filters, group_by, bucket))]
+        return [each.counted() for each in self._manage(desk.count(filters, group_by, bucket))]
 
     def export_workflow(self, workflow_id: str) -> dict[str, Any]:
         """Return a run and what it has recorded as a document that JSON can hold; payloads as they are stored."""
-        return self._manage(*desk.export_run(workflow_id))
+        return self._manage(desk.export_run(workflow_id))
 
     def import_workflow(
         self, document: Mapping[str, Any], *, workflow_id: str | None = None, on_conflict: OnConflict = "reject"
@@ -175,7 +163,7 @@ class LookingManagement(ABC, Generic[H]):
 
         Raises ``WorkflowConflict`` if the id is taken, unless *on_conflict* is ``"return_existing"``.
         """
-        return self.retrieve_workflow(self._manage(*desk.import_run(document, workflow_id, on_conflict)))
+        return self.retrieve_workflow(self._manage(desk.import_run(document, workflow_id, on_conflict)))
 
     def prune(
         self, *policies: Retention, dry_run: bool = False, progress: Callable[[int], None] | None = None
@@ -184,20 +172,20 @@ class LookingManagement(ABC, Generic[H]):
 
         *progress* is called with the number of runs after each batch.
         """
-        return self._manage(*desk.prune(policies, dry_run=dry_run, progress=progress)).report(policies)
+        return self._manage(desk.prune(policies, dry_run=dry_run, progress=progress)).report(policies)
 
     def list_executors(self) -> list[ExecutorState]:
         """Return the processes that run workflows, and when each was heard of last."""
-        return self._manage(*desk.executors())
+        return self._manage(desk.executors())
 
     def list_application_versions(self) -> list[ApplicationVersion]:
         """Return all versions that have registered, newest first."""
-        return self._manage(*desk.versions())
+        return self._manage(desk.versions())
 
     def get_latest_application_version(self) -> ApplicationVersion:
         """Return the version that was registered or set as latest last."""
-        return self._manage(*desk.latest_version())
+        return self._manage(desk.latest_version())
 
     def set_latest_application_version(self, version_name: str) -> None:
         """Make a registered version the latest."""
-        self._manage(*desk.set_latest_version(version_name))
+        self._manage(desk.set_latest_version(version_name))

@@ -7,7 +7,7 @@ is made once or not at all. The runs of this process feel a change at once.
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from holdfast.errors import DatabaseError
 from holdfast.workflows.management.desk import Change
@@ -17,10 +17,8 @@ from holdfast.workflows.operations.recorded_change import RecordedChange
 from holdfast.workflows.transactions.carrying import to_the_end
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
-
     from holdfast.workflows.engine.engine import Engine
-    from holdfast.workflows.management.desk import Desk
+    from holdfast.workflows.management.desk import Request
     from holdfast.workflows.operations.operation import Kept, Operation
     from holdfast.workflows.operations.place import WorkflowPlace
     from holdfast.workflows.payloads import Codec
@@ -36,19 +34,12 @@ _IN_PARTS = {
 class Managing(Generic[T]):
     """One request to the desk of an engine."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        name: str,
-        call: Callable[[Desk], Coroutine[Any, Any, T]],
-        arguments: Mapping[str, Any],
-        type_: Any,
-    ) -> None:
+    def __init__(self, engine: Engine, request: Request[T]) -> None:
         self._engine = engine
-        self._name = f"holdfast.{name}"
-        self._call = call
-        self._arguments = dict(arguments)
-        self._type = type_
+        self._name = f"holdfast.{request.name}"
+        self._call = request.call
+        self._arguments = dict(request.arguments)
+        self._type = request.type
 
     async def carry_out(self, place: WorkflowPlace | None) -> T:
         """Carry the request out; in a workflow once, and from the record on replay."""

@@ -5,37 +5,30 @@ A part of ``management.py``, and made in the same way.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from holdfast.workflows.management.asking import Asking, AsyncAsking
 from holdfast.workflows.schedules import ScheduleSpec, requests
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Mapping
+    from collections.abc import Iterable
     from datetime import datetime
 
     from holdfast.model.schedule import Overlap, Schedule, ScheduleStatus
     from holdfast.model.workflow import Duration
     from holdfast.workflows.declaring.functions import AsyncWorkflow, Workflow
-    from holdfast.workflows.management.desk import Desk
     from holdfast.workflows.schedules import OnConflict
 
 H = TypeVar("H")
-T = TypeVar("T")
 
 
-class AsyncScheduleManagement(ABC, Generic[H]):
+class AsyncScheduleManagement(AsyncAsking, Generic[H]):
     """What can be asked about schedules and done to them; awaited."""
 
     @abstractmethod
     def retrieve_workflow(self, workflow_id: str) -> H:
         """Return a handle of a run by its id; its result comes back as plain JSON values."""
-
-    @abstractmethod
-    async def _manage(
-        self, name: str, call: Callable[[Desk], Coroutine[Any, Any, T]], arguments: Mapping[str, Any], type_: Any
-    ) -> T:
-        """Carry out *call* for the method *name*; *arguments* and *type_* are for whoever records it."""
 
     async def create_schedule(
         self,
@@ -68,11 +61,11 @@ class AsyncScheduleManagement(ABC, Generic[H]):
             jitter=jitter,
             overlap=overlap,
         )
-        return await self._manage(*requests.create_schedule(spec, on_conflict))
+        return await self._manage(requests.create_schedule(spec, on_conflict))
 
     async def apply_schedules(self, schedules: Iterable[ScheduleSpec]) -> list[Schedule]:
         """Make these the schedules of the database, all at once: made or set as said, and all others deleted."""
-        return await self._manage(*requests.apply_schedules(schedules))
+        return await self._manage(requests.apply_schedules(schedules))
 
     async def list_schedules(
         self,
@@ -82,49 +75,43 @@ class AsyncScheduleManagement(ABC, Generic[H]):
         schedule_name_prefix: str | None = None,
     ) -> list[Schedule]:
         """Return schedules by name: all, or those that fit."""
-        return await self._manage(*requests.list_schedules(status, workflow_name, schedule_name_prefix))
+        return await self._manage(requests.list_schedules(status, workflow_name, schedule_name_prefix))
 
     async def get_schedule(self, name: str) -> Schedule | None:
         """Return a schedule as it is now; None if there is none of this name."""
-        return await self._manage(*requests.get_schedule(name))
+        return await self._manage(requests.get_schedule(name))
 
     async def pause_schedule(self, name: str) -> None:
         """Have a schedule fire no more; ``ScheduleNotFound`` if there is none."""
-        await self._manage(*requests.pause_schedule("pause_schedule", name, paused=True))
+        await self._manage(requests.pause_schedule("pause_schedule", name, paused=True))
 
     async def resume_schedule(self, name: str) -> None:
         """Have a paused schedule fire again, from its next slot on; ``ScheduleNotFound`` if there is none."""
-        await self._manage(*requests.pause_schedule("resume_schedule", name, paused=False))
+        await self._manage(requests.pause_schedule("resume_schedule", name, paused=False))
 
     async def delete_schedule(self, name: str) -> None:
         """Delete a schedule; the runs it has made stay. ``ScheduleNotFound`` if there is none."""
-        await self._manage(*requests.delete_schedule(name))
+        await self._manage(requests.delete_schedule(name))
 
     async def trigger_schedule(self, name: str) -> H:
         """Enqueue a run of a schedule's workflow now, paused or not; ``ScheduleNotFound`` if there is none."""
-        return self.retrieve_workflow(await self._manage(*requests.trigger_schedule(name)))
+        return self.retrieve_workflow(await self._manage(requests.trigger_schedule(name)))
 
     async def backfill_schedule(self, name: str, start: datetime, end: datetime) -> list[H]:
         """Fire the slots from *start* on and before *end*, which lies in the past; return their runs in order.
 
         A slot that has fired keeps its run, so that this may be repeated. ``ScheduleNotFound`` if there is none.
         """
-        ids = await self._manage(*requests.backfill_schedule(name, start, end))
+        ids = await self._manage(requests.backfill_schedule(name, start, end))
         return [self.retrieve_workflow(each) for each in ids]
 
 
-class ScheduleManagement(ABC, Generic[H]):
+class ScheduleManagement(Asking, Generic[H]):
     """What can be asked about schedules and done to them; blocking."""
 
     @abstractmethod
     def retrieve_workflow(self, workflow_id: str) -> H:
         """Return a handle of a run by its id; its result comes back as plain JSON values."""
-
-    @abstractmethod
-    def _manage(
-        self, name: str, call: Callable[[Desk], Coroutine[Any, Any, T]], arguments: Mapping[str, Any], type_: Any
-    ) -> T:
-        """Carry out *call* for the method *name*; *arguments* and *type_* are for whoever records it."""
 
     def create_schedule(
         self,
@@ -157,11 +144,11 @@ class ScheduleManagement(ABC, Generic[H]):
             jitter=jitter,
             overlap=overlap,
         )
-        return self._manage(*requests.create_schedule(spec, on_conflict))
+        return self._manage(requests.create_schedule(spec, on_conflict))
 
     def apply_schedules(self, schedules: Iterable[ScheduleSpec]) -> list[Schedule]:
         """Make these the schedules of the database, all at once: made or set as said, and all others deleted."""
-        return self._manage(*requests.apply_schedules(schedules))
+        return self._manage(requests.apply_schedules(schedules))
 
     def list_schedules(
         self,
@@ -171,32 +158,32 @@ class ScheduleManagement(ABC, Generic[H]):
         schedule_name_prefix: str | None = None,
     ) -> list[Schedule]:
         """Return schedules by name: all, or those that fit."""
-        return self._manage(*requests.list_schedules(status, workflow_name, schedule_name_prefix))
+        return self._manage(requests.list_schedules(status, workflow_name, schedule_name_prefix))
 
     def get_schedule(self, name: str) -> Schedule | None:
         """Return a schedule as it is now; None if there is none of this name."""
-        return self._manage(*requests.get_schedule(name))
+        return self._manage(requests.get_schedule(name))
 
     def pause_schedule(self, name: str) -> None:
         """Have a schedule fire no more; ``ScheduleNotFound`` if there is none."""
-        self._manage(*requests.pause_schedule("pause_schedule", name, paused=True))
+        self._manage(requests.pause_schedule("pause_schedule", name, paused=True))
 
     def resume_schedule(self, name: str) -> None:
         """Have a paused schedule fire again, from its next slot on; ``ScheduleNotFound`` if there is none."""
-        self._manage(*requests.pause_schedule("resume_schedule", name, paused=False))
+        self._manage(requests.pause_schedule("resume_schedule", name, paused=False))
 
     def delete_schedule(self, name: str) -> None:
         """Delete a schedule; the runs it has made stay. ``ScheduleNotFound`` if there is none."""
-        self._manage(*requests.delete_schedule(name))
+        self._manage(requests.delete_schedule(name))
 
     def trigger_schedule(self, name: str) -> H:
         """Enqueue a run of a schedule's workflow now, paused or not; ``ScheduleNotFound`` if there is none."""
-        return self.retrieve_workflow(self._manage(*requests.trigger_schedule(name)))
+        return self.retrieve_workflow(self._manage(requests.trigger_schedule(name)))
 
     def backfill_schedule(self, name: str, start: datetime, end: datetime) -> list[H]:
         """Fire the slots from *start* on and before *end*, which lies in the past; return their runs in order.
 
         A slot that has fired keeps its run, so that this may be repeated. ``ScheduleNotFound`` if there is none.
         """
-        ids = self._manage(*requests.backfill_schedule(name, start, end))
+        ids = self._manage(requests.backfill_schedule(name, start, end))
         return [self.retrieve_workflow(each) for each in ids]

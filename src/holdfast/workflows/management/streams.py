@@ -5,31 +5,23 @@ A part of ``management.py``, and made in the same way; only that a reader is no 
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from holdfast.workflows.dispatch_state import DispatchState
+from holdfast.workflows.management.asking import Asking, AsyncAsking
 from holdfast.workflows.streams import requests
 from holdfast.workflows.streams.reading import Reading
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
-
     from holdfast.model.workflow import Duration
-    from holdfast.workflows.management.desk import Desk
     from holdfast.workflows.streams import AsyncStreamReader, StreamReader, StreamReset, StreamState
 
 T = TypeVar("T")
 
 
-class AsyncStreamManagement(ABC):
+class AsyncStreamManagement(AsyncAsking):
     """What can be read of streams, and the state of event dispatchers; awaited."""
-
-    @abstractmethod
-    async def _manage(
-        self, name: str, call: Callable[[Desk], Coroutine[Any, Any, T]], arguments: Mapping[str, Any], type_: Any
-    ) -> T:
-        """Carry out *call* for the method *name*; *arguments* and *type_* are for whoever records it."""
 
     @abstractmethod
     def _reader(self, reading: Reading, type_: Any) -> AsyncStreamReader[Any]:
@@ -96,15 +88,15 @@ class AsyncStreamManagement(ABC):
 
     async def get_all_stream_entries(self, workflow_id: str) -> dict[str, list[Any]]:
         """Return the values of all streams of a run by their keys, in order; ``WorkflowNotFound`` if there is none."""
-        return await self._manage(*requests.all_entries(workflow_id))
+        return await self._manage(requests.all_entries(workflow_id))
 
     async def list_streams(self, workflow_id: str) -> list[StreamState]:
         """Return which streams a run has and how many values are in each; ``WorkflowNotFound`` if there is none."""
-        return await self._manage(*requests.list_streams(workflow_id))
+        return await self._manage(requests.list_streams(workflow_id))
 
     async def get_dispatch_state(self, service_name: str, workflow_fn_name: str, key: str) -> DispatchState | None:
         """Return how far a dispatcher of events has come; None if nothing is stored."""
-        return await self._manage(*requests.get_dispatch_state(service_name, workflow_fn_name, key))
+        return await self._manage(requests.get_dispatch_state(service_name, workflow_fn_name, key))
 
     async def put_dispatch_state(
         self,
@@ -129,17 +121,11 @@ class AsyncStreamManagement(ABC):
             update_seq=update_seq,
             update_time=update_time,
         )
-        return await self._manage(*requests.put_dispatch_state(state))
+        return await self._manage(requests.put_dispatch_state(state))
 
 
-class StreamManagement(ABC):
+class StreamManagement(Asking):
     """What can be read of streams, and the state of event dispatchers; blocking."""
-
-    @abstractmethod
-    def _manage(
-        self, name: str, call: Callable[[Desk], Coroutine[Any, Any, T]], arguments: Mapping[str, Any], type_: Any
-    ) -> T:
-        """Carry out *call* for the method *name*; *arguments* and *type_* are for whoever records it."""
 
     @abstractmethod
     def _reader(self, reading: Reading, type_: Any) -> StreamReader[Any]:
@@ -206,15 +192,15 @@ class StreamManagement(ABC):
 
     def get_all_stream_entries(self, workflow_id: str) -> dict[str, list[Any]]:
         """Return the values of all streams of a run by their keys, in order; ``WorkflowNotFound`` if there is none."""
-        return self._manage(*requests.all_entries(workflow_id))
+        return self._manage(requests.all_entries(workflow_id))
 
     def list_streams(self, workflow_id: str) -> list[StreamState]:
         """Return which streams a run has and how many values are in each; ``WorkflowNotFound`` if there is none."""
-        return self._manage(*requests.list_streams(workflow_id))
+        return self._manage(requests.list_streams(workflow_id))
 
     def get_dispatch_state(self, service_name: str, workflow_fn_name: str, key: str) -> DispatchState | None:
         """Return how far a dispatcher of events has come; None if nothing is stored."""
-        return self._manage(*requests.get_dispatch_state(service_name, workflow_fn_name, key))
+        return self._manage(requests.get_dispatch_state(service_name, workflow_fn_name, key))
 
     def put_dispatch_state(
         self,
@@ -239,4 +225,4 @@ class StreamManagement(ABC):
             update_seq=update_seq,
             update_time=update_time,
         )
-        return self._manage(*requests.put_dispatch_state(state))
+        return self._manage(requests.put_dispatch_state(state))

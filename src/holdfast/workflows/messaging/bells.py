@@ -39,11 +39,11 @@ class Bell:
         self._closed = False
 
     def ring(self) -> None:
-        """Have whoever waits look."""
+        """Have those who wait look."""
         self._rung.set()
 
     def close(self) -> None:
-        """Have whoever waits learn that nobody looks any more."""
+        """Tell those who wait that nobody looks for them any more."""
         self._closed = True
         self._rung.set()
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from holdfast.errors import Superseded
+
 if TYPE_CHECKING:
     from holdfast.workflows.operations.place import WorkflowPlace
     from holdfast.workflows.operations.voice import SideWrite
@@ -39,6 +41,17 @@ class Operation(Struct, eq=False):
     def check(self) -> None:
         """Raise if this execution, or this branch of it, must go no further."""
         self.place.check()
+
+    def failed(self, error: BaseException) -> BaseException:
+        """Return *error*, with which it failed; a run that may be tried again remembers where that was."""
+        if self.run.cut_at is not None:
+            self.run.cut_at.failed(error, self.position, self.child_id)
+        return error
+
+    def stands_on_nothing(self) -> Superseded:
+        """Stop the run, which may stand on records the database has lost; it goes on from what is left."""
+        self.run.stop(Superseded("the database has lost what it had acknowledged"))
+        return Superseded("the database has lost what it had acknowledged")
 
 
 class Kept:

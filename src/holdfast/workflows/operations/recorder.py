@@ -98,7 +98,7 @@ class Recorder:
             if operation.name not in OF_OTHERS:
                 unfit(operation, refused)
             raise
-        raise _noted(operation, error)
+        raise operation.failed(error)
 
     def _dump(self, operation: Operation, value: Any) -> tuple[str, str]:
         """Return text and marker of what an operation has returned; the run ends if that cannot be stored."""
@@ -141,7 +141,7 @@ class Recorder:
             faults.point("step.after_user_code")
             text, format_ = self._payloads.dump_error(error)
             await self._write(operation, None, text, format_)
-            failed = _noted(operation, self._payloads.as_recorded(error, text, format_))
+            failed = operation.failed(self._payloads.as_recorded(error, text, format_))
         if failed is not None:
             try:
                 raise failed  # not in the handler, where Python would give it another cause than a replay does
@@ -186,7 +186,7 @@ class Recorder:
             faults.point("step.after_user_code")
             text, format_ = self._payloads.dump_error(error)
             self._write_blocking(operation, None, text, format_)
-            failed = _noted(operation, self._payloads.as_recorded(error, text, format_))
+            failed = operation.failed(self._payloads.as_recorded(error, text, format_))
         if failed is not None:
             try:
                 raise failed  # not in the handler, where Python would give it another cause than a replay does
@@ -288,13 +288,13 @@ class Recorder:
         """Record that an operation failed with *error*; return what a replay will raise."""
         text, format_ = self._payloads.dump_error(error)
         await self._write(operation, None, text, format_)
-        return _noted(operation, self._payloads.as_recorded(error, text, format_))
+        return operation.failed(self._payloads.as_recorded(error, text, format_))
 
     def record_error_blocking(self, operation: Operation, error: Exception) -> BaseException:
         """Do as ``record_error`` from a thread."""
         text, format_ = self._payloads.dump_error(error)
         self._write_blocking(operation, None, text, format_)
-        return _noted(operation, self._payloads.as_recorded(error, text, format_))
+        return operation.failed(self._payloads.as_recorded(error, text, format_))
 
     async def _write_all(self, operation: Operation, output: str | None, format_: str | None) -> None:
         """Record an operation that has succeeded, and its writes; if one is refused, the operation has failed."""
@@ -349,7 +349,7 @@ class Recorder:
             run.stop(lost)
             raise
         except WentBack as lost:
-            raise _stands_on_nothing(operation) from lost
+            raise operation.stands_on_nothing() from lost
         run.suspect = False
         faults.point(point)
         return outcome
@@ -365,7 +365,7 @@ class Recorder:
             operation.run.stop(lost)
             raise
         except WentBack as lost:
-            raise _stands_on_nothing(operation) from lost
+            raise operation.stands_on_nothing() from lost
         operation.run.suspect = False
         faults.point(point)
         return outcome
@@ -399,16 +399,3 @@ class Recorder:
             format_,
             int((self._monotonic() - operation.began) * 1000),
         )
-
-
-def _stands_on_nothing(operation: Operation) -> Superseded:
-    """Stop the run of an operation that may stand on records the database has lost; it goes on from what is left."""
-    operation.run.stop(Superseded("the database has lost what it had acknowledged"))
-    return Superseded("the database has lost what it had acknowledged")
-
-
-def _noted(operation: Operation, error: BaseException) -> BaseException:
-    """Return *error*, with which the operation failed; a run that may be tried again remembers where that was."""
-    if operation.run.cut_at is not None:
-        operation.run.cut_at.failed(error, operation.position, operation.child_id)
-    return error

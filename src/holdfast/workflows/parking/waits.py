@@ -46,7 +46,7 @@ class Wait:
     things: tuple[Awaited, ...] = ()
 
     def and_also(self, other: Wait) -> Wait:
-        """Return what whoever waits for either is woken by."""
+        """Return the wait that ends as soon as one of the two does."""
         moments = [each for each in (self.until_ms, other.until_ms) if each is not None]
         results, things = self.results + other.results, self.things + other.things
         return Wait(min(moments, default=None), results, things=things)

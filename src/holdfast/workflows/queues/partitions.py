@@ -80,7 +80,7 @@ class Partitions:
     async def _serve(
         self, transaction: Transaction, queue: Queue, found: _Round, left: int, who: dict[str, Any]
     ) -> int:
-        """Take from each what it is given in turn; what one does not have goes to the others. Return what is left."""
+        """Share the room among the partitions; what one cannot use goes to the others. Return what is left."""
         found.taken = [0] * len(found.keys)
         free = list(found.free)
         while left > 0 and any(free):

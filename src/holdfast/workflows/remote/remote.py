@@ -41,14 +41,14 @@ from holdfast.workflows.streams.feed import Feed
 from holdfast.workflows.wakeups.wakeups import wakeups_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from holdfast.db.session import Row
     from holdfast.db.url import DatabaseURL
     from holdfast.model.world import World
     from holdfast.serialize import Serialization
-    from holdfast.workflows.management.desk import Desk
+    from holdfast.workflows.management.desk import Desk, Request
     from holdfast.workflows.messaging import Message
     from holdfast.workflows.streams.feed import Chunk
     from holdfast.workflows.streams.reading import Reading
@@ -185,9 +185,9 @@ class Remote:
             await self._hints.stop()
             await self._manager.close()
 
-    async def ask(self, call: Callable[[Desk], Coroutine[Any, Any, T]]) -> T:
+    async def ask(self, request: Request[T]) -> T:
         """Carry out a request."""
-        return await call(self.desk)
+        return await request.call(self.desk)
 
     async def read(self, reading: Reading, offset: int) -> Chunk:
         """Return what a stream has from *offset* on, waiting as *reading* says; see ``Feed.next``."""

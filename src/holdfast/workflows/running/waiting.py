@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Waiting:
-    """Tells those who wait. Whoever has waited long enough leaves, so that nobody looks at the database for them."""
+    """Tells waiters the outcomes of runs. The database is not asked for one whose time is over."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine

@@ -18,7 +18,7 @@ _STATUS, _UNTIL = 1, -1  # in a row of run_enqueue
 
 
 class Chain:
-    """New runs of one schedule, the first of them behind the run *last* if there is one; whoever made it writes them.
+    """New runs of one schedule, the first of them behind the run *last* if there is one. The caller writes them.
 
     A run that is to be written may be there, fired by hand or by the calendar: only those that are made are links.
     """

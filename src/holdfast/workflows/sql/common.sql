@@ -7,14 +7,32 @@
 --
 -- A guard finds its run by primary key. Where it also looks at the status it says `status || ''`, so that PostgreSQL
 -- cannot walk the partial index on PENDING for every row, which it prefers while the table has not been analysed.
---
--- The facts of every run say `(SELECT {now_ms})`: it is worked out once a statement, and {now_ms} once a row.
+
+-- fragment: share_runs
+-- The guard of a write: it holds the run's row until commit, rows in id order so that two batches cannot wait for each
+-- other. A foreign key's lock would not stop a token from changing.
+ORDER BY w.workflow_uuid FOR SHARE OF w
+
+-- fragment: hold_runs
+ORDER BY w.workflow_uuid FOR UPDATE OF w
+
+-- fragment: skip_locked_runs
+FOR UPDATE OF w SKIP LOCKED
+
+-- fragment: now_once
+-- For the facts of every run: worked out once a statement, and {now_ms} once a row.
+(SELECT {now_ms})
 
 -- name: run_start
 -- rows: id text, name text, class_name text, config_name text, inputs text, serialization text, token text
 -- rows: parent_id text, fingerprint text, timeout_ms bigint, deadline_ms bigint, attributes text
 -- rows: authenticated_user text, assumed_role text, authenticated_roles text, version text
 -- none -> PENDING. A row whose id is taken is left out.
+{started_runs}
+WHERE true
+ON CONFLICT (workflow_uuid) DO NOTHING;
+
+-- fragment: started_runs
 INSERT INTO @workflow_status (
     workflow_uuid, status, name, class_name, config_name, inputs, serialization, owner_xid, creation_key,
     parent_workflow_id, fingerprint, workflow_timeout_ms, workflow_deadline_epoch_ms, attributes,
@@ -25,10 +43,8 @@ SELECT
     r.id, 'PENDING', r.name, r.class_name, r.config_name, r.inputs, r.serialization, r.token, r.token,
     r.parent_id, r.fingerprint, r.timeout_ms, r.deadline_ms, r.attributes,
     r.authenticated_user, r.assumed_role, r.authenticated_roles, r.version, :application_id,
-    :executor_id, :incarnation, 1, (SELECT {now_ms}), (SELECT {now_ms}), (SELECT {now_ms})
+    :executor_id, :incarnation, 1, {now_once}, {now_once}, {now_once}
 FROM {rows} AS r
-WHERE true
-ON CONFLICT (workflow_uuid) DO NOTHING;
 
 -- name: run_enqueue
 -- rows: id text, status text, name text, class_name text, config_name text, inputs text, serialization text
@@ -37,6 +53,12 @@ ON CONFLICT (workflow_uuid) DO NOTHING;
 -- rows: queue_name text, deduplication_id text, priority int, partition_key text, delay_ms bigint, until_ms bigint
 -- none -> ENQUEUED, or DELAYED. A row whose id or deduplication id is taken is left out. Rows go in by deduplication id,
 -- so that two batches that want the same ones do not wait for each other.
+{enqueued_runs}
+WHERE true
+ORDER BY r.deduplication_id, r.id
+ON CONFLICT DO NOTHING;
+
+-- fragment: enqueued_runs
 INSERT INTO @workflow_status (
     workflow_uuid, status, name, class_name, config_name, inputs, serialization, creation_key,
     parent_workflow_id, fingerprint, workflow_timeout_ms, workflow_deadline_epoch_ms, attributes,
@@ -50,9 +72,6 @@ SELECT
     r.queue_name, r.deduplication_id, r.priority, r.partition_key, COALESCE(r.until_ms, {now_ms} + r.delay_ms),
     {now_ms}, {now_ms}
 FROM {rows} AS r
-WHERE true
-ORDER BY r.deduplication_id, r.id
-ON CONFLICT DO NOTHING;
 
 -- name: runs_deduplicated
 -- rows: queue_name text, deduplication_id text
@@ -133,7 +152,7 @@ INSERT INTO @operation_outputs (
 )
 SELECT
     r.id, r.position, r.name, r.identity, r.fingerprint, r.output, r.error, r.child_id,
-    r.serialization, r.token, (SELECT {now_ms}) - r.duration_ms, (SELECT {now_ms})
+    r.serialization, r.token, {now_once} - r.duration_ms, {now_once}
 FROM {rows} AS r
 
 -- fragment: token_of_run
@@ -195,7 +214,7 @@ WHERE w.workflow_uuid = r.id;
 -- PENDING -> SUCCESS / ERROR, by the holder of the token.
 UPDATE @workflow_status AS w
 SET status = r.outcome, output = r.result, error = r.failure, output_serialization = r.result_serialization,
-    completed_at = (SELECT {now_ms}), updated_at = (SELECT {now_ms}), deduplication_id = NULL
+    completed_at = {now_once}, updated_at = {now_once}, deduplication_id = NULL
 FROM {rows} AS r
 WHERE w.workflow_uuid = r.id AND w.owner_xid = r.token AND w.status || '' = 'PENDING';
 

@@ -3,44 +3,18 @@
 -- A write that joins begins with what is wanted (STRAIGHT_JOIN) and finds the runs by their key (FORCE INDEX): a
 -- small table would be walked from end to end, and every row on the way waited for that another executor has locked.
 
+-- fragment: now_once
+-- Here a statement has the time at hand.
+{now_ms}
+
 -- name: run_start
--- rows: id text, name text, class_name text, config_name text, inputs text, serialization text, token text
--- rows: parent_id text, fingerprint text, timeout_ms bigint, deadline_ms bigint, attributes text
--- rows: authenticated_user text, assumed_role text, authenticated_roles text, version text
-INSERT INTO @workflow_status (
-    workflow_uuid, status, name, class_name, config_name, inputs, serialization, owner_xid, creation_key,
-    parent_workflow_id, fingerprint, workflow_timeout_ms, workflow_deadline_epoch_ms, attributes,
-    authenticated_user, assumed_role, authenticated_roles, application_version, application_id,
-    executor_id, incarnation, executions, created_at, updated_at, started_at_epoch_ms
-)
-SELECT
-    r.id, 'PENDING', r.name, r.class_name, r.config_name, r.inputs, r.serialization, r.token, r.token,
-    r.parent_id, r.fingerprint, r.timeout_ms, r.deadline_ms, r.attributes,
-    r.authenticated_user, r.assumed_role, r.authenticated_roles, r.version, :application_id,
-    :executor_id, :incarnation, 1, {now_ms}, {now_ms}, {now_ms}
-FROM {rows} AS r
+{started_runs}
 ON DUPLICATE KEY UPDATE workflow_uuid = @workflow_status.workflow_uuid;
 SELECT w.workflow_uuid FROM {rows} AS r
 JOIN @workflow_status AS w ON w.workflow_uuid = r.id AND w.creation_key = r.token;
 
 -- name: run_enqueue
--- rows: id text, status text, name text, class_name text, config_name text, inputs text, serialization text
--- rows: creation_key text, parent_id text, fingerprint text, timeout_ms bigint, deadline_ms bigint, attributes text
--- rows: authenticated_user text, assumed_role text, authenticated_roles text, version text
--- rows: queue_name text, deduplication_id text, priority int, partition_key text, delay_ms bigint, until_ms bigint
-INSERT INTO @workflow_status (
-    workflow_uuid, status, name, class_name, config_name, inputs, serialization, creation_key,
-    parent_workflow_id, fingerprint, workflow_timeout_ms, workflow_deadline_epoch_ms, attributes,
-    authenticated_user, assumed_role, authenticated_roles, application_version, application_id,
-    queue_name, deduplication_id, priority, queue_partition_key, delay_until_epoch_ms, created_at, updated_at
-)
-SELECT
-    r.id, r.status, r.name, r.class_name, r.config_name, r.inputs, r.serialization, r.creation_key,
-    r.parent_id, r.fingerprint, r.timeout_ms, r.deadline_ms, r.attributes,
-    r.authenticated_user, r.assumed_role, r.authenticated_roles, r.version, :application_id,
-    r.queue_name, r.deduplication_id, r.priority, r.partition_key, COALESCE(r.until_ms, {now_ms} + r.delay_ms),
-    {now_ms}, {now_ms}
-FROM {rows} AS r
+{enqueued_runs}
 ORDER BY r.deduplication_id, r.id
 ON DUPLICATE KEY UPDATE workflow_uuid = @workflow_status.workflow_uuid;
 SELECT w.workflow_uuid FROM {rows} AS r
@@ -61,17 +35,9 @@ WHERE workflow_uuid = :id AND deduplication_id = :deduplication_id AND status = 
   AND is_debounced;
 
 -- name: step_record
--- rows: id text, token text, position int, name text, identity text, fingerprint text, output text, error text
--- rows: child_id text, serialization text, duration_ms bigint
 -- LOCK IN SHARE MODE holds the run's row until commit: a plain read would let a take-over pass this write.
-INSERT INTO @operation_outputs (
-    workflow_uuid, function_id, function_name, identity, fingerprint, output, error, child_workflow_id,
-    serialization, owner_xid, started_at_epoch_ms, completed_at_epoch_ms
-)
-SELECT
-    r.id, r.position, r.name, r.identity, r.fingerprint, r.output, r.error, r.child_id,
-    r.serialization, r.token, {now_ms} - r.duration_ms, {now_ms}
-FROM {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY)
+{records}
+STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY)
     ON w.workflow_uuid = r.id AND w.owner_xid = r.token
 WHERE w.status = 'PENDING'
 ORDER BY w.workflow_uuid
@@ -81,7 +47,6 @@ SELECT o.workflow_uuid, o.identity FROM {rows} AS r
 JOIN @operation_outputs AS o ON o.workflow_uuid = r.id AND o.identity = r.identity AND o.owner_xid = r.token;
 
 -- name: runs_hold_to_ask
--- rows: id text
 SELECT w.workflow_uuid FROM {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY)
     ON w.workflow_uuid = r.id
 FOR UPDATE;
@@ -91,25 +56,21 @@ SELECT w.status, w.owner_xid FROM @workflow_status AS w WHERE w.workflow_uuid = 
 LOCK IN SHARE MODE;
 
 -- name: step_amend
--- rows: id text, token text, identity text, output text, child_id text
 UPDATE {rows} AS r STRAIGHT_JOIN @operation_outputs AS o FORCE INDEX (uq_operation_outputs_identity)
     ON o.workflow_uuid = r.id AND o.identity = r.identity AND o.owner_xid = r.token
 SET o.output = r.output, o.child_workflow_id = r.child_id;
 
 -- name: runs_progressed
--- rows: id text, token text
 UPDATE {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY)
     ON w.workflow_uuid = r.id AND w.owner_xid = r.token
 SET w.recovery_attempts = 0
 WHERE w.recovery_attempts > 0;
 
 -- name: runs_adopt
--- rows: id text, version text
 UPDATE {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY) ON w.workflow_uuid = r.id
 SET w.application_version = r.version;
 
 -- name: run_finish
--- rows: id text, token text, outcome text, result text, failure text, result_serialization text
 UPDATE {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY)
     ON w.workflow_uuid = r.id AND w.owner_xid = r.token
 SET w.status = r.outcome, w.output = r.result, w.error = r.failure,
@@ -126,7 +87,6 @@ SET status = 'MAX_RECOVERY_ATTEMPTS_EXCEEDED', error = :error, output_serializat
 WHERE workflow_uuid = :id AND owner_xid = :token AND status = 'PENDING';
 
 -- name: run_hand_over
--- rows: id text, token text
 UPDATE {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY)
     ON w.workflow_uuid = r.id AND w.owner_xid = r.token
 SET w.status = 'ENQUEUED', w.owner_xid = NULL, w.incarnation = NULL, w.updated_at = {now_ms},
@@ -137,7 +97,6 @@ SELECT w.workflow_uuid FROM {rows} AS r
 JOIN @workflow_status AS w ON w.workflow_uuid = r.id AND w.owner_xid IS NULL AND w.status = 'ENQUEUED';
 
 -- name: run_retry
--- rows: id text, token text, cut int, delay_ms bigint
 UPDATE {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY)
     ON w.workflow_uuid = r.id AND w.owner_xid = r.token
 SET w.status = 'DELAYED', w.owner_xid = NULL, w.incarnation = NULL, w.updated_at = {now_ms}, w.change_key = r.token,
@@ -148,7 +107,6 @@ SELECT w.workflow_uuid FROM {rows} AS r
 JOIN @workflow_status AS w ON w.workflow_uuid = r.id AND w.change_key = r.token AND w.status = 'DELAYED';
 
 -- name: run_retry_cut
--- rows: id text, token text, cut int, delay_ms bigint
 DELETE o FROM {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY)
     ON w.workflow_uuid = r.id AND w.change_key = r.token AND w.status = 'DELAYED'
 STRAIGHT_JOIN @operation_outputs AS o FORCE INDEX (PRIMARY)
@@ -162,7 +120,6 @@ LEFT JOIN @operation_outputs AS v FORCE INDEX (uq_operation_outputs_identity)
 WHERE v.workflow_uuid IS NULL;
 
 -- name: run_retry_streams
--- rows: id text, token text, cut int, delay_ms bigint
 SELECT s.workflow_uuid AS id, s."key" AS stream, min(s."offset") AS first_offset, min(r.cut) AS cut
 FROM {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY)
     ON w.workflow_uuid = r.id AND w.change_key = r.token AND w.status = 'DELAYED'
@@ -171,7 +128,6 @@ STRAIGHT_JOIN @streams AS s FORCE INDEX (PRIMARY)
 GROUP BY s.workflow_uuid, s."key";
 
 -- name: run_retry_cut_streams
--- rows: id text, token text, cut int, delay_ms bigint
 DELETE s FROM {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY)
     ON w.workflow_uuid = r.id AND w.change_key = r.token AND w.status = 'DELAYED'
 STRAIGHT_JOIN @streams AS s FORCE INDEX (PRIMARY)
@@ -196,7 +152,6 @@ SELECT :version_id, :version_name, {latest_yet}, {now_ms} FROM @application_vers
 ON DUPLICATE KEY UPDATE version_name = @application_versions.version_name;
 
 -- name: version_has
--- rows: workflow text, version text
 INSERT INTO @application_workflows (workflow_name, version_name)
 SELECT r.workflow, r.version FROM {rows} AS r ORDER BY r.workflow
 ON DUPLICATE KEY UPDATE version_name = @application_workflows.version_name;

@@ -6,6 +6,5 @@ SELECT
     (SELECT m."value" FROM @holdfast_meta AS m WHERE m."key" = 'database_id') AS mark;
 
 -- name: outbox_tell
--- rows: channel text
 -- Sent by the server when the transaction commits, and only then.
 SELECT pg_notify(r.channel, '') AS told FROM {rows} AS r;

@@ -168,7 +168,7 @@ class CutStreams:
 
 
 class Attempts:
-    """The live attempts there are, and how their entries are thrown away. The runs are held by whoever calls."""
+    """Finds live attempts, and throws their entries away. The caller holds the runs."""
 
     def __init__(self, queries: Queries) -> None:
         self._queries = queries

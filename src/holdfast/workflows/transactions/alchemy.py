@@ -113,7 +113,7 @@ class Work:
         self._restore(connection)
 
     def mark(self) -> None:
-        """Nothing to say: the connection is none of ours."""
+        """Do nothing: the connection is none of ours."""
 
     def unmark(self, mark: None) -> None: ...
 

@@ -1,5 +1,4 @@
 -- name: breakers_locked
--- rows: service_name text
 -- Locked in the order of their names, whatever the order of the batch: two batches must not wait for each other. The
 -- nullable side of a join cannot be locked, so it is locked first.
 WITH locked AS MATERIALIZED (

@@ -1,5 +1,4 @@
 -- name: checkpoints_save
--- rows: checkpoint_key text, data bytes, size_bytes int, compressed bool, save_key text
 INSERT INTO @holdfast_checkpoints ("key", data, size_bytes, compressed, created_at, accessed_at, save_key)
 SELECT r.checkpoint_key, r.data, r.size_bytes, r.compressed, {now_iso}, {now_iso}, r.save_key
 FROM {rows} AS r
@@ -9,12 +8,10 @@ ON DUPLICATE KEY UPDATE
     accessed_at = VALUES(accessed_at), save_key = VALUES(save_key);
 
 -- name: checkpoints_saved
--- rows: checkpoint_key text
 SELECT c."key" AS checkpoint_key, c.save_key FROM {rows} AS r
 STRAIGHT_JOIN @holdfast_checkpoints AS c FORCE INDEX (PRIMARY) ON c."key" = r.checkpoint_key;
 
 -- name: checkpoints_load
--- rows: checkpoint_key text
 UPDATE {rows} AS r STRAIGHT_JOIN @holdfast_checkpoints AS c FORCE INDEX (PRIMARY) ON c."key" = r.checkpoint_key
 SET c.accessed_at = {now_iso};
 

@@ -49,6 +49,22 @@ SELECT
     CASE WHEN r.retry_delay_ms IS NOT NULL AND r.status = 'pending' THEN {read_iso} END
 FROM {rows} AS r
 
+-- fragment: by_index
+-- The planner finds the index by itself.
+[[ by_created? ]]
+[[ by_status? ]]
+[[ by_domain_status? ]]
+[[ by_type_status? ]]
+[[ by_all_three? ]]
+[[ by_next_retry? ]]
+[[ by_domain_next_retry? ]]
+[[ by_expires? ]]
+[[ by_resolved? ]]
+[[ by_archived? ]]
+
+-- fragment: with_record
+JOIN @holdfast_dlq AS d
+
 -- name: dlq_add
 -- rows: id text, domain text, failure_type text, status text, workflow_id text, error text, error_message text
 -- rows: error_code text, payload text, entity_type text, entity_id text, entity_refs text, user_id bigint
@@ -187,10 +203,7 @@ GROUP BY c.domain, c.failure_type, c.status HAVING SUM(c.number) <> 0;
 s.id, s.domain, s.failure_type, s.error_code, s.count, s.first_seen, s.last_seen, s.sample_error_message,
 s.sample_context, s.status, s.compressed_at, s.stale_at, s.archived_at
 
--- name: dlq_summaries_add
--- rows: id text, domain text, failure_type text, error_code text, number bigint, first_seen text, last_seen text
--- rows: sample_error_message text, sample_context text, compressed_at text, change_key text
--- A summary that is there is added to; the sample is that of the later record.
+-- fragment: new_summaries
 INSERT INTO @holdfast_dlq_compressed (
     id, domain, failure_type, error_code, count, first_seen, last_seen, sample_error_message, sample_context,
     compressed_at, change_key
@@ -198,7 +211,13 @@ INSERT INTO @holdfast_dlq_compressed (
 SELECT
     r.id, r.domain, r.failure_type, r.error_code, r.number, r.first_seen, r.last_seen, r.sample_error_message,
     r.sample_context, r.compressed_at, r.change_key
-FROM {rows} AS r WHERE TRUE
+FROM {rows} AS r
+
+-- name: dlq_summaries_add
+-- rows: id text, domain text, failure_type text, error_code text, number bigint, first_seen text, last_seen text
+-- rows: sample_error_message text, sample_context text, compressed_at text, change_key text
+-- A summary that is there is added to; the sample is that of the later record.
+{new_summaries} WHERE TRUE
 ON CONFLICT (id) DO UPDATE SET
     count = @holdfast_dlq_compressed.count + excluded.count,
     sample_error_message = CASE WHEN excluded.last_seen > @holdfast_dlq_compressed.last_seen
@@ -220,7 +239,10 @@ VALUES (
     :id, :domain, :failure_type, :error_code, :number, :first_seen, :last_seen, :sample_error_message,
     :sample_context, :status, COALESCE(:compressed_at, {now_iso}), :stale_at, :archived_at, :change_key
 )
-ON CONFLICT (id) DO NOTHING;
+{unless_there};
+
+-- fragment: unless_there
+ON CONFLICT (id) DO NOTHING
 
 -- name: dlq_summary_look
 SELECT s.change_key FROM @holdfast_dlq_compressed AS s WHERE s.id = :id;

@@ -38,10 +38,6 @@ FOR UPDATE SKIP LOCKED
 GROUP BY CAST(r.domain AS BINARY), CAST(r.failure_type AS BINARY), CAST(r.status AS BINARY)
 
 -- name: dlq_add
--- rows: id text, domain text, failure_type text, status text, workflow_id text, error text, error_message text
--- rows: error_code text, payload text, entity_type text, entity_id text, entity_refs text, user_id bigint
--- rows: snapshot_data text, request_data text, response_data text, metadata text, retry_count int, max_retries int
--- rows: next_action_hint text, recommended_action text, expires_at text, retry_delay_ms bigint, change_key text
 {letters};
 INSERT INTO @holdfast_dlq_counts (domain, failure_type, status, slot, number)
 SELECT g.domain, g.failure_type, g.status, {slot}, g.number
@@ -53,22 +49,16 @@ ON DUPLICATE KEY UPDATE number = @holdfast_dlq_counts.number + VALUES(number);
 SELECT d.id, d.created_at FROM {rows} AS r JOIN @holdfast_dlq AS d ON d.id = r.id;
 
 -- name: dlq_read
--- rows: id text
 SELECT {columns}, {contents}, {now_iso} AS now_iso
 FROM {rows} AS r STRAIGHT_JOIN @holdfast_dlq AS d FORCE INDEX (PRIMARY) ON d.id = r.id
 ORDER BY r.id {locked};
 
 -- name: dlq_read_brief
--- rows: id text
 SELECT {columns}, {now_iso} AS now_iso
 FROM {rows} AS r STRAIGHT_JOIN @holdfast_dlq AS d FORCE INDEX (PRIMARY) ON d.id = r.id
 ORDER BY r.id {locked};
 
 -- name: dlq_put
--- rows: id text, version bigint, domain text, failure_type text, old_status text, status text, error_message text
--- rows: retry_count int, last_retry_at text, metadata text, resolved_at text, resolved_by_id bigint
--- rows: resolution_type text, resolution_note text, recommended_action text, updated_at text, next_retry_at text
--- rows: replay_token text, replay_beat_at text, new_version bigint, change_key text
 INSERT INTO @holdfast_dlq_counts (domain, failure_type, status, slot, number)
 SELECT g.domain, g.failure_type, g.status, {slot}, g.number
 FROM (
@@ -90,7 +80,6 @@ SET d.status = r.status, d.error_message = COALESCE(r.error_message, d.error_mes
     d.replay_beat_at = r.replay_beat_at, d.version = r.new_version, d.change_key = r.change_key;
 
 -- name: dlq_delete
--- rows: id text, version bigint, domain text, failure_type text, status text
 INSERT INTO @holdfast_dlq_counts (domain, failure_type, status, slot, number)
 SELECT g.domain, g.failure_type, g.status, {slot}, g.number
 FROM (
@@ -102,17 +91,8 @@ DELETE d FROM {rows} AS r STRAIGHT_JOIN @holdfast_dlq AS d FORCE INDEX (PRIMARY)
     ON d.id = r.id AND d.version = r.version;
 
 -- name: dlq_summaries_add
--- rows: id text, domain text, failure_type text, error_code text, number bigint, first_seen text, last_seen text
--- rows: sample_error_message text, sample_context text, compressed_at text, change_key text
 -- Here an assignment sees those before it: the sample must be chosen before the times are moved.
-INSERT INTO @holdfast_dlq_compressed (
-    id, domain, failure_type, error_code, count, first_seen, last_seen, sample_error_message, sample_context,
-    compressed_at, change_key
-)
-SELECT
-    r.id, r.domain, r.failure_type, r.error_code, r.number, r.first_seen, r.last_seen, r.sample_error_message,
-    r.sample_context, r.compressed_at, r.change_key
-FROM {rows} AS r
+{new_summaries}
 ON DUPLICATE KEY UPDATE
     count = @holdfast_dlq_compressed.count + VALUES(count),
     sample_error_message = CASE WHEN VALUES(last_seen) > @holdfast_dlq_compressed.last_seen
@@ -123,13 +103,5 @@ ON DUPLICATE KEY UPDATE
     last_seen = GREATEST(@holdfast_dlq_compressed.last_seen, VALUES(last_seen)),
     change_key = VALUES(change_key);
 
--- name: dlq_summary_store
-INSERT INTO @holdfast_dlq_compressed (
-    id, domain, failure_type, error_code, count, first_seen, last_seen, sample_error_message, sample_context, status,
-    compressed_at, stale_at, archived_at, change_key
-)
-VALUES (
-    :id, :domain, :failure_type, :error_code, :number, :first_seen, :last_seen, :sample_error_message,
-    :sample_context, :status, COALESCE(:compressed_at, {now_iso}), :stale_at, :archived_at, :change_key
-)
-ON DUPLICATE KEY UPDATE id = @holdfast_dlq_compressed.id;
+-- fragment: unless_there
+ON DUPLICATE KEY UPDATE id = @holdfast_dlq_compressed.id

@@ -11,22 +11,6 @@ bigint
 -- As many connections count without waiting for each other.
 (pg_backend_pid() % 8)
 
--- fragment: by_index
--- The planner finds the index by itself.
-[[ by_created? ]]
-[[ by_status? ]]
-[[ by_domain_status? ]]
-[[ by_type_status? ]]
-[[ by_all_three? ]]
-[[ by_next_retry? ]]
-[[ by_domain_next_retry? ]]
-[[ by_expires? ]]
-[[ by_resolved? ]]
-[[ by_archived? ]]
-
--- fragment: with_record
-JOIN @holdfast_dlq AS d
-
 -- fragment: by_key
 -- Every write finds its records by their key: what PostgreSQL believes of a table it has not looked at yet must not lead
 -- it to gather all of it. Planned for the values there are, since some are rare; not compiled, since that takes longer
@@ -53,10 +37,6 @@ FOR UPDATE OF d
 FOR UPDATE OF d SKIP LOCKED
 
 -- name: dlq_add
--- rows: id text, domain text, failure_type text, status text, workflow_id text, error text, error_message text
--- rows: error_code text, payload text, entity_type text, entity_id text, entity_refs text, user_id bigint
--- rows: snapshot_data text, request_data text, response_data text, metadata text, retry_count int, max_retries int
--- rows: next_action_hint text, recommended_action text, expires_at text, retry_delay_ms bigint, change_key text
 WITH added AS (
     {letters}
     RETURNING id, created_at, domain, failure_type, status
@@ -69,10 +49,6 @@ WITH added AS (
 SELECT a.id, a.created_at FROM added AS a;
 
 -- name: dlq_put
--- rows: id text, version bigint, domain text, failure_type text, old_status text, status text, error_message text
--- rows: retry_count int, last_retry_at text, metadata text, resolved_at text, resolved_by_id bigint
--- rows: resolution_type text, resolution_note text, recommended_action text, updated_at text, next_retry_at text
--- rows: replay_token text, replay_beat_at text, new_version bigint, change_key text
 WITH changed AS (
     UPDATE @holdfast_dlq AS d
     SET status = r.status, error_message = COALESCE(r.error_message, d.error_message), retry_count = r.retry_count,
@@ -96,7 +72,6 @@ WITH changed AS (
 SELECT changed.id FROM changed;
 
 -- name: dlq_delete
--- rows: id text, version bigint, domain text, failure_type text, status text
 WITH deleted AS (
     DELETE FROM @holdfast_dlq AS d USING {rows} AS r
     WHERE d.id = r.id AND d.version = r.version

@@ -54,6 +54,9 @@ WHERE (SELECT 1 FROM @holdfast_events AS e WHERE e.stream_key = s.stream_key LIM
 ORDER BY s.stream_key
 [[ LIMIT :most ]];
 
+-- fragment: skip_locked
+FOR UPDATE SKIP LOCKED
+
 -- name: events_prune
 -- The oldest first, a bounded number; what another process is pruning is left to it.
 DELETE FROM @holdfast_events WHERE id IN (

@@ -1,7 +1,6 @@
 -- MariaDB/MySQL writes first and then reads what came of it, in the same transaction.
 
 -- name: streams_raise
--- rows: stream_key text, added bigint
 INSERT INTO @holdfast_event_streams (stream_key, last_sequence, last_timestamp)
 SELECT r.stream_key, r.added, {now_iso} FROM {rows} AS r
 ORDER BY r.stream_key

@@ -1,3 +1,6 @@
+-- fragment: skip_locked
+-- One writer is lock enough here.
+
 -- name: event_append
 -- only: sqlite
 -- rows: stream_key text, place bigint, event_type text, data text, append_key text

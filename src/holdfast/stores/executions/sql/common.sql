@@ -3,17 +3,20 @@
 --
 -- A write carries a key of its own that is stored with it: start_key, end_key. By it a lost reply is asked for.
 
+-- fragment: position
+"position"
+
 -- name: executions_start
 -- rows: run_id text, workflow_id text, parameters text, worker_id text, metadata text, start_key text
 -- none -> pending. A row whose run id is taken is left out.
+{started} WHERE true ORDER BY r.n ON CONFLICT (run_id) DO NOTHING;
+
+-- fragment: started
 INSERT INTO @holdfast_executions (
     run_id, workflow_id, status, parameters, started_at, worker_id, metadata_json, start_key
 )
 SELECT r.run_id, r.workflow_id, 'pending', r.parameters, {now_iso}, r.worker_id, r.metadata, r.start_key
 FROM {rows} AS r
-WHERE true
-ORDER BY r.n
-ON CONFLICT (run_id) DO NOTHING;
 
 -- name: executions_end
 -- rows: run_id text, outcome text, outcome_result text, outcome_error text, end_key text

@@ -1,18 +1,10 @@
 -- MariaDB/MySQL writes with one statement, which is judged by how many rows it wrote or found.
 
 -- name: executions_start
--- rows: run_id text, workflow_id text, parameters text, worker_id text, metadata text, start_key text
 -- A run id that comes in between the look and the insert is a conflict, and the next look sees it.
-INSERT INTO @holdfast_executions (
-    run_id, workflow_id, status, parameters, started_at, worker_id, metadata_json, start_key
-)
-SELECT r.run_id, r.workflow_id, 'pending', r.parameters, {now_iso}, r.worker_id, r.metadata, r.start_key
-FROM {rows} AS r LEFT JOIN @holdfast_executions AS e ON e.run_id = r.run_id
-WHERE e.run_id IS NULL
-ORDER BY r.n;
+{started} LEFT JOIN @holdfast_executions AS e ON e.run_id = r.run_id WHERE e.run_id IS NULL ORDER BY r.n;
 
 -- name: executions_end
--- rows: run_id text, outcome text, outcome_result text, outcome_error text, end_key text
 UPDATE {rows} AS r STRAIGHT_JOIN @holdfast_executions AS e FORCE INDEX (PRIMARY) ON e.run_id = r.run_id
 SET e.status = r.outcome, e.result = r.outcome_result, e.error = r.outcome_error, e.completed_at = {now_iso},
     e.end_key = r.end_key

@@ -2,12 +2,7 @@
 -- only: postgres
 -- rows: run_id text, workflow_id text, parameters text, worker_id text, metadata text, start_key text
 -- As executions_start, where nobody is believed to be there: the statement fails if somebody is.
-INSERT INTO @holdfast_executions (
-    run_id, workflow_id, status, parameters, started_at, worker_id, metadata_json, start_key
-)
-SELECT r.run_id, r.workflow_id, 'pending', r.parameters, {now_iso}, r.worker_id, r.metadata, r.start_key
-FROM {rows} AS r
-ORDER BY r.n;
+{started} ORDER BY r.n;
 
 -- name: executions_list_all
 -- The newest of each status, and of those the newest. Which statuses there are is read off their index, too: one step for

@@ -1,5 +1,8 @@
 -- Flow checkpoints. The table has a name of the user's choice: {cards}, with indexes of names made from it.
 
+-- fragment: data
+data
+
 -- name: flow_create
 CREATE TABLE IF NOT EXISTS {cards} (
     {sequence_column},

@@ -1,6 +1,3 @@
--- fragment: data
-data
-
 -- name: flow_server_version
 -- only: mysql
 SELECT VERSION() AS version;
@@ -47,7 +44,6 @@ SELECT
 FROM DUAL WHERE NOT EXISTS (SELECT 1 FROM {cards} AS there WHERE there.id = :id);
 
 -- name: flow_delete_all
--- rows: id text, revision int
 DELETE c FROM {rows} AS r STRAIGHT_JOIN {cards} AS c ON c.id = r.id AND c.revision = r.revision
 WHERE c.claim_until IS NULL OR c.claim_until <= {now_ms};
 

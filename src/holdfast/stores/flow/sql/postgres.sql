@@ -1,9 +1,6 @@
 -- fragment: sequence_column
 sequence BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY
 
--- fragment: data
-data
-
 -- name: flow_present
 -- The catalog is read, not information_schema, which hides tables that this user has no rights to.
 SELECT 1 AS present

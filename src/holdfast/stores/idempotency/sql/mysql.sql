@@ -30,13 +30,10 @@ OR (@holdfast_idempotency.status_code = 0 AND @holdfast_idempotency.owner_token 
 @holdfast_idempotency.status_code = 0 AND @holdfast_idempotency.fingerprint = VALUES(fingerprint)
 
 -- name: keys_look
--- rows: idempotency_key text
 SELECT {kept} FROM {rows} AS r STRAIGHT_JOIN @holdfast_idempotency AS k FORCE INDEX (PRIMARY)
     ON k.idempotency_key = r.idempotency_key;
 
 -- name: keys_put
--- rows: idempotency_key text, fingerprint text, mark text, response_data text, status_code int, headers text
--- rows: later_ms bigint
 -- What decides is expires_at alone, which comes last.
 INSERT INTO @holdfast_idempotency (
     idempotency_key, fingerprint, response_data, status_code, headers, created_at, expires_at, owner_token
@@ -60,8 +57,6 @@ SELECT k.idempotency_key FROM {rows} AS r STRAIGHT_JOIN @holdfast_idempotency AS
 @holdfast_idempotency.expires_at <= {now_iso}
 
 -- name: keys_finish
--- rows: idempotency_key text, token text, mark text, response_data text, status_code int, headers text
--- rows: later_ms bigint
 UPDATE {rows} AS r STRAIGHT_JOIN @holdfast_idempotency AS k FORCE INDEX (PRIMARY)
     ON k.idempotency_key = r.idempotency_key
 SET k.response_data = r.response_data, k.headers = r.headers, k.expires_at = {row_later_iso},
@@ -69,7 +64,6 @@ SET k.response_data = r.response_data, k.headers = r.headers, k.expires_at = {ro
 WHERE k.status_code = 0 AND (k.owner_token = r.token OR (r.token IS NULL AND k.expires_at <= {now_iso}));
 
 -- name: keys_extend
--- rows: idempotency_key text, token text, later_ms bigint
 UPDATE {rows} AS r STRAIGHT_JOIN @holdfast_idempotency AS k FORCE INDEX (PRIMARY)
     ON k.idempotency_key = r.idempotency_key AND k.owner_token = r.token
 SET k.expires_at = {row_later_iso}

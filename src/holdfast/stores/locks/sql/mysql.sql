@@ -5,7 +5,6 @@
 (@holdfast_locks.owner IS NULL OR @holdfast_locks.expires_at_ms <= {now_ms})
 
 -- name: locks_acquire
--- rows: lock_key text, owner text, claim_key text, ttl_ms bigint
 INSERT INTO @holdfast_locks (lock_key, owner, token, claim_key, acquired_at_ms, expires_at_ms)
 SELECT r.lock_key, r.owner, 1, r.claim_key, {now_ms}, {now_ms} + r.ttl_ms FROM {rows} AS r
 ORDER BY r.n
@@ -18,13 +17,11 @@ ON DUPLICATE KEY UPDATE
                          ELSE @holdfast_locks.expires_at_ms END;
 
 -- name: locks_release
--- rows: lock_key text, held bigint, holder text, key text
 UPDATE {rows} AS r STRAIGHT_JOIN @holdfast_locks AS l FORCE INDEX (PRIMARY)
     ON l.lock_key = r.lock_key AND l.token = r.held AND l.owner = r.holder
 SET l.owner = NULL, l.claim_key = r.key;
 
 -- name: locks_extend
--- rows: lock_key text, held bigint, holder text, ttl_ms bigint
 UPDATE {rows} AS r STRAIGHT_JOIN @holdfast_locks AS l FORCE INDEX (PRIMARY)
     ON l.lock_key = r.lock_key AND l.token = r.held AND l.owner = r.holder
 SET l.expires_at_ms = {now_ms} + r.ttl_ms

@@ -13,8 +13,6 @@ FORCE INDEX (idx_holdfast_task_queue_due)
 CREATE TABLE IF NOT EXISTS {own_table} LIKE @holdfast_task_queue;
 
 -- name: tasks_put
--- rows: id text, queue_name text, payload text, max_attempts int, visibility_timeout int, priority int
--- rows: delay_ms bigint, creation_key text
 -- An id that comes in between the look and the insert is a conflict, and the next look sees it.
 {put} LEFT JOIN {tasks} AS t ON t.task_id = r.id WHERE t.task_id IS NULL ORDER BY r.n;
 
@@ -43,7 +41,6 @@ SET t.status = 'processing', t.attempts = t.attempts + 1, t.token = r.token, t.w
     t.due_at_ms = {now_ms} + t.visibility_timeout * 1000, t.updated_at = {now_ms} / 1000.0;
 
 -- name: tasks_give_up
--- rows: id text, spent int, said text
 UPDATE {rows} AS r STRAIGHT_JOIN {tasks} AS t FORCE INDEX (PRIMARY) ON t.task_id = r.id
 SET t.error = COALESCE(r.said, t.error),
     t.status = CASE WHEN r.spent = 1 THEN 'dead_lettered' ELSE 'pending' END,
@@ -51,13 +48,11 @@ SET t.error = COALESCE(r.said, t.error),
     t.worker_id = '', t.updated_at = {now_ms} / 1000.0;
 
 -- name: tasks_complete
--- rows: id text, held text, key text
 UPDATE {rows} AS r STRAIGHT_JOIN {tasks} AS t FORCE INDEX (PRIMARY) ON t.task_id = r.id
 SET t.status = 'completed', t.token = r.key, t.worker_id = '', t.due_at_ms = NULL, t.updated_at = {now_ms} / 1000.0
 WHERE t.status = 'processing' AND t.token = r.held OR t.status = 'pending' AND (r.held IS NULL OR t.token = r.held);
 
 -- name: tasks_fail
--- rows: id text, held text, key text, said text, retry_ms bigint, draw int, uncount int
 -- No assignment reads what another changes: their order is not defined where tables are joined.
 UPDATE {rows} AS r STRAIGHT_JOIN {tasks} AS t FORCE INDEX (PRIMARY) ON t.task_id = r.id
 SET t.status = CASE WHEN r.uncount = 0 AND t.attempts >= t.max_attempts THEN 'dead_lettered' ELSE 'pending' END,
@@ -75,7 +70,6 @@ FROM {rows} AS r JOIN {tasks} AS t ON t.task_id = r.id AND t.token = r.key AND t
 LEAST(:cap_ms, :base_ms << LEAST(GREATEST(t.attempts - 1, 0), 20))
 
 -- name: tasks_extend
--- rows: id text, held text, for_ms bigint
 UPDATE {rows} AS r STRAIGHT_JOIN {tasks} AS t FORCE INDEX (PRIMARY) ON t.task_id = r.id AND t.token = r.held
 SET t.due_at_ms = {now_ms} + r.for_ms, t.updated_at = {now_ms} / 1000.0
 WHERE t.status = 'processing';

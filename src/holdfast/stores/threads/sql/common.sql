@@ -91,6 +91,25 @@ DELETE FROM @holdfast_thread_values WHERE (thread_id, checkpoint_ns, channel, ve
     SELECT r.thread_id, r.checkpoint_ns, r.channel, r.version FROM {rows} AS r
 );
 
+-- fragment: new_checkpoints
+INSERT INTO @holdfast_thread_checkpoints (
+    thread_id, checkpoint_ns, checkpoint_id, parent_id, run_id, format, data, metadata, large
+)
+SELECT r.thread_id, r.checkpoint_ns, r.name, r.other, r.run_id, r.format, r.data, r.metadata, r.large
+FROM {rows} AS r
+
+-- fragment: or_put_anew
+ON CONFLICT (thread_id, checkpoint_ns, checkpoint_id) DO UPDATE
+SET parent_id = excluded.parent_id, run_id = excluded.run_id, format = excluded.format, data = excluded.data,
+    metadata = excluded.metadata, large = excluded.large
+
+-- name: checkpoints_put
+-- only: postgres, mysql
+-- rows: part int, thread_id text, checkpoint_ns text, name text, other text, run_id text, format text, data bytes
+-- rows: metadata text, large text
+-- Checkpoints without large values.
+{new_checkpoints} {or_put_anew};
+
 -- name: thread_delete
 -- Values first: that waits for checkpoints that are being put and have one of them, and those are then deleted too.
 DELETE FROM @holdfast_thread_values WHERE thread_id = :thread_id;

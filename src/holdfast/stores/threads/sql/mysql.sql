@@ -5,28 +5,13 @@
 INSERT INTO @holdfast_thread_values (thread_id, checkpoint_ns, channel, version, format, data)
 SELECT r.thread_id, r.checkpoint_ns, r.name, r.other, r.format, r.data FROM {rows} AS r WHERE r.part = 1
 ON DUPLICATE KEY UPDATE version = VALUES(version);
-INSERT INTO @holdfast_thread_checkpoints (
-    thread_id, checkpoint_ns, checkpoint_id, parent_id, run_id, format, data, metadata, large
-)
-SELECT r.thread_id, r.checkpoint_ns, r.name, r.other, r.run_id, r.format, r.data, r.metadata, r.large
-FROM {rows} AS r WHERE r.part = 0
-ON DUPLICATE KEY UPDATE
-    parent_id = VALUES(parent_id), run_id = VALUES(run_id), format = VALUES(format), data = VALUES(data),
-    metadata = VALUES(metadata), large = VALUES(large);
+{new_checkpoints} WHERE r.part = 0
+{or_put_anew};
 
--- name: checkpoints_put
--- only: postgres, mysql
--- rows: part int, thread_id text, checkpoint_ns text, name text, other text, run_id text, format text, data bytes
--- rows: metadata text, large text
--- Checkpoints without large values.
-INSERT INTO @holdfast_thread_checkpoints (
-    thread_id, checkpoint_ns, checkpoint_id, parent_id, run_id, format, data, metadata, large
-)
-SELECT r.thread_id, r.checkpoint_ns, r.name, r.other, r.run_id, r.format, r.data, r.metadata, r.large
-FROM {rows} AS r
+-- fragment: or_put_anew
 ON DUPLICATE KEY UPDATE
     parent_id = VALUES(parent_id), run_id = VALUES(run_id), format = VALUES(format), data = VALUES(data),
-    metadata = VALUES(metadata), large = VALUES(large);
+    metadata = VALUES(metadata), large = VALUES(large)
 
 -- name: thread_put_writes
 -- only: postgres, mysql
@@ -57,7 +42,6 @@ CROSS JOIN JSON_TABLE(p.large, '$[*]' COLUMNS (
 )) AS j
 
 -- name: values_hold
--- rows: thread_id text, checkpoint_ns text, channel text, version text
 SELECT v.thread_id, v.checkpoint_ns, v.channel, v.version
 FROM {rows} AS r STRAIGHT_JOIN @holdfast_thread_values AS v FORCE INDEX (PRIMARY)
     ON v.thread_id = r.thread_id AND v.checkpoint_ns = r.checkpoint_ns
@@ -65,7 +49,6 @@ FROM {rows} AS r STRAIGHT_JOIN @holdfast_thread_values AS v FORCE INDEX (PRIMARY
 LOCK IN SHARE MODE;
 
 -- name: values_take
--- rows: thread_id text, checkpoint_ns text, channel text, version text
 SELECT v.thread_id, v.checkpoint_ns, v.channel, v.version
 FROM {rows} AS r STRAIGHT_JOIN @holdfast_thread_values AS v FORCE INDEX (PRIMARY)
     ON v.thread_id = r.thread_id AND v.checkpoint_ns = r.checkpoint_ns
@@ -73,28 +56,24 @@ FROM {rows} AS r STRAIGHT_JOIN @holdfast_thread_values AS v FORCE INDEX (PRIMARY
 FOR UPDATE;
 
 -- name: checkpoints_hold
--- rows: thread_id text, checkpoint_ns text, checkpoint_id text
 SELECT c.thread_id, c.checkpoint_ns, c.checkpoint_id
 FROM {rows} AS r STRAIGHT_JOIN @holdfast_thread_checkpoints AS c FORCE INDEX (PRIMARY)
     ON c.thread_id = r.thread_id AND c.checkpoint_ns = r.checkpoint_ns AND c.checkpoint_id = r.checkpoint_id
 LOCK IN SHARE MODE;
 
 -- name: checkpoints_take
--- rows: thread_id text, checkpoint_ns text, checkpoint_id text
 SELECT c.thread_id, c.checkpoint_ns, c.checkpoint_id
 FROM {rows} AS r STRAIGHT_JOIN @holdfast_thread_checkpoints AS c FORCE INDEX (PRIMARY)
     ON c.thread_id = r.thread_id AND c.checkpoint_ns = r.checkpoint_ns AND c.checkpoint_id = r.checkpoint_id
 FOR UPDATE;
 
 -- name: checkpoints_delete
--- rows: thread_id text, checkpoint_ns text, checkpoint_id text
 DELETE w FROM {rows} AS r STRAIGHT_JOIN @holdfast_thread_writes AS w FORCE INDEX (PRIMARY)
     ON w.thread_id = r.thread_id AND w.checkpoint_ns = r.checkpoint_ns AND w.checkpoint_id = r.checkpoint_id;
 DELETE c FROM {rows} AS r STRAIGHT_JOIN @holdfast_thread_checkpoints AS c FORCE INDEX (PRIMARY)
     ON c.thread_id = r.thread_id AND c.checkpoint_ns = r.checkpoint_ns AND c.checkpoint_id = r.checkpoint_id;
 
 -- name: values_delete
--- rows: thread_id text, checkpoint_ns text, channel text, version text
 DELETE v FROM {rows} AS r STRAIGHT_JOIN @holdfast_thread_values AS v FORCE INDEX (PRIMARY)
     ON v.thread_id = r.thread_id AND v.checkpoint_ns = r.checkpoint_ns
     AND v.channel = r.channel AND v.version = r.version;

@@ -10,28 +10,8 @@ WITH larger AS (
     SELECT r.thread_id, r.checkpoint_ns, r.name, r.other, r.format, r.data FROM {rows} AS r WHERE r.part = 1
     ON CONFLICT (thread_id, checkpoint_ns, channel, version) DO UPDATE SET version = excluded.version
 )
-INSERT INTO @holdfast_thread_checkpoints (
-    thread_id, checkpoint_ns, checkpoint_id, parent_id, run_id, format, data, metadata, large
-)
-SELECT r.thread_id, r.checkpoint_ns, r.name, r.other, r.run_id, r.format, r.data, r.metadata, r.large
-FROM {rows} AS r WHERE r.part = 0
-ON CONFLICT (thread_id, checkpoint_ns, checkpoint_id) DO UPDATE
-SET parent_id = excluded.parent_id, run_id = excluded.run_id, format = excluded.format, data = excluded.data,
-    metadata = excluded.metadata, large = excluded.large;
-
--- name: checkpoints_put
--- only: postgres, mysql
--- rows: part int, thread_id text, checkpoint_ns text, name text, other text, run_id text, format text, data bytes
--- rows: metadata text, large text
--- Checkpoints without large values.
-INSERT INTO @holdfast_thread_checkpoints (
-    thread_id, checkpoint_ns, checkpoint_id, parent_id, run_id, format, data, metadata, large
-)
-SELECT r.thread_id, r.checkpoint_ns, r.name, r.other, r.run_id, r.format, r.data, r.metadata, r.large
-FROM {rows} AS r
-ON CONFLICT (thread_id, checkpoint_ns, checkpoint_id) DO UPDATE
-SET parent_id = excluded.parent_id, run_id = excluded.run_id, format = excluded.format, data = excluded.data,
-    metadata = excluded.metadata, large = excluded.large;
+{new_checkpoints} WHERE r.part = 0
+{or_put_anew};
 
 -- name: thread_put_writes
 -- only: postgres, mysql

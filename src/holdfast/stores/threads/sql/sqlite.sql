@@ -22,9 +22,7 @@ INSERT INTO @holdfast_thread_checkpoints (
     thread_id, checkpoint_ns, checkpoint_id, parent_id, run_id, format, data, metadata, large
 )
 VALUES (:thread_id, :checkpoint_ns, :name, :other, :run_id, :format, :data, :metadata, :large)
-ON CONFLICT (thread_id, checkpoint_ns, checkpoint_id) DO UPDATE
-SET parent_id = excluded.parent_id, run_id = excluded.run_id, format = excluded.format, data = excluded.data,
-    metadata = excluded.metadata, large = excluded.large;
+{or_put_anew};
 
 -- name: value_put
 -- only: sqlite

@@ -12,6 +12,12 @@
 -- cancel_key is what runs have in common that were cancelled together, so that they can go on together: the key of the
 -- change, or, of those whose time was over, the deadline that children have from their parents.
 
+-- fragment: hold_runs
+ORDER BY w.workflow_uuid FOR UPDATE OF w
+
+-- fragment: hold_free_runs
+ORDER BY w.workflow_uuid FOR UPDATE OF w SKIP LOCKED
+
 -- name: runs_hold
 -- rows: id text
 SELECT

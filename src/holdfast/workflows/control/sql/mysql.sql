@@ -3,7 +3,6 @@
 -- are locked in the order in which their ids are given.
 
 -- name: runs_hold
--- rows: id text
 SELECT
     w.workflow_uuid, w.status, w.executions, w.wait_kind, w.parent_workflow_id, w.owner_xid, w.creation_key, w.change_key,
     w.cancel_key, w.attributes
@@ -11,14 +10,12 @@ FROM {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY) ON w.
 FOR UPDATE;
 
 -- name: runs_hold_overdue
--- rows: id text
 SELECT w.workflow_uuid, w.status, w.change_key,
     CASE WHEN w.workflow_deadline_epoch_ms <= {now_ms} THEN 1 ELSE 0 END AS overdue
 FROM {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY) ON w.workflow_uuid = r.id
 FOR UPDATE SKIP LOCKED;
 
 -- name: runs_cancel
--- rows: id text
 UPDATE {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY) ON w.workflow_uuid = r.id
 SET w.status = 'CANCELLED', w.owner_xid = NULL, w.incarnation = NULL, w.queue_name = NULL, w.deduplication_id = NULL,
     w.completed_at = {now_ms}, w.updated_at = {now_ms}, w.change_key = :key, w.wait_kind = NULL,
@@ -26,7 +23,6 @@ SET w.status = 'CANCELLED', w.owner_xid = NULL, w.incarnation = NULL, w.queue_na
 WHERE w.status IN ('PENDING', 'ENQUEUED', 'DELAYED');
 
 -- name: runs_resume
--- rows: id text
 UPDATE {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY) ON w.workflow_uuid = r.id
 SET w.status = 'ENQUEUED', w.owner_xid = NULL, w.incarnation = NULL, w.recovery_attempts = 0,
     w.workflow_deadline_epoch_ms = NULL, w.error = NULL, w.output_serialization = NULL, w.completed_at = NULL,
@@ -36,7 +32,6 @@ SET w.status = 'ENQUEUED', w.owner_xid = NULL, w.incarnation = NULL, w.recovery_
 WHERE w.status IN ('CANCELLED', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED');
 
 -- name: runs_rewind
--- rows: id text
 UPDATE {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY) ON w.workflow_uuid = r.id
 SET w.status = 'ENQUEUED', w.generation = w.generation + 1, w.owner_xid = NULL, w.incarnation = NULL,
     w.recovery_attempts = 0, w.retries = 0, w.output = NULL, w.error = NULL, w.output_serialization = NULL,
@@ -48,7 +43,6 @@ SET w.status = 'ENQUEUED', w.generation = w.generation + 1, w.owner_xid = NULL, 
 WHERE w.status IN ('SUCCESS', 'ERROR', 'CANCELLED', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED');
 
 -- name: steps_cut
--- rows: id text
 DELETE o FROM {rows} AS r STRAIGHT_JOIN @operation_outputs AS o FORCE INDEX (PRIMARY) ON o.workflow_uuid = r.id
 WHERE o.function_id >= :start_step;
 DELETE o FROM {rows} AS r STRAIGHT_JOIN @operation_outputs AS o FORCE INDEX (PRIMARY) ON o.workflow_uuid = r.id
@@ -60,17 +54,14 @@ WHERE o.function_name = 'holdfast.timeout' AND v.workflow_uuid IS NULL;
 CONCAT(o.identity, '.0')
 
 -- name: streams_cut
--- rows: id text
 DELETE s FROM {rows} AS r STRAIGHT_JOIN @streams AS s FORCE INDEX (PRIMARY) ON s.workflow_uuid = r.id
 WHERE s.function_id >= :start_step;
 
 -- name: runs_forked
--- rows: id text
 UPDATE {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY) ON w.workflow_uuid = r.id
 SET w.was_forked_from = TRUE;
 
 -- name: runs_delete
--- rows: id text
 -- The runs that others name are a derived table, which is worked out before: no subquery may read what is deleted from.
 DELETE w FROM {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY) ON w.workflow_uuid = r.id
 LEFT JOIN (
@@ -82,13 +73,11 @@ LEFT JOIN (
 WHERE named.child_workflow_id IS NULL AND w.status IN ('SUCCESS', 'ERROR', 'CANCELLED', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED');
 
 -- name: runs_set_delay
--- rows: id text
 UPDATE {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY) ON w.workflow_uuid = r.id
 SET w.delay_until_epoch_ms = COALESCE(:until_ms, {now_ms} + :delay_ms),
     w.updated_at = {now_ms}, w.change_key = :key
 WHERE w.status = 'DELAYED' AND w.executions = 0 AND w.wait_kind IS NULL;
 
 -- name: runs_attributes
--- rows: id text, attributes text
 UPDATE {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY) ON w.workflow_uuid = r.id
 SET w.attributes = r.attributes, w.updated_at = {now_ms}, w.change_key = :key;

@@ -296,7 +296,10 @@ SELECT
     r.workflow_deadline_epoch_ms, r.retries, r.is_debounced, r.debounce_deadline_epoch_ms, r.creation_key
 FROM {rows} AS r
 WHERE true
-ON CONFLICT (workflow_uuid) DO NOTHING;
+{unless_run_is_there};
+
+-- fragment: unless_run_is_there
+ON CONFLICT (workflow_uuid) DO NOTHING
 
 -- name: run_imported
 -- Whose the id is now.
@@ -341,4 +344,7 @@ SELECT
     r.child_workflow_id, r.serialization, r.started_at_epoch_ms, r.completed_at_epoch_ms
 FROM {rows} AS r
 WHERE true
-ON CONFLICT DO NOTHING;
+{unless_step_is_there};
+
+-- fragment: unless_step_is_there
+ON CONFLICT DO NOTHING

@@ -18,13 +18,16 @@ RETURNING workflow_uuid, last_sequence;
 -- name: messages_put
 -- rows: message_uuid text, destination text, topic text, message text, serialization text, sequence bigint
 -- A message whose id is taken is left out: it was sent before.
+{messages}
+WHERE true
+ON CONFLICT (message_uuid) DO NOTHING;
+
+-- fragment: messages
 INSERT INTO @notifications (
     message_uuid, destination_uuid, topic, message, created_at_epoch_ms, serialization, consumed, sequence
 )
 SELECT r.message_uuid, r.destination, r.topic, r.message, {now_ms}, r.serialization, FALSE, r.sequence
 FROM {rows} AS r
-WHERE true
-ON CONFLICT (message_uuid) DO NOTHING;
 
 -- name: messages_look
 -- rows: message_uuid text

@@ -10,6 +10,18 @@ q.queue_id, q.name, q.concurrency, q.worker_concurrency, q.rate_limit_max, q.rat
 q.priority_enabled, q.partition_queue, q.partition_concurrency, q.partition_rate_limit_max,
 q.partition_rate_limit_period_sec, q.polling_interval_sec, q.paused, q.turn, q.created_at, q.updated_at
 
+-- fragment: hold
+FOR UPDATE
+
+-- fragment: hold_free
+FOR UPDATE SKIP LOCKED
+
+-- fragment: q_waits
+q.status = 'ENQUEUED'
+
+-- fragment: w_waits
+w.status = 'ENQUEUED'
+
 -- name: queue_register
 -- A queue of this name that is there stays as it is.
 INSERT INTO @queues (
@@ -20,7 +32,10 @@ INSERT INTO @queues (
     :queue_id, :name, :concurrency, :worker_concurrency, :rate_limit_max, :rate_limit_period_sec, :priority_enabled,
     :partition_queue, :partition_concurrency, :partition_rate_limit_max, :partition_rate_limit_period_sec,
     :polling_interval_sec, {now_ms}, {now_ms}
-) ON CONFLICT (name) DO NOTHING;
+) {unless_there};
+
+-- fragment: unless_there
+ON CONFLICT (name) DO NOTHING
 
 -- name: queue_configure
 UPDATE @queues
@@ -181,12 +196,18 @@ SELECT partition_key FROM found WHERE partition_key IS NOT NULL ORDER BY n;
 -- name: inputs_of_run
 SELECT w.inputs FROM @workflow_status AS w WHERE w.workflow_uuid = :id;
 
+-- fragment: bytes_of_output
+octet_length(o.output)
+
+-- fragment: bytes_of_error
+octet_length(o.error)
+
 -- name: records_bytes
 -- rows: id text
 -- About how many bytes the records of runs are.
 SELECT
     o.workflow_uuid,
-    sum({record_overhead} + COALESCE({bytes_of_output}, 0) + COALESCE({bytes_of_error}, 0)) AS bytes
+    sum(400 + COALESCE({bytes_of_output}, 0) + COALESCE({bytes_of_error}, 0)) AS bytes
 FROM {rows} AS r JOIN @operation_outputs AS o ON o.workflow_uuid = r.id
 GROUP BY o.workflow_uuid;
 
@@ -205,6 +226,36 @@ DELETE FROM @queue_starts WHERE token IN (SELECT r.token FROM {rows} AS r);
 
 -- name: starts_trim
 DELETE FROM @queue_starts WHERE queue_name = :queue_name AND started_at <= {now_ms} - :keep_ms;
+
+-- fragment: unlimited
+-- For whoever holds no lock: nothing is taken from a queue that has a limit, or is paused, by now.
+NOT EXISTS (
+    SELECT 1 FROM @queues AS l
+    WHERE l.name = :queue_name
+      AND (l.paused OR l.partition_queue OR l.concurrency IS NOT NULL OR l.rate_limit_max IS NOT NULL)
+)
+
+-- fragment: partition_age_order
+q.created_at, q.workflow_uuid
+
+-- fragment: begun
+-- What a claim notes besides whose the run is now.
+application_version = COALESCE(w.application_version, :application_version),
+started_at_epoch_ms = COALESCE(w.started_at_epoch_ms, {now_ms}),
+workflow_deadline_epoch_ms = CASE
+    -- A longer one than a hundred years, which only other programs write, is none: the sum might be too large.
+    WHEN w.started_at_epoch_ms IS NULL AND w.workflow_timeout_ms <= 3153600000000
+    THEN CASE WHEN w.workflow_deadline_epoch_ms < {now_ms} + w.workflow_timeout_ms
+         THEN w.workflow_deadline_epoch_ms ELSE {now_ms} + w.workflow_timeout_ms END
+    ELSE w.workflow_deadline_epoch_ms END,
+executions = w.executions + 1, updated_at = {now_ms}
+
+-- fragment: claimed_run
+w.workflow_uuid, w.status, w.name, w.class_name, w.config_name, w.serialization, w.owner_xid,
+octet_length(w.inputs) AS inputs_bytes, CASE WHEN octet_length(w.inputs) <= 65536 THEN w.inputs END AS inputs,
+w.recovery_attempts, w.generation, w.retries, w.workflow_deadline_epoch_ms, w.parent_workflow_id, w.executions,
+w.executor_id, w.queue_name, w.queue_partition_key, w.priority, w.created_at, w.wait_kind, w.creation_key,
+w.authenticated_user, w.assumed_role, w.authenticated_roles, w.application_version
 
 -- name: queue_claim
 -- The oldest of a queue; with :after_ms and :after_id, the oldest of those behind a run. The queue is named again there,

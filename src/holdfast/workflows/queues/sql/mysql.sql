@@ -1,27 +1,6 @@
 -- MariaDB/MySQL writes first and then reads what came of it, in the same transaction. The indexes are said by name: what
 -- waits must not be sorted for a claim, nor walked from end to end, waiting for every row that somebody has locked.
 
--- fragment: record_overhead
-400
-
--- fragment: bytes_of_output
-octet_length(o.output)
-
--- fragment: bytes_of_error
-octet_length(o.error)
-
--- fragment: q_waits
-q.status = 'ENQUEUED'
-
--- fragment: w_waits
-w.status = 'ENQUEUED'
-
--- fragment: hold
-FOR UPDATE
-
--- fragment: hold_free
-FOR UPDATE SKIP LOCKED
-
 -- fragment: by_age
 FORCE INDEX (idx_workflow_status_queue_age)
 
@@ -39,13 +18,6 @@ FORCE INDEX (idx_workflow_status_partition_age)
 
 -- fragment: by_partition_priority
 FORCE INDEX (idx_workflow_status_partition_age)
-
--- fragment: unlimited
-NOT EXISTS (
-    SELECT 1 FROM @queues AS l
-    WHERE l.name = :queue_name
-      AND (l.paused OR l.partition_queue OR l.concurrency IS NOT NULL OR l.rate_limit_max IS NOT NULL)
-)
 
 -- fragment: cap
 -- A name is looked for among those there are, and only one that is found is made a path: another text might be none, and
@@ -84,26 +56,13 @@ SET w.status = 'PENDING', w.owner_xid = CONCAT(:claim, '.', w.workflow_uuid), w.
         ELSE w.workflow_deadline_epoch_ms END,
     w.started_at_epoch_ms = COALESCE(w.started_at_epoch_ms, {now_ms}),
     w.executions = w.executions + 1, w.updated_at = {now_ms};
-SELECT
-    w.workflow_uuid, w.status, w.name, w.class_name, w.config_name, w.serialization, w.owner_xid,
-    octet_length(w.inputs) AS inputs_bytes, CASE WHEN octet_length(w.inputs) <= 65536 THEN w.inputs END AS inputs,
-    w.recovery_attempts, w.generation, w.retries, w.workflow_deadline_epoch_ms, w.parent_workflow_id, w.executions,
-    w.executor_id, w.queue_name, w.queue_partition_key, w.priority, w.created_at, w.wait_kind, w.creation_key,
-    w.authenticated_user, w.assumed_role, w.authenticated_roles, w.application_version
+SELECT {claimed_run}
 FROM @workflow_status AS w FORCE INDEX (idx_workflow_status_owner)
 WHERE w.incarnation = :incarnation AND w.status = 'PENDING'
   AND w.owner_xid LIKE CONCAT(:claim, '.%')
 
--- name: queue_register
-INSERT INTO @queues (
-    queue_id, name, concurrency, worker_concurrency, rate_limit_max, rate_limit_period_sec, priority_enabled,
-    partition_queue, partition_concurrency, partition_rate_limit_max, partition_rate_limit_period_sec,
-    polling_interval_sec, created_at, updated_at
-) VALUES (
-    :queue_id, :name, :concurrency, :worker_concurrency, :rate_limit_max, :rate_limit_period_sec, :priority_enabled,
-    :partition_queue, :partition_concurrency, :partition_rate_limit_max, :partition_rate_limit_period_sec,
-    :polling_interval_sec, {now_ms}, {now_ms}
-) ON DUPLICATE KEY UPDATE name = @queues.name;
+-- fragment: unless_there
+ON DUPLICATE KEY UPDATE name = @queues.name
 
 -- name: runs_due
 UPDATE (
@@ -128,5 +87,4 @@ ORDER BY w.queue_partition_key
 LIMIT :most;
 
 -- name: starts_take_back
--- rows: token text
 DELETE s FROM {rows} AS r STRAIGHT_JOIN @queue_starts AS s FORCE INDEX (PRIMARY) ON s.token = r.token;

@@ -2,26 +2,11 @@
 -- fits this executor is asked in a form of which the planner expects that nearly all runs meet it: it then follows the
 -- index until it has enough, instead of reading and sorting all that waits.
 
--- fragment: record_overhead
-400
-
--- fragment: bytes_of_output
-octet_length(o.output)
-
--- fragment: bytes_of_error
-octet_length(o.error)
-
 -- fragment: q_waits
 '' || q.status = 'ENQUEUED'
 
 -- fragment: w_waits
 '' || w.status = 'ENQUEUED'
-
--- fragment: hold
-FOR UPDATE
-
--- fragment: hold_free
-FOR UPDATE SKIP LOCKED
 
 -- fragment: hold_free_runs
 FOR UPDATE OF w SKIP LOCKED
@@ -47,35 +32,16 @@ FOR UPDATE OF w SKIP LOCKED
 -- over, and takes nobody's place. Arguments of more than 65,536 bytes are left out: a claim takes many runs, and what
 -- they hold together is not known before.
 
--- fragment: partition_age_order
-q.created_at, q.workflow_uuid
-
 -- fragment: claim
 UPDATE @workflow_status AS w
 SET status = 'PENDING', owner_xid = :claim || '.' || w.workflow_uuid, incarnation = :incarnation,
     executor_id = CASE WHEN w.recovery_attempts > CAST((SELECT CAST(:caps AS jsonb)) ->> w.name AS bigint)
                        THEN w.executor_id ELSE :executor_id END,
-    application_version = COALESCE(w.application_version, :application_version),
-    started_at_epoch_ms = COALESCE(w.started_at_epoch_ms, {now_ms}),
-    workflow_deadline_epoch_ms = CASE
-        -- A longer one than a hundred years, which only other programs write, is none: the sum might be too large.
-        WHEN w.started_at_epoch_ms IS NULL AND w.workflow_timeout_ms <= 3153600000000
-        THEN CASE WHEN w.workflow_deadline_epoch_ms < {now_ms} + w.workflow_timeout_ms
-             THEN w.workflow_deadline_epoch_ms ELSE {now_ms} + w.workflow_timeout_ms END
-        ELSE w.workflow_deadline_epoch_ms END,
-    executions = w.executions + 1, updated_at = {now_ms}
+    {begun}
 -- An array is made once. A subquery that is joined may be asked again for each row, in a nested loop, and as it passes
 -- over what it has locked and changed itself it would find others every time: the limit would be none.
 WHERE w.workflow_uuid = ANY (ARRAY(
     SELECT q.workflow_uuid FROM @workflow_status AS q
-
--- fragment: unlimited
--- For whoever holds no lock: nothing is taken from a queue that has a limit, or is paused, by now.
-NOT EXISTS (
-    SELECT 1 FROM @queues AS l
-    WHERE l.name = :queue_name
-      AND (l.paused OR l.partition_queue OR l.concurrency IS NOT NULL OR l.rate_limit_max IS NOT NULL)
-)
 
 -- fragment: fitting
 AND CASE WHEN jsonb_exists((SELECT CAST(:caps AS jsonb)), q.name)
@@ -90,9 +56,4 @@ THEN 1 END IS NOT NULL
     LIMIT :most
     FOR UPDATE SKIP LOCKED
 ))
-RETURNING
-    w.workflow_uuid, w.status, w.name, w.class_name, w.config_name, w.serialization, w.owner_xid,
-    octet_length(w.inputs) AS inputs_bytes, CASE WHEN octet_length(w.inputs) <= 65536 THEN w.inputs END AS inputs,
-    w.recovery_attempts, w.generation, w.retries, w.workflow_deadline_epoch_ms, w.parent_workflow_id, w.executions,
-    w.executor_id, w.queue_name, w.queue_partition_key, w.priority, w.created_at, w.wait_kind, w.creation_key,
-    w.authenticated_user, w.assumed_role, w.authenticated_roles, w.application_version
+RETURNING {claimed_run}

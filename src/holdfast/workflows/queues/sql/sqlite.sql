@@ -1,20 +1,11 @@
 -- One writer is lock enough here. The index of a claim is said by name: without statistics another might be taken, and
 -- all that waits sorted.
 
--- fragment: record_overhead
-400
-
 -- fragment: bytes_of_output
 length(CAST(o.output AS BLOB))
 
 -- fragment: bytes_of_error
 length(CAST(o.error AS BLOB))
-
--- fragment: q_waits
-q.status = 'ENQUEUED'
-
--- fragment: w_waits
-w.status = 'ENQUEUED'
 
 -- fragment: hold
 
@@ -43,33 +34,15 @@ INDEXED BY idx_workflow_status_partition_age
 -- fragment: by_partition_priority
 INDEXED BY idx_workflow_status_partition
 
--- fragment: partition_age_order
-q.created_at, q.workflow_uuid
-
 -- fragment: claim
 UPDATE @workflow_status AS w
 SET status = 'PENDING', owner_xid = :claim || '.' || w.workflow_uuid, incarnation = :incarnation,
     executor_id = CASE WHEN w.recovery_attempts > 0
                         AND w.recovery_attempts > (SELECT value FROM json_each(:caps) WHERE key = w.name)
                        THEN w.executor_id ELSE :executor_id END,
-    application_version = COALESCE(w.application_version, :application_version),
-    started_at_epoch_ms = COALESCE(w.started_at_epoch_ms, {now_ms}),
-    workflow_deadline_epoch_ms = CASE
-        -- A longer one than a hundred years, which only other programs write, is none: the sum might be too large.
-        WHEN w.started_at_epoch_ms IS NULL AND w.workflow_timeout_ms <= 3153600000000
-        THEN CASE WHEN w.workflow_deadline_epoch_ms < {now_ms} + w.workflow_timeout_ms
-             THEN w.workflow_deadline_epoch_ms ELSE {now_ms} + w.workflow_timeout_ms END
-        ELSE w.workflow_deadline_epoch_ms END,
-    executions = w.executions + 1, updated_at = {now_ms}
+    {begun}
 WHERE w.workflow_uuid IN (
     SELECT q.workflow_uuid FROM @workflow_status AS q
-
--- fragment: unlimited
-NOT EXISTS (
-    SELECT 1 FROM @queues AS l
-    WHERE l.name = :queue_name
-      AND (l.paused OR l.partition_queue OR l.concurrency IS NOT NULL OR l.rate_limit_max IS NOT NULL)
-)
 
 -- fragment: fitting
 AND q.name IN (SELECT key FROM json_each(:caps))

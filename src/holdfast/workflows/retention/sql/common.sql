@@ -14,12 +14,14 @@
    AND (SELECT u.status FROM @workflow_status AS u WHERE u.workflow_uuid = o.workflow_uuid)
        NOT IN ('SUCCESS', 'ERROR', 'CANCELLED', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED'))
 
+-- fragment: letters
+-- What has texts compared letter by letter, as Python does: PostgreSQL would follow the language of the database.
+
 -- name: retention_clock
 SELECT {now_ms} AS now_ms;
 
 -- name: retention_boundary
--- The oldest run that is kept, when so many of the newest are. Runs of one millisecond are ordered by id, letter by
--- letter as Python does ({letters}: PostgreSQL would follow the language of the database).
+-- The oldest run that is kept, when so many of the newest are. Runs of one millisecond are ordered by id.
 SELECT w.created_at, w.workflow_uuid FROM @workflow_status AS w
 WHERE {wanted_status} AND (:any_name = 1 OR {wanted_name})
 ORDER BY w.created_at DESC, w.workflow_uuid {letters} DESC

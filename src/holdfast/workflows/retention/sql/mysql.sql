@@ -4,8 +4,13 @@
 -- that an executor has locked. It cannot skip locked rows without locking the parents for writing as well; ended runs
 -- are hardly ever locked, and two who prune take them in the same order.
 
+-- fragment: wanted_status
+JSON_CONTAINS(:statuses, JSON_QUOTE(w.status))
+
+-- fragment: wanted_name
+JSON_CONTAINS(:names, JSON_QUOTE(w.name))
+
 -- name: retention_delete
--- rows: id text, status text
 DELETE w FROM {rows} AS r
 STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY) ON w.workflow_uuid = r.id AND w.status = r.status
 LEFT JOIN @workflow_status AS p FORCE INDEX (PRIMARY) ON p.workflow_uuid = w.parent_workflow_id

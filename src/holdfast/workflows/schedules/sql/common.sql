@@ -20,7 +20,10 @@ INSERT INTO @workflow_schedules (
     :schedule_id, :schedule_name, :workflow_name, :workflow_class_name, :schedule, :context, :context_serialization,
     :automatic_backfill, :cron_timezone, :queue_name, :passes, :jitter_ms, :overlap, :next_due,
     {now_ms}, {now_ms}
-) ON CONFLICT (schedule_name) DO NOTHING;
+) {unless_there};
+
+-- fragment: unless_there
+ON CONFLICT (schedule_name) DO NOTHING
 
 -- name: schedule_set
 UPDATE @workflow_schedules
@@ -71,11 +74,13 @@ SELECT {now_ms} AS now_ms,
     (SELECT min(s.next_due_epoch_ms) FROM @workflow_schedules AS s
      WHERE s.status = 'ACTIVE' AND s.next_due_epoch_ms IS NOT NULL [[ AND {is_not_left_out} ]]) AS slot_ms;
 
+-- fragment: by_due
+
 -- name: schedules_due
 -- The schedules of which a slot is due, the longest due first, held until commit; not those that somebody else fires at
 -- this moment, nor those that are left out here: so their rows are not held, and others can fire them.
 SELECT {columns}, {now_ms} AS now_ms
-FROM @workflow_schedules AS s
+FROM @workflow_schedules AS s {by_due}
 WHERE s.next_due_epoch_ms <= {now_ms} AND s.status = 'ACTIVE' [[ AND {is_not_left_out} ]]
 ORDER BY s.next_due_epoch_ms
 LIMIT :most

@@ -10,41 +10,25 @@ FOR UPDATE
 -- fragment: hold_free
 FOR UPDATE SKIP LOCKED
 
--- name: schedule_insert
-INSERT INTO @workflow_schedules (
-    schedule_id, schedule_name, workflow_name, workflow_class_name, schedule, context, context_serialization,
-    automatic_backfill, cron_timezone, queue_name, passes, jitter_ms, overlap, next_due_epoch_ms,
-    created_at, updated_at
-) VALUES (
-    :schedule_id, :schedule_name, :workflow_name, :workflow_class_name, :schedule, :context, :context_serialization,
-    :automatic_backfill, :cron_timezone, :queue_name, :passes, :jitter_ms, :overlap, :next_due,
-    {now_ms}, {now_ms}
-) ON DUPLICATE KEY UPDATE schedule_name = @workflow_schedules.schedule_name;
+-- fragment: unless_there
+ON DUPLICATE KEY UPDATE schedule_name = @workflow_schedules.schedule_name
 
--- name: schedules_due
--- The index is said by name: a small table would be walked, and every schedule in it held.
-SELECT {columns}, {now_ms} AS now_ms
-FROM @workflow_schedules AS s FORCE INDEX (idx_workflow_schedules_due)
-WHERE s.next_due_epoch_ms <= {now_ms} AND s.status = 'ACTIVE' [[ AND {is_not_left_out} ]]
-ORDER BY s.next_due_epoch_ms
-LIMIT :most
-{hold_free};
+-- fragment: by_due
+-- Said by name: a small table would be walked, and every schedule in it held.
+FORCE INDEX (idx_workflow_schedules_due)
 
 -- name: schedules_advance
--- rows: id text, was bigint, due bigint, fired text, run_id text
 UPDATE {rows} AS r STRAIGHT_JOIN @workflow_schedules AS s FORCE INDEX (PRIMARY) ON s.schedule_id = r.id
 SET s.next_due_epoch_ms = r.due, s.last_fired_at = COALESCE(r.fired, s.last_fired_at),
     s.last_run_id = COALESCE(r.run_id, s.last_run_id)
 WHERE s.next_due_epoch_ms = r.was AND s.status = 'ACTIVE';
 
 -- name: runs_link
--- rows: id text, creation_key text, awaited text
 UPDATE {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY) ON w.workflow_uuid = r.id
 SET w.wait_kind = 'chain'
 WHERE w.creation_key = r.creation_key AND w.status = 'DELAYED';
 
 -- name: runs_note_links
--- rows: id text, creation_key text, awaited text
 INSERT INTO @workflow_waits (workflow_uuid, wait_kind, wait_key)
 SELECT r.id, 'chain', r.awaited
 FROM {rows} AS r STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY) ON w.workflow_uuid = r.id

@@ -4,6 +4,14 @@
 -- mark that what an attempt had written was thrown away. Whoever writes holds the run's row under its token, so offsets
 -- are counted by one at a time.
 
+-- fragment: share_runs
+-- The guard of a write: it holds the run's row until commit, rows in id order so that two batches cannot wait for each
+-- other. A foreign key's lock would not stop a token from changing.
+ORDER BY w.workflow_uuid FOR SHARE OF w
+
+-- fragment: hold_runs
+ORDER BY w.workflow_uuid FOR UPDATE OF w
+
 -- name: streams_tail
 -- rows: id text, stream text
 -- Where each stream ends, and whether it is closed; nothing of a stream that is empty. The last offset is said so that

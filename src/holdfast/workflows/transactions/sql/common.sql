@@ -3,8 +3,8 @@
 
 -- name: transaction_record
 -- The record of a transaction, written last in it. No row if the run has ended or has another token now; a conflict if
--- the record is there already, by a commit that nobody heard of: then all of this transaction must go. The lock on the
--- run's row ({share_run}) lasts until the commit.
+-- the record is there already, by a commit that nobody heard of: then all of this transaction must go. The servers have
+-- texts of their own, which lock the run's row until the commit.
 INSERT INTO @operation_outputs (
     workflow_uuid, function_id, function_name, identity, fingerprint, output, serialization, owner_xid,
     started_at_epoch_ms, completed_at_epoch_ms
@@ -13,13 +13,15 @@ SELECT
     w.workflow_uuid, CAST(:position AS INTEGER), :name, :identity, :fingerprint, :output, :serialization, w.owner_xid,
     {now_ms} - :duration_ms, {now_ms}
 FROM @workflow_status AS w
-WHERE w.workflow_uuid = :id AND w.owner_xid = :token AND w.status || '' = 'PENDING'
-{share_run};
+WHERE w.workflow_uuid = :id AND w.owner_xid = :token AND w.status || '' = 'PENDING';
 
 -- name: transaction_progressed
 -- A committed record shows that the run does not kill its executor before it gets anywhere.
 UPDATE @workflow_status SET recovery_attempts = 0
 WHERE workflow_uuid = :id AND owner_xid = :token AND recovery_attempts > 0;
+
+-- fragment: lock_run
+FOR UPDATE
 
 -- name: transaction_recall
 -- Whose the run is, and whether the record is there after all. A commit that is still under way has the run's row

@@ -1,0 +1,3 @@
+-- fragment: position
+-- Every index of SQLite ends with the rowid anyway.
+rowid

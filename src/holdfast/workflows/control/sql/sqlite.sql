@@ -1,0 +1,5 @@
+-- One writer is lock enough here.
+
+-- fragment: hold_runs
+
+-- fragment: hold_free_runs

@@ -1,0 +1,5 @@
+-- One writer is lock enough here.
+
+-- fragment: share_runs
+
+-- fragment: hold_runs
