@@ -16,6 +16,7 @@ from holdfast.resilience.replay_choice import CONCURRENCY, Manner, Selection
 from holdfast.resilience.replay_report import ReplayOutcome, ReplayResult
 from holdfast.serialize.exact import safe_text
 from holdfast.stores.cancels import cancels
+from holdfast.stores.dead_letters import door
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -207,7 +208,7 @@ def _ended(
         return Ended(letter, end, is_cancelled=is_cancelled)
     interrupt = error if isinstance(error, KeyboardInterrupt) else None
     stopped = isinstance(error, asyncio.CancelledError)
-    why = "The replay was cancelled." if stopped else f"{type(error).__name__}: {safe_text(error)}"
+    why = "The replay was cancelled." if stopped else door.text(f"{type(error).__name__}: {safe_text(error)}")
     note, details = why, {} if stopped else {"last_replay_error": traceback_of(error)}
     if HIDDEN in letter.request_data and not stopped and not isinstance(error, _OURS):
         note, details = type(error).__name__, {}  # what it says is hidden, as all of the call

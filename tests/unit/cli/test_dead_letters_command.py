@@ -22,7 +22,7 @@ app = {kind}()
 @app.replay_handler("mail")
 {function}def send(letter):
     if letter.request_data.get("bad"):
-        raise OSError("no way")
+        raise OSError("no way, half \\ud800")
 
 @app.replay_handler("news", automatic=True)
 {function}def tell(letter):
