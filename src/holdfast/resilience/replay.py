@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from holdfast.core.functions import makes_coroutine
 from holdfast.errors import ConfigurationError, HoldfastError, ReplayRefused, SerializationError
 from holdfast.model.dead_letter import ReplayEnd
 from holdfast.resilience.letters import HIDDEN, Replayed, replayed, traceback_of
@@ -94,8 +95,11 @@ class Replayer:
         """
         selection.check(force=manner.force)
         manner.check()
-        if progress is not None and not callable(progress):
-            raise ConfigurationError(f"progress is a function of a number and an outcome, not {progress!r:.50}.")
+        watch: Any = progress
+        if watch is not None and (not callable(watch) or makes_coroutine(watch)):
+            raise ConfigurationError(
+                f"progress is a function of a number and an outcome, which does not wait, not {watch!r:.50}."
+            )
         if selection.id is None and not manner.dry_run:
             await self._letters.release_stale_replaying()
         bulk = Bulk(self, self._letters, self._world, manner, progress)
