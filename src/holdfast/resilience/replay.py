@@ -35,6 +35,7 @@ logger = logging.getLogger("holdfast.replay")
 
 LEASE = 300.0
 _BEATS = 3  # in a lease
+_MOST_TEXT = 16_384
 _OURS = (ReplayRefused, SerializationError)  # why a letter cannot be replayed, which shows no value
 
 
@@ -212,12 +213,17 @@ def _ended(
         return Ended(letter, end, is_cancelled=is_cancelled)
     interrupt = error if isinstance(error, KeyboardInterrupt) else None
     stopped = isinstance(error, asyncio.CancelledError)
-    why = "The replay was cancelled." if stopped else door.text(f"{type(error).__name__}: {safe_text(error)}")
+    why = "The replay was cancelled." if stopped else _text_of(error)
     note, details = why, {} if stopped else {"last_replay_error": traceback_of(error)}
     if HIDDEN in letter.request_data and not stopped and not isinstance(error, _OURS):
         note, details = type(error).__name__, {}  # what it says is hidden, as all of the call
     end = ReplayEnd(id=letter.id, token=held.token, success=False, note=note, error_details=details)
     return Ended(letter, end, why, is_cancelled, interrupt)
+
+
+def _text_of(error: BaseException) -> str:
+    """Return what is noted of an error, its beginning if it is long: no letter is to be too large to be written."""
+    return door.text(f"{type(error).__name__}: {safe_text(error)}"[:_MOST_TEXT])
 
 
 __all__ = ["CONCURRENCY", "LEASE", "Ended", "Find", "Manner", "Progress", "Replayer", "Selection"]

@@ -272,7 +272,8 @@ class _Step:
         if self._summarise is not None and self._outcomes:
             entries = self._summarise([before for before, _ in self._outcomes], rows.moment(found[0]["now_iso"]))
             add = self._shelf._queries["dlq_summaries_add"]  # noqa: SLF001
-            await transaction.execute_batch(add, [rows.summary_row(entry, self._key) for entry in entries])
+            for some in rows.portions([rows.summary_row(entry, self._key) for entry in entries]):
+                await transaction.execute_batch(add, some)
         faults.point("dead_letters.before_commit")
 
     async def _landed(self, transaction: Transaction) -> bool:
