@@ -231,6 +231,7 @@ def test_lost_reply_makes_nothing_happen_twice(kind: str, cut: Cut, fresh_databa
                 spare = await letters.create("d", "t")  # from here on the server knows every script
                 assert await letters.increment_retry_count(spare.id)
                 await letters.delete(spare.id)
+            assert await cut_during(letters.delete((await letters.create("d", "t")).id))
             assert await cut_during(letters.increment_retry_count(record.id))
             read = await letters.get_by_id(record.id)
             assert read is not None

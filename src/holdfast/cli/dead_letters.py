@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -199,28 +200,33 @@ def _replayed(app: Application, ids: Sequence[str], options: dict[str, Any]) -> 
     app._engine.replays_by_itself = False  # noqa: SLF001 -- no application says this of itself
     filters = {name: options.pop(name) for name in ("domain", "failure_type", "limit")}
     calls: list[dict[str, Any]] = [{"id": each} for each in ids] or [filters]
+    which = {name: filters[name] for name in ("domain", "failure_type")}
+    statuses = ("pending", "requires_review") if options["force"] else ("pending",)
     if isinstance(app, Holdfast):
         with app:
-            total = _total(app.dead_letters.count(domain=filters["domain"], status="pending"), ids, filters)
-            with progress("Replaying", total) as tell:
-                return [app.dead_letters.replay(**each, **options, progress=_telling(tell)) for each in calls]
+            found = sum(app.dead_letters.count(status=each, **which) for each in statuses)
+            with progress("Replaying", _total(found, ids, filters)) as tell:
+                told = _telling(tell)
+                return [app.dead_letters.replay(**each, **options, progress=told) for each in calls]
     assert isinstance(app, AsyncHoldfast)  # noqa: S101 -- there are two
 
     async def main() -> list[ReplayReport]:
         async with app:
-            pending = await app.dead_letters.count(domain=filters["domain"], status="pending")
-            with progress("Replaying", _total(pending, ids, filters)) as tell:
-                return [await app.dead_letters.replay(**each, **options, progress=_telling(tell)) for each in calls]
+            found = sum([await app.dead_letters.count(status=each, **which) for each in statuses])
+            with progress("Replaying", _total(found, ids, filters)) as tell:
+                told = _telling(tell)
+                return [await app.dead_letters.replay(**each, **options, progress=told) for each in calls]
 
     return asyncio.run(main())
 
 
-def _total(pending: int, ids: Sequence[str], filters: dict[str, Any]) -> int:
-    return len(ids) or min(pending, filters["limit"] or pending)
+def _total(found: int, ids: Sequence[str], filters: dict[str, Any]) -> int:
+    return len(ids) or min(found, filters["limit"] or found)
 
 
 def _telling(tell: Callable[[int], None]) -> Callable[[int, ReplayOutcome], None]:
-    return lambda done, _: tell(done)
+    done = count(1)  # over all calls, each of which begins with 1
+    return lambda _, __: tell(next(done))
 
 
 def _show(out: Output, reports: Sequence[ReplayReport], missing: Sequence[str]) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from holdfast.errors import CannotSerialize, ReplayRefused
 from holdfast.serialize import PortableJSON
 from holdfast.serialize.exact import safe_text
+from holdfast.stores.dead_letters import door
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
@@ -228,8 +229,8 @@ def arguments_of(letter: FailedOperationData) -> tuple[list[Any], dict[str, Any]
 
 
 def traceback_of(error: BaseException) -> str:
-    """Return the traceback of an error as text, its end if it is long."""
-    return "".join(tracebacks.format_exception(error))[-_MOST_TRACEBACK:]
+    """Return the traceback of an error as text that every database keeps, its end if it is long."""
+    return door.text("".join(tracebacks.format_exception(error))[-_MOST_TRACEBACK:])
 
 
 def failure_type_of(error: BaseException) -> str:
@@ -238,10 +239,10 @@ def failure_type_of(error: BaseException) -> str:
 
 
 def error_code_of(error: BaseException) -> str:
-    """Return the error's own ``code``, if it has one."""
+    """Return the error's own ``code``, if it has one, as text that every database keeps."""
     try:
         code = getattr(error, "code", None)
-        return str(code)[:_LONGEST_WORD] if isinstance(code, (str, int)) else ""
+        return door.text(str(code)[:_LONGEST_WORD]) if isinstance(code, (str, int)) else ""
     except Exception:  # noqa: BLE001 -- a property of the error's own
         return ""
 

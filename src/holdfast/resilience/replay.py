@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from holdfast.core.functions import makes_coroutine
 from holdfast.errors import ConfigurationError, HoldfastError, ReplayRefused, SerializationError
 from holdfast.model.dead_letter import ReplayEnd
 from holdfast.resilience.letters import HIDDEN, Replayed, replayed, traceback_of
@@ -16,6 +17,7 @@ from holdfast.resilience.replay_choice import CONCURRENCY, Manner, Selection
 from holdfast.resilience.replay_report import ReplayOutcome, ReplayResult
 from holdfast.serialize.exact import safe_text
 from holdfast.stores.cancels import cancels
+from holdfast.stores.dead_letters import door
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,6 +35,7 @@ logger = logging.getLogger("holdfast.replay")
 
 LEASE = 300.0
 _BEATS = 3  # in a lease
+_MOST_TEXT = 16_384
 _OURS = (ReplayRefused, SerializationError)  # why a letter cannot be replayed, which shows no value
 
 
@@ -93,8 +96,11 @@ class Replayer:
         """
         selection.check(force=manner.force)
         manner.check()
-        if progress is not None and not callable(progress):
-            raise ConfigurationError(f"progress is a function of a number and an outcome, not {progress!r:.50}.")
+        watch: Any = progress
+        if watch is not None and (not callable(watch) or makes_coroutine(watch)):
+            raise ConfigurationError(
+                f"progress is a function of a number and an outcome, which does not wait, not {watch!r:.50}."
+            )
         if selection.id is None and not manner.dry_run:
             await self._letters.release_stale_replaying()
         bulk = Bulk(self, self._letters, self._world, manner, progress)
@@ -207,12 +213,17 @@ def _ended(
         return Ended(letter, end, is_cancelled=is_cancelled)
     interrupt = error if isinstance(error, KeyboardInterrupt) else None
     stopped = isinstance(error, asyncio.CancelledError)
-    why = "The replay was cancelled." if stopped else f"{type(error).__name__}: {safe_text(error)}"
+    why = "The replay was cancelled." if stopped else _text_of(error)
     note, details = why, {} if stopped else {"last_replay_error": traceback_of(error)}
     if HIDDEN in letter.request_data and not stopped and not isinstance(error, _OURS):
         note, details = type(error).__name__, {}  # what it says is hidden, as all of the call
     end = ReplayEnd(id=letter.id, token=held.token, success=False, note=note, error_details=details)
     return Ended(letter, end, why, is_cancelled, interrupt)
+
+
+def _text_of(error: BaseException) -> str:
+    """Return what is noted of an error, its beginning if it is long: no letter is to be too large to be written."""
+    return door.text(f"{type(error).__name__}: {safe_text(error)}"[:_MOST_TEXT])
 
 
 __all__ = ["CONCURRENCY", "LEASE", "Ended", "Find", "Manner", "Progress", "Replayer", "Selection"]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from contextvars import Context, copy_context
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from holdfast.db.outlast import outlast
@@ -123,14 +124,16 @@ class Bulk:
             letter = await self._letters.get_by_id(selection.id)
             yield [] if letter is None else [letter]
             return
+        find = partial(
+            self._letters.find_page, status=status, domain=selection.domain, failure_type=selection.failure_type,
+            whole=False,
+        )  # fmt: skip
+        newest = await find(limit=1)  # what handlers make meanwhile is for the next time: they could do so for ever
         cursor: str | None = None
-        while True:
-            page = await self._letters.find_page(
-                status=status, domain=selection.domain, failure_type=selection.failure_type, newest_first=False,
-                cursor=cursor, limit=_PAGE, whole=False,
-            )  # fmt: skip
-            yield page
-            if page.cursor is None:
+        while newest:
+            page = await find(newest_first=False, cursor=cursor, limit=_PAGE)
+            yield [letter for letter in page if _place(letter) <= _place(newest[0])]
+            if page.cursor is None or _place(page[-1]) >= _place(newest[0]):
                 return
             cursor = page.cursor
 
@@ -175,16 +178,14 @@ class Bulk:
                 await self._give_back(letter)
                 await self._settle([nobody(letter)])
                 continue
-            del self._waiting[letter.id]
-            self._begin(self._handled(letter, handle), context.copy())
+            task = self._begin(self._handled(letter, handle), context.copy())
+            task.add_done_callback(lambda _: self._slots.release())  # also of one that is cancelled before it begins
         self._size.end()
 
     async def _handled(self, letter: FailedOperationData, handle: Handle) -> None:
+        del self._waiting[letter.id]  # from here on it is ended; what never gets here is given back
         trigger, by = ResolutionTrigger.MANUAL_REPLAY, self._manner.resolved_by_id
-        try:
-            ended = await self._replayer.attempt(letter, handle, trigger, by)
-        finally:
-            self._slots.release()
+        ended = await self._replayer.attempt(letter, handle, trigger, by)
         self._ended.append(ended)
         if self._ending is None or self._ending.done():
             self._ending = self._begin(self._end_all(), None)
@@ -222,6 +223,7 @@ class Bulk:
         task = asyncio.get_running_loop().create_task(guarded(), name="holdfast-replay", context=context)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda _: work.close())  # which has not begun if the task never did
         return task
 
     async def _fail(self, error: BaseException) -> None:
@@ -239,6 +241,8 @@ class Bulk:
         """Wait until what is under way has ended, and give back what was taken and not begun."""
         while self._tasks:
             await asyncio.wait(self._tasks)
+        for letter in self._waiting.values():  # all of them first: the storage may fail at any
+            self._replayer.let_go(letter)
         for letter in list(self._waiting.values()):
             await self._give_back(letter)
 
@@ -256,6 +260,11 @@ class Bulk:
                 self._progress(self._report.matched, result)
             except Exception as error:  # noqa: BLE001 -- raised again when all that was taken is ended
                 self._error = self._error or error
+
+
+def _place(letter: FailedOperationData) -> tuple[Any, str]:
+    """Return where *letter* stands in a listing."""
+    return letter.created_at, letter.id
 
 
 def outcome(letter: FailedOperationData, result: ReplayResult, why: str = "") -> ReplayOutcome:

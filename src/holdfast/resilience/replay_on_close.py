@@ -71,6 +71,8 @@ class ReplaysOnClose:
             logger.warning("Replaying the dead letters of %r failed; the rest stays pending: %s", self._domain, error)
         except Exception:
             logger.exception("Replaying the dead letters of %r failed; the rest stays pending.", self._domain)
+        finally:
+            await replayer.close()
 
     def _handler(self, letter: FailedOperationData) -> Handle | None:
         if letter.metadata.get("protect") != self._name or self._breaker.state != "closed":

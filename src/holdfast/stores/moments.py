@@ -34,9 +34,13 @@ def checked_datetime(moment: object, what: str) -> datetime:
 
 
 def in_utc(moment: datetime, what: str) -> datetime:
-    """Return an aware moment in UTC; ``ValueError``, which begins with *what* it is, if no year there is its own."""
+    """Return an aware moment in UTC; ``ValueError``, which begins with *what* it is, if no year there is its own.
+
+    One of a class of its own is a plain one afterwards: not every backend can write another.
+    """
     try:
-        return moment.astimezone(UTC)
+        there = moment.astimezone(UTC)
+        return there if type(there) is datetime else datetime.combine(there.date(), there.time(), UTC)
     except OverflowError:
         raise ValueError(f"{what} is beyond the years 1 to 9999 in UTC: {moment.isoformat()}.") from None
 

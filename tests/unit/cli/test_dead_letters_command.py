@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,7 +12,7 @@ from msgspec.structs import fields
 from holdfast.stores import SQLFailedOperationRepository
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 APPLICATION = """
@@ -22,7 +23,7 @@ app = {kind}()
 @app.replay_handler("mail")
 {function}def send(letter):
     if letter.request_data.get("bad"):
-        raise OSError("no way")
+        raise OSError("no way, half \\ud800")
 
 @app.replay_handler("news", automatic=True)
 {function}def tell(letter):
@@ -153,3 +154,23 @@ def test_nothing_to_replay_is_said_and_is_no_failure(
     told = shop.run("dead-letters", "replay", application, "--yes")
     assert (told.exit_code, told.stdout.splitlines()) == (0, ["letter\tdomain\tresult\twhy"])
     assert "Nothing was replayed: no letter matched.\n" in told.stderr
+
+
+def test_progress_is_of_the_letters_that_were_asked_for(
+    shop: Any, letters: SQLFailedOperationRepository, application: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[tuple[int, list[int]]] = []
+
+    @contextmanager
+    def progress(_: str, total: int) -> Iterator[Callable[[int], None]]:
+        told.append((total, []))
+        yield told[-1][1].append
+
+    monkeypatch.setattr("holdfast.cli.dead_letters.progress", progress)
+    ids = [letters.create("mail", "t").id for _ in range(3)]
+    shop.run("dead-letters", "replay", application, *ids, "--yes")
+    letters.create("mail", "t")
+    letters.create("mail", "u")
+    letters.update_status(letters.create("mail", "u").id, "requires_review")
+    shop.run("dead-letters", "replay", application, "--type", "u", "--force", "--yes")
+    assert told == [(3, [1, 2, 3]), (2, [1, 2])]

@@ -6,6 +6,7 @@ import asyncio
 import functools
 import sqlite3
 from contextlib import closing
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from holdfast import AsyncHoldfast, Holdfast
 from holdfast.errors import ReplayRefused
 from holdfast.resilience.letters import MASK, Contents, arguments_of, parameters_of
+from holdfast.stores import DLQCompressedEntry, ReplayEnd
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -130,4 +132,23 @@ def test_sync_step_of_an_async_workflow_is_masked_by_parameter(tmp_path: Path) -
             assert letter.request_data["positionalArgs"] == ["ada", MASK]
 
     asyncio.run(main())
+    assert SECRET not in _written(tmp_path)
+
+
+def test_what_is_said_of_a_replay_and_of_a_summary_is_masked(tmp_path: Path) -> None:
+    with Holdfast(f"sqlite:///{tmp_path}/app.sqlite", name="masked", mask_fields=["password"]) as app:
+        letters, told = app.dead_letters, {"deep": [{"Password": SECRET}], "user": "ada"}
+        one, other = (letters.create("login", "t").id for _ in range(2))
+        assert letters.complete_replay(one, False, error_details=told)
+        assert letters.complete_many([ReplayEnd(id=other, token=None, success=False, error_details=told)]) == [True]
+        for each in letters.find():
+            assert each.metadata == {"deep": [{"Password": MASK}], "user": "ada", "_masked": ["Password"]}
+        now = datetime(2030, 1, 1, tzinfo=UTC)
+        entry = DLQCompressedEntry(
+            id="mine", domain="d", failure_type="t", error_code="", count=1, first_seen=now, last_seen=now,
+            sample_context=told,
+        )  # fmt: skip
+        assert letters.store_compressed_entry(entry)
+        [kept] = letters.get_compressed_entries()
+        assert kept.sample_context["deep"] == [{"Password": MASK}]
     assert SECRET not in _written(tmp_path)

@@ -403,6 +403,18 @@ def test_error_whose_code_cannot_be_had_becomes_a_letter() -> None:
     asyncio.run(main())
 
 
+def test_error_whose_code_no_database_keeps_becomes_a_letter() -> None:
+    class Odd(Exception):
+        code = "half \ud800 and\0"
+
+    async def main() -> None:
+        letter = await make_letter(AsyncInMemoryFailedOperationRepository(), "d", Odd("x"), [], {}, **PLAIN)
+        assert letter is not None
+        assert letter.error_code == "half ? and\ufffd"
+
+    asyncio.run(main())
+
+
 def test_letter_of_a_call_has_its_error_and_traceback() -> None:
     async def main() -> None:
         letters = AsyncInMemoryFailedOperationRepository()

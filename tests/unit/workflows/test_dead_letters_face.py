@@ -111,6 +111,16 @@ def test_handler_that_is_refused_is_not_registered() -> None:
     assert app._engine.handlers.delay_of("mail") == 1
 
 
+@pytest.mark.parametrize("domain", ["a\0b", "half \ud800", "x" * 256])
+def test_domain_that_no_letter_can_have_is_refused(domain: str) -> None:
+    app = Holdfast("sqlite:///x.sqlite")
+    with pytest.raises(ConfigurationError, match="domain of a replay handler"):
+        app.replay_handler(domain, print, automatic=True)
+    with pytest.raises(ConfigurationError, match="domain of replay_runs"):
+        app.replay_runs(domain)
+    app.replay_handler("", print)  # which a letter can have
+
+
 def test_handler_without_a_domain_is_refused() -> None:
     app = Holdfast("sqlite:///x.sqlite")
     with pytest.raises(ConfigurationError, match="domain of a replay handler is a text"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import Conflict, Retryable
-from holdfast.stores.dead_letters.rows import Changes, moment, record
+from holdfast.stores.dead_letters.rows import Changes, moment, portions, record
 from holdfast.stores.dead_letters.shelf import Gone
 
 if TYPE_CHECKING:
@@ -100,8 +100,9 @@ class Writing:
     async def all(self, transaction: Transaction, changes: Changes) -> None:
         """Write all of *changes*; ``Retryable`` if one of the records is not as it was read."""
         for query, rows in ((self._put, changes.puts()), (self._delete, changes.deletions())):
-            if rows and await transaction.execute_batch(query, rows) != len(rows):
-                raise Retryable("A dead letter was changed between its being read and written.")
+            for some in portions(rows):
+                if await transaction.execute_batch(query, some) != len(some):
+                    raise Retryable("A dead letter was changed between its being read and written.")
 
 
 __all__ = ["AddLetters", "ChangeLetters", "Writing"]

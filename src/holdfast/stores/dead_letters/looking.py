@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.durations import checked_seconds
@@ -16,7 +16,6 @@ from holdfast.stores.dead_letters.shelf import Wanted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from datetime import datetime
 
     from holdfast.model.dead_letter import FailedOperationData
     from holdfast.stores.dead_letters.shelf import Tally
@@ -114,7 +113,7 @@ class Looking(Changing):
         default = ages.get("default", _SLA)
         found: list[FailedOperationData] = []
         for domain in sorted({domain for domain, _, status in await self._shelf.tally() if status == "pending"}):
-            before = now - ages.get(domain, default)
+            before = _before(now, ages.get(domain, default))
             wanted = Wanted(status="pending", domain=domain, created_before=before, limit=ALL)
             found += await self._shelf.find(wanted)
         return sorted(found, key=lambda record: (str(record.created_at), record.id))
@@ -187,6 +186,13 @@ class Looking(Changing):
 
 def _threshold(domain: str, age: timedelta) -> timedelta:
     return timedelta(seconds=checked_seconds(age, f"The threshold of {domain!r}"))
+
+
+def _before(now: datetime, age: timedelta) -> datetime:
+    try:
+        return now - age
+    except OverflowError:  # no year before the first: nothing is as old as that
+        return datetime.min.replace(tzinfo=UTC)
 
 
 def _matching(

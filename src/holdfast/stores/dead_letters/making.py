@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec.structs import replace
 
 from holdfast import faults
-from holdfast.core.durations import checked_seconds
+from holdfast.core.durations import milliseconds
 from holdfast.model.dead_letter import FailedOperationData
 from holdfast.stores.dead_letters import door
 
@@ -92,7 +92,7 @@ class Making:
             expires_at=None if expires_at is None else door.moment(expires_at, "expires_at"),
             workflow_id=None if workflow_id is None else door.word(workflow_id, "workflow_id") or None,
             payload=None if payload is None else door.json(payload, "payload"),
-            retry_delay=None if retry_delay is None else checked_seconds(retry_delay, "retry_delay"),
+            retry_delay=None if retry_delay is None else milliseconds(retry_delay, "retry_delay") / 1000,
         )
         made = await self._adds.add(fresh)
         faults.point("dead_letter.made")

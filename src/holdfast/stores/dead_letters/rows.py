@@ -12,12 +12,15 @@ from holdfast.serialize.marker import unreadable
 from holdfast.stores.dead_letters.shelf import Gone
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from holdfast.db.pipeline.operation import Values
     from holdfast.db.session import Row
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 _when = datetime.fromisoformat
+_MOST_CHARACTERS = 1 << 20  # MariaDB takes 16 MiB by default, of up to four bytes each, which may be sent twice
 
 
 def written(value: Any) -> str:
@@ -157,6 +160,19 @@ def summary(row: Row) -> DLQCompressedEntry:
     )
 
 
+def portions(rows: Sequence[Values]) -> Iterator[Sequence[Values]]:
+    """Yield *rows*, so many at a time as no server finds too many for one statement; at least one."""
+    begin = size = 0
+    for at, row in enumerate(rows):
+        more = sum(len(value) for value in row if isinstance(value, str))
+        if at > begin and size + more > _MOST_CHARACTERS:
+            yield rows[begin:at]
+            begin, size = at, 0
+        size += more
+    if rows:
+        yield rows[begin:]
+
+
 class Changes:
     """What was decided about records that were read with a lock, each at its version, in the order of the decisions."""
 
@@ -198,6 +214,7 @@ __all__ = [
     "fresh_row",
     "iso",
     "moment",
+    "portions",
     "put_row",
     "record",
     "summary",

@@ -23,7 +23,7 @@ from holdfast.stores.ways import check_manager
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import timedelta
+    from datetime import datetime, timedelta
 
     from holdfast.db.manager import ConnectionManager
     from holdfast.db.pipeline.pipeline import Pipeline
@@ -105,8 +105,17 @@ class SqlShelf:
     ) -> FailedOperationData | None:
         if not _may_be_there(id):
             return None
-        outcome = await self._commits.write(self._changes, (id, decide, self._world.new_id()), to_the_end=True)
-        return outcome or None
+        going: FailedOperationData | None = None
+
+        def noted(record: FailedOperationData, now: datetime) -> FailedOperationData | Gone | None:
+            nonlocal going
+            after = decide(record, now)
+            going = record if isinstance(after, Gone) else None
+            return after
+
+        outcome = await self._commits.write(self._changes, (id, noted, self._world.new_id()), to_the_end=True)
+        # What is not there any more, and was to be deleted when it was: only the reply to that was lost.
+        return outcome or going
 
     async def change_all(self, ids: Sequence[str], decide: Decide, *, whole: bool = True) -> list[FailedOperationData]:
         keys = [(id,) for id in ids if _may_be_there(id)]  # noqa: A001
@@ -263,7 +272,8 @@ class _Step:
         if self._summarise is not None and self._outcomes:
             entries = self._summarise([before for before, _ in self._outcomes], rows.moment(found[0]["now_iso"]))
             add = self._shelf._queries["dlq_summaries_add"]  # noqa: SLF001
-            await transaction.execute_batch(add, [rows.summary_row(entry, self._key) for entry in entries])
+            for some in rows.portions([rows.summary_row(entry, self._key) for entry in entries]):
+                await transaction.execute_batch(add, some)
         faults.point("dead_letters.before_commit")
 
     async def _landed(self, transaction: Transaction) -> bool:

@@ -32,6 +32,10 @@ class _Word(str, Enum):  # noqa: UP042 -- a text that is written otherwise than 
     STALE = "stale"
 
 
+class _Day(datetime):
+    """A time of a class of its own, as some libraries have."""
+
+
 class DeadLetterDoor:
     """All backends take the same, and refuse the same by its name; what is refused has changed nothing."""
 
@@ -94,6 +98,15 @@ class DeadLetterDoor:
 
         play(store_venue, scene)
 
+    def test_operation_is_stored_as_it_is_returned(self, store_venue: StoreVenue) -> None:
+        async def scene(letters: Any, _: Ground) -> None:
+            for delay in (0.0004, 1.23456, timedelta(microseconds=1499)):
+                record = await letters.create("d", "t", retry_delay=delay, expires_at=_Day(2030, 1, 1, tzinfo=UTC))
+                assert await letters.get_by_id(record.id) == record
+                assert (type(record.expires_at), record.expires_at) == (datetime, datetime(2030, 1, 1, tzinfo=UTC))
+
+        play(store_venue, scene)
+
     def test_filter_that_cannot_match_finds_and_changes_nothing(self, store_venue: StoreVenue) -> None:
         async def scene(letters: Any, _: Ground) -> None:
             await letters.create("shop", "t", retry_delay=1)
@@ -151,6 +164,7 @@ class DeadLetterDoor:
             for age in (timedelta.max, timedelta.min, None, "soon"):
                 with pytest.raises(InvalidDuration, match="threshold of 'shop'"):
                     await letters.find_sla_breached(_SEEN, {"shop": age})
+            assert await letters.find_sla_breached(datetime.min.replace(tzinfo=UTC), {}) == []
 
         play(store_venue, scene)
 

@@ -67,6 +67,20 @@ class DeadLetterReplays:
 
         play(store_venue, scene)
 
+    def test_many_are_ended_and_summed_up_though_they_are_large_together(self, store_venue: StoreVenue) -> None:
+        async def scene(letters: Any, _: Ground) -> None:
+            made_ = [await letters.create("d", f"t{number}", max_retries=1) for number in range(70)]
+            taken = await letters.acquire_many([each.id for each in made_])
+            note = "x" * 250_000
+            ends = [ReplayEnd(id=each.id, token=each.replay_token, success=False, note=note) for each in taken]
+            assert await letters.complete_many(ends) == [True] * len(made_)
+            assert await letters.count(status="requires_review") == len(made_)
+            assert (await letters.get_by_id(made_[-1].id)).resolution_note == note
+            assert await letters.compress_and_evict_oldest(len(made_)) == len(made_)
+            assert (await letters.get_compressed_entries(limit=1))[0].sample_error_message == note
+
+        play(store_venue, scene)
+
     def test_success_resolves_with_what_is_given(self, store_venue: StoreVenue) -> None:
         async def scene(letters: Any, _: Ground) -> None:
             record = await letters.create("d", "t", "boom")

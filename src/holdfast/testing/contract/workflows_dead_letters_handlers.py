@@ -148,6 +148,7 @@ class ReplayHandlersContract:
                 "wordless": _wordless,
                 "end": _raiser(_End),
                 "close": _raiser(GeneratorExit),
+                "half": _raiser(ValueError("half \ud800")),
             }
 
             def handle(letter: FailedOperationData) -> None:
@@ -162,15 +163,16 @@ class ReplayHandlersContract:
                     await app.value(letters.create(domain, kind))
                     await app.value(letters.create(f"a{domain}", kind, max_retries=1))
                 report = await replay(app, domain=domain)
-                assert (report.failed, report.replayed) == (5, 1)
+                assert (report.failed, report.replayed) == (6, 1)
                 said = " ".join(report.errors.values())
                 assert "SystemExit" in said
                 assert "StopIteration" in said
                 assert "Wordless" in said
+                assert "half ?" in said
 
                 async def ended() -> bool:
                     counts = (await app.value(letters.get_facet_counts(domain=f"a{domain}")))["by_status"]
-                    return bool(counts == {"resolved": 1, "requires_review": 5})
+                    return bool(counts == {"resolved": 1, "requires_review": 6})
 
                 await stage.until(ended)
 
@@ -353,7 +355,7 @@ def _wordless() -> None:
     raise Wordless
 
 
-def _raiser(error: type[BaseException]) -> Callable[[], None]:
+def _raiser(error: BaseException | type[BaseException]) -> Callable[[], None]:
     def fail() -> None:
         raise error
 

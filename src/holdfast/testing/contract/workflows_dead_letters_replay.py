@@ -66,6 +66,28 @@ class ReplayContract:
 
         Stage(venue).play(scene)
 
+    def test_workflow_that_replays_its_own_letters_comes_to_rest(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            app, domain = stage.app(), f"d{stage.version}"
+            shop = Shop(app, dead_letter=domain, step={"dead_letter": domain})
+            app.raw.replay_handler(domain, shop.checkout.raw)
+            async with app:
+                letters, own = app.raw.dead_letters, f"run-{stage.version}"
+                await (await shop.checkout.options(workflow_id=own).start("o-1")).error()
+                made = await app.value(letters.create(domain, "t", request_data={"order": "o-2"}))
+                for _ in range(4):
+                    await replay(app, domain=domain)
+                found = await app.value(letters.find(domain=domain))
+                assert {each.status for each in found} == {"requires_review"}
+                # Of each run a letter and one of its step, and the one that a run was begun for.
+                assert {each.workflow_id for each in found} == {own, f"replay-{made.id}", None}
+                assert len(found) == 5
+                shop.broken = False
+                await replay(app, domain=domain, force=True)
+                assert [each for each in shop.done if each.startswith("pack")] == ["pack o-1", "pack o-2"]
+
+        Stage(venue).play(scene)
+
     def test_many_are_replayed_by_a_filter_and_reported(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:
             app, domain, seen, told = stage.app(), f"d{stage.version}", [], []

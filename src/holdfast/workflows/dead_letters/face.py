@@ -17,10 +17,11 @@ from holdfast.stores.dead_letters.sql import AsyncSQLFailedOperationRepository, 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from holdfast.core.dead_letters import Complete
     from holdfast.db.manager import ConnectionManager
     from holdfast.db.portal import Portal
     from holdfast.db.session import Transaction
-    from holdfast.model.dead_letter import FailedOperationData
+    from holdfast.model.dead_letter import DLQCompressedEntry, FailedOperationData
     from holdfast.model.world import World
     from holdfast.resilience.letters import Contents
     from holdfast.resilience.replay import Find, Progress
@@ -42,6 +43,9 @@ class _MaskedShelf(SqlShelf):
 
     async def add_in(self, transaction: Transaction, fresh: FailedOperationData) -> FailedOperationData:
         return await super().add_in(transaction, self._masked(self._due(fresh)))
+
+    async def add_summary(self, entry: DLQCompressedEntry) -> bool:
+        return await super().add_summary(replace(entry, sample_context=self.contents.masked(entry.sample_context)))
 
     def _due(self, fresh: FailedOperationData) -> FailedOperationData:
         delay = self.delay_of(fresh.domain) if fresh.retry_delay is None else None
@@ -80,6 +84,7 @@ class AsyncDeadLetters(DBDeadLetterQueue, AsyncSQLFailedOperationRepository):
         shelf.contents, shelf.made, shelf.delay_of = contents, made, delay_of
         self.manager = manager
         self._tables = shelf
+        self._contents = contents
         AsyncFailedOperationRepository.__init__(self, shelf, lease=lease, world=world)
         DeadLetterQueue.__init__(self, shelf, base_delay=BASE_DELAY, lease=lease, domain="workflow", world=world)
         self.replayer = Replayer(self, find, world, lease=lease)
@@ -122,6 +127,10 @@ class AsyncDeadLetters(DBDeadLetterQueue, AsyncSQLFailedOperationRepository):
         selection = Selection(id, domain, status, failure_type, limit)
         manner = Manner(dry_run, force, rate, concurrency, resolved_by_id)
         return await self.replayer.replay(selection, manner, progress)
+
+    def _ending(self, *said: Any, **more: Any) -> Complete:
+        event = super()._ending(*said, **more)
+        return replace(event, error_details=self._contents.masked(event.error_details))
 
 
 class DeadLetters(SyncDeadLetterQueue, BlockingFailedOperations):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
-from holdfast.core.durations import checked_seconds
+from holdfast.core.durations import milliseconds
 from holdfast.core.texts import as_text, check_text, demand_text
 from holdfast.errors import ConfigurationError
 
@@ -99,7 +99,7 @@ class ReplayHandlers:
         failure, then twice as many. ``ConfigurationError`` if the domain has a handler; what is refused is as if it
         had not been said.
         """
-        demand_text("The domain of a replay handler", domain)
+        _check_domain("The domain of a replay handler", domain)
 
         def register(handler: Any) -> Any:
             from holdfast.workflows.dead_letters.replay import handle_for  # noqa: PLC0415 -- as below
@@ -113,20 +113,26 @@ class ReplayHandlers:
 
     def replay_runs(self, domain: str = DOMAIN, *, automatic: bool = True, delay: Duration = 60.0) -> None:
         """Have letters of runs in *domain*, which need no handler, be due by themselves; as ``replay_handler`` says."""
-        demand_text("The domain of replay_runs", domain)
+        _check_domain("The domain of replay_runs", domain)
         self._automatic(domain, self._delay(delay) if automatic else None)
 
     def _delay(self, delay: Duration) -> float:
         """Return the delay of what is due by itself, if that may be said now."""
         if self._engine.launched:
             raise ConfigurationError("What is replayed automatically is said before launch().")
-        return checked_seconds(delay, "delay")
+        return milliseconds(delay, "delay") / 1000
 
     def _automatic(self, domain: str, delay: float | None) -> None:
         from holdfast.resilience.handlers import Automatic  # noqa: PLC0415 -- what is not used is not loaded
 
         if delay is not None:
             self._engine.handlers.automatic[domain] = Automatic(delay)
+
+
+def _check_domain(what: str, domain: str) -> None:
+    """Raise ``ConfigurationError`` for a domain that no letter can have; the empty one is one of those that can be."""
+    if demand_text(what, domain):
+        check_text(what, domain)
 
 
 __all__ = ["DOMAIN", "ReplayHandlers", "domain_of", "letter_domain"]

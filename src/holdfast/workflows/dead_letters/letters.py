@@ -135,9 +135,9 @@ class RunLetters:
         brief = _brief(error, kept)["error"]
         return {
             "failure_type": failure_type_of(error),
-            "error_code": door.text(error_code_of(error)),
+            "error_code": error_code_of(error),
             "error_message": brief,
-            "error": brief if HIDDEN in kept else door.text(traceback_of(error)),
+            "error": brief if HIDDEN in kept else traceback_of(error),
             "recommended_action": "replay",
             "max_retries": MAX_RETRIES,
             "retry_delay": self._delay_of(domain),

@@ -150,11 +150,17 @@ def _by_arguments(engine: Engine, function: Callable[..., Any]) -> Handle:
 
 
 def _by_workflow(engine: Engine, workflow: AnyWorkflow) -> Handle:
-    """Return how a workflow replays letters: one run each. What failed in it is done again by the next replay."""
+    """Return how a workflow replays letters: one run each. What failed in it is done again by the next replay.
+
+    A letter of one of its own runs lets that run go on: a new one could fail too, and make a letter, without end.
+    """
     definition = workflow.definition
     arguments = Arguments(definition.function, skip=0 if definition.binds == "nothing" else 1)
 
     async def handle(letter: FailedOperationData) -> None:
+        if "way_back" in letter.metadata and letter.metadata.get("workflow") == definition.name:
+            await engine.run_replays.replay(letter)
+            return
         args, kwargs = arguments.of(letter)
         chosen = workflow.options(workflow_id=_run_of(letter)).call(*args, **kwargs)
         ticket = await engine.starts.start(call_of(chosen))
