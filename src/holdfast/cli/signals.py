@@ -25,10 +25,14 @@ class Restart(Enum):
 
 @contextmanager
 def heard(events: SimpleQueue[Any]) -> Iterator[None]:
-    """Put SIGTERM and SIGINT in *events*, and ``Restart.HANGUP`` for SIGHUP unless that is ignored, as under nohup."""
+    """Put SIGTERM and SIGINT in *events*, and ``Restart.HANGUP`` for SIGHUP unless that is ignored, as under nohup.
+
+    Afterwards a SIGHUP ends nothing: whoever has listened ends by itself, or is replaced.
+    """
     said: dict[int, signal.Signals | Restart] = {each: each for each in (signal.SIGTERM, signal.SIGINT)}
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         said[signal.SIGHUP] = Restart.HANGUP
+        signal.signal(signal.SIGHUP, lambda *_: None)  # what is there again afterwards
     with telling(said, lambda number: events.put(said[number])):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
         yield
@@ -37,7 +41,8 @@ def heard(events: SimpleQueue[Any]) -> Iterator[None]:
 def keep_hang_ups() -> None:
     """Have a SIGHUP wait until somebody hears it, also in the program that this process is replaced by.
 
-    Between two programs it would end the process.
+    Between two programs it would end the process. This thread alone keeps it, and goes on; one that another thread
+    takes asks for nothing but what is about to happen.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
 
