@@ -5,8 +5,9 @@ least 10 times the peer's rate, where the peer survives it; due dead letters amo
 ``--large``: appending to a stream of a million events, and reading its end, is not slower than to an empty one.
 
 Ours, the raw statements and the peer, which is a process of its own, take turns; of each the best round counts, which
-is the one that others on the machine disturbed least. Kailash does not start on MariaDB. At once ours are compared
-also with what the bare driver comes to when it commits together whatever waits.
+is the one that others on the machine disturbed least. Ours are called by a task and, as sync, by a thread that waits;
+on SQLite sync calls stand beside raw statements that block their thread, as they do. Kailash does not start on MariaDB.
+At once ours are compared also with what the bare driver comes to when it commits together whatever waits.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from yard.table import print_table
 from yard.together import raw_together
 
 from holdfast.db import ConnectionManager
-from holdfast.stores import DBIdempotencyStore, SQLLockStore, SQLTaskQueue
+from holdfast.stores import DBIdempotencyStore, SQLLockStore, SQLTaskQueue, SyncStoreFactory
 from holdfast.stores.checkpoints.database import DBCheckpointStore
 from holdfast.stores.dead_letters.queue import DBDeadLetterQueue
 from holdfast.stores.events.store import DBEventStoreBackend
@@ -100,6 +101,57 @@ class Ours:
         await self.locks.release(lease)
 
 
+class Blocking:
+    """The same calls from a thread that waits."""
+
+    def __init__(self, url: str, afterwards: AsyncExitStack) -> None:
+        factory = SyncStoreFactory(url)
+        afterwards.callback(factory.close)
+        events, letters = factory.create_event_store(), factory.create_dlq()
+        checkpoints, tasks = factory.create_checkpoint_store(), factory.create_task_queue()
+        self._keys, self._executions = factory.create_idempotency_store(), factory.create_execution_store()
+        self._tasks, self._locks = tasks, factory.create_lock_store()
+        assert tasks is not None
+        self.calls: dict[str, Callable[[int], Any]] = {
+            "event append": lambda number: events.append(f"s{number % 10}", [EVENT]),
+            "checkpoint save, 1 KB": lambda number: checkpoints.save(f"c{number % 50}", BLOB),
+            "checkpoint load, 1 KB": lambda number: checkpoints.load(f"c{number % 50}"),
+            "key: claim and result": self._key,
+            "execution: start and end": self._execution,
+            "task: enqueue": lambda number: tasks.enqueue({"n": number}),
+            "task: dequeue and complete": self._worked,
+            "dead letter: enqueue": lambda number: letters.enqueue("w", "boom", {"n": number}),
+            "lock: acquire and release": self._locked,
+        }
+
+    def ms(self, name: str, numbers: Numbers, calls: int) -> float:
+        """Milliseconds of a call."""
+        call, begun = self.calls[name], time.perf_counter()
+        for number in numbers.take(calls):
+            call(number)
+        return (time.perf_counter() - begun) * 1000 / calls
+
+    def _key(self, number: int) -> None:
+        assert self._keys is not None
+        self._keys.try_claim(f"k{number}", "f")
+        self._keys.store_result(f"k{number}", {"ok": 1}, 200, {})
+
+    def _execution(self, number: int) -> None:
+        self._executions.record_start(f"r{number}", "w", {"a": 1})
+        self._executions.record_completion(f"r{number}", {"ok": 1})
+
+    def _worked(self, _: int) -> None:
+        assert self._tasks is not None
+        task = self._tasks.dequeue(worker_id="w")
+        assert task is not None
+        self._tasks.complete(task.task_id)
+
+    def _locked(self, number: int) -> None:
+        lease = self._locks.acquire(f"l{number}")
+        assert lease is not None
+        self._locks.release(lease)
+
+
 class Numbers:
     """Numbers that no call has had."""
 
@@ -137,6 +189,7 @@ class Best:
     """The best round of each: milliseconds a call, and calls a second at once."""
 
     ours: float = 1e9
+    sync: float = 1e9
     raw: float = 1e9
     blocking: float = 1e9
     peer: float = 1e9
@@ -151,6 +204,7 @@ class Turns:
     """Whoever takes turns at a measurement on one database."""
 
     ours: Ours
+    blocking: Blocking
     raw: list[RawStores]
     together: RawTogether | None
     peer: Conversation | None
@@ -172,13 +226,15 @@ class Turns:
         best, call = Best(), self.ours.calls[name]
         peer = None if name == LOCKED else self.peer
         if name == TAKEN:
-            wanted = (self.calls + AT_ONCE * TASKS) * (self.rounds + 1)
+            wanted = (2 * self.calls + AT_ONCE * TASKS) * (self.rounds + 1)
             await self.ours.tasks.enqueue_many(range(wanted))
             if peer is not None:
                 peer.ask(case=name, fill=wanted)
         await one_by_one(call, self.mine, self.calls)
+        self.blocking.ms(name, self.mine, self.calls)
         for _ in range(self.rounds):
             best.ours = min(best.ours, await one_by_one(call, self.mine, self.calls))
+            best.sync = min(best.sync, self.blocking.ms(name, self.mine, self.calls))
             raw = [await one_by_one(partial(each.call, name), self.by_hand, self.calls) for each in self.raw]
             best.raw, best.blocking = min(best.raw, raw[0]), min(best.blocking, raw[-1])
             best.rate = max(best.rate, await at_once(call, self.mine))
@@ -218,7 +274,7 @@ async def _measure(url: str, raw_url: str, peer: Conversation | None, given: arg
         if together is not None:
             await together.open()
             afterwards.push_async_callback(together.close)
-        turns = Turns(ours, raw, together, peer, given.calls, given.rounds)
+        turns = Turns(ours, Blocking(url, afterwards), raw, together, peer, given.calls, given.rounds)
         await turns.warm()
         wanted = [name for name in ours.calls if not given.only or any(part in name for part in given.only)]
         found = {name: await turns.measure(name) for name in wanted}
@@ -255,8 +311,10 @@ def _rows(database: str, found: dict[str, Best]) -> list[tuple[object, ...]]:
             name,
             best.ours,
             best.ours / best.raw if best.raw < 1e9 else "-",
-            best.ours / best.blocking if best.blocking != best.raw else "-",
             best.peer / best.ours if best.peer < 1e9 else "-",
+            best.sync if best.sync < 1e9 else "-",
+            best.sync / best.blocking if best.sync < 1e9 else "-",
+            best.peer / best.sync if max(best.peer, best.sync) < 1e9 else "-",
             best.rate or "-",
             best.rate / best.bare_rate if best.bare_rate else "-",
             best.bare_rate / best.peer_rate if best.bare_rate and best.peer_rate else "-",
@@ -284,8 +342,10 @@ def main() -> None:
         "call",
         "ms",
         "x raw",
-        "x blocking",
         "peer / ours",
+        "sync: ms",
+        "sync: x raw",
+        "peer / sync",
         "100 tasks: calls/s",
         "x bare",
         "bare: x peer",

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from holdfast.db.session import run_sync
 from holdfast.errors import ConfigurationError, MisuseError
 from holdfast.stores import tokens
 from holdfast.stores.opened import Opened
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping
+    from collections.abc import Callable, Coroutine, Mapping
     from typing import Self
 
     from holdfast.db.portal import Portal
@@ -50,6 +51,11 @@ class BlockingStore(Blocking, Generic[S]):
     def close(self) -> None:
         """Finish what is being written. What was given to the store stays open."""
         self._call(self._store.close())
+
+    def _write(self, work: Callable[[S], Coroutine[Any, Any, T]]) -> T:
+        """Do *work*, a verb that is a single write: on this thread, which waits for it anyway, if the store can."""
+        near = self._store.near() if self._portal.is_running else None
+        return self._call(work(self._store)) if near is None else run_sync(work(near))
 
     def __enter__(self) -> Self:
         self.initialize()

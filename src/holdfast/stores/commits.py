@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from holdfast.db.outlast import outlast
 from holdfast.db.pipeline.pipeline import Pipeline, left_behind
@@ -30,6 +30,7 @@ class Commits:
         self._pipeline = pipeline
         self._is_ours = pipeline is None
         self._left: dict[str, asyncio.Future[object]] = {}
+        self._near: ThreadCommits | None = None
 
     async def write(self, kind: Kind[R], row: Values, *, to_the_end: bool = False) -> R:
         """Have *row* written, see ``Pipeline.write``."""
@@ -70,9 +71,22 @@ class Commits:
         if left is not None:
             await asyncio.wait([left])
 
+    def tell(self, call: Callable[..., object], *args: Any) -> None:
+        """Make *call*, by which somebody on the store's loop hears of what was written."""
+        call(*args)
+
     async def for_threads(self) -> ThreadCommits:
         """Return the same pipeline for threads that wait themselves, open until the store is closed."""
         return ThreadCommits(self._pipeline or await self._opened())
+
+    def near(self) -> ThreadCommits | None:
+        """Return the same pipeline for threads, if a lone write wakes no other thread; always the same object."""
+        pipeline = self._pipeline
+        if pipeline is None or not pipeline.is_near:
+            return None
+        if self._near is None or self._near.pipeline is not pipeline:
+            self._near = ThreadCommits(pipeline)
+        return self._near
 
     async def _handed_over(self, kind: Kind[R], row: Values) -> Operation:
         pipeline = self._pipeline or await self._opened()
@@ -97,17 +111,32 @@ class ThreadCommits:
     """A pipeline for threads that drive coroutines by themselves: ``write`` blocks, and waits for no loop."""
 
     def __init__(self, pipeline: Pipeline) -> None:
-        self._pipeline = pipeline
+        self.pipeline = pipeline
 
     async def write(self, kind: Kind[R], row: Values, *, to_the_end: bool = False) -> R:  # noqa: ARG002 -- it always is
         """Have *row* written, see ``Pipeline.write_blocking``."""
-        return self._pipeline.write_blocking(kind, row)
+        return self.pipeline.write_blocking(kind, row)
 
     async def claim(self, kind: Kind[R], row: Values, undo: Callable[[R], Awaitable[object]]) -> R:  # noqa: ARG002 -- a thread is not cancelled
         """Do as ``write``."""
-        return self._pipeline.write_blocking(kind, row)
+        return self.pipeline.write_blocking(kind, row)
+
+    async def write_about(self, key: str, kind: Kind[R], row: Values) -> R:  # noqa: ARG002 -- likewise: nothing is left behind
+        """Do as ``write``."""
+        return self.pipeline.write_blocking(kind, row)
+
+    async def settled(self, key: str) -> None:
+        """Do nothing, for the same reason."""
+
+    def tell(self, call: Callable[..., object], *args: Any) -> None:
+        """Have *call* made on the store's loop, by which somebody there hears of what was written."""
+        self.pipeline.call_soon(call, *args)
 
     async def for_threads(self) -> ThreadCommits:
+        """Return this."""
+        return self
+
+    def near(self) -> ThreadCommits:
         """Return this."""
         return self
 

@@ -70,11 +70,17 @@ class Pipeline:
         self._pid = 0
         self._committer: Committer | None = None
         self._closed = False
+        self._is_near = False
 
     @property
     def commits(self) -> int:
         """How many transactions have been committed."""
         return self._committer.commits if self._committer else 0
+
+    @property
+    def is_near(self) -> bool:
+        """Whether a thread that writes alone does so itself, and wakes no other: on SQLite, while this is open."""
+        return self._is_near and not self._closed and this_process.pid == self._pid
 
     @property
     def unsettled(self) -> int:
@@ -106,6 +112,7 @@ class Pipeline:
         lane.start(committer.drain, committer.give_up)
         self._pid = this_process.pid
         self._committer = committer
+        self._is_near = isinstance(lane, ThreadLane)
         self._stays_open = self._manager.close_first(self.close)
 
     def readmit(self) -> None:
@@ -185,6 +192,12 @@ class Pipeline:
                 raise TimeoutError(f"The pipeline was full for {timeout:g} s; this operation was not handed over.")
         committer.hurry()
         return cast("R", waiter.wait(None if deadline is None else max(0.0, deadline - now())))
+
+    def call_soon(self, call: Callable[..., object], *args: Any) -> None:
+        """Have *call* made on the loop; from any thread. If the loop has ended nobody is left to be told."""
+        if self._loop is not None:
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(call, *args)
 
     def _own_loop(self) -> asyncio.AbstractEventLoop:
         """Return the running loop; raise if it is not the pipeline's."""

@@ -14,11 +14,11 @@ class SyncCheckpointStore(BlockingStore[CheckpointStore]):
 
         ``TypeError`` if it is not bytes, ``TooLong`` if it alone is larger than the store's ``max_bytes``.
         """
-        self._call(self._store.save(key, data))
+        self._write(lambda store: store.save(key, data))
 
     def load(self, key: str) -> bytes | None:
         """Return what was saved under *key*, and note that it was used; None if there is nothing."""
-        return self._call(self._store.load(key))
+        return self._write(lambda store: store.load(key))
 
     def delete(self, key: str) -> bool:
         """Remove the checkpoint; return whether there was one."""

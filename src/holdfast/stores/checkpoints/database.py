@@ -11,10 +11,13 @@ from holdfast.model.world import RealWorld
 from holdfast.stores.checkpoints.facts import LoadCheckpoints, SaveCheckpoints
 from holdfast.stores.checkpoints.queries import checkpoint_queries
 from holdfast.stores.checkpoints.store import CheckpointStore, Limits, after, is_gzip
-from holdfast.stores.commits import Commits
+from holdfast.stores.commits import Commits, ThreadCommits
+from holdfast.stores.near import Near
 from holdfast.stores.ways import check_manager
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from holdfast.db.manager import ConnectionManager
     from holdfast.db.pipeline.pipeline import Pipeline
     from holdfast.db.session import Transaction
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
     from holdfast.model.world import World
 
 
-class DBCheckpointStore(CheckpointStore):
+class DBCheckpointStore(CheckpointStore, Near):
     """Checkpoints in PostgreSQL, MariaDB/MySQL or SQLite, shared by every process that uses the database.
 
     *manager* is the caller's, and stays open. With *max_bytes* or *max_entries* the least recently used go; with
@@ -45,7 +48,7 @@ class DBCheckpointStore(CheckpointStore):
         super().__init__(Limits.of(max_bytes, max_entries, max_age))
         self._manager = manager
         self._schema = schema
-        self._commits = Commits(manager, pipeline)
+        self._commits: Commits | ThreadCommits = Commits(manager, pipeline)
         self._world: World = world or RealWorld()
         self._queries = checkpoint_queries(manager.dialect, schema, clock_offset_ms=clock_offset_ms)
 
@@ -56,6 +59,9 @@ class DBCheckpointStore(CheckpointStore):
     async def close(self) -> None:
         """Finish what is being written. The connection manager stays open."""
         await self._commits.close()
+
+    def near(self) -> Self | None:
+        return None if self._limits.any else super().near()  # with limits a save is more than a single write
 
     @cached_property
     def _saves(self) -> SaveCheckpoints:

@@ -19,16 +19,19 @@ from holdfast.stores import tokens
 from holdfast.stores.dead_letters import door
 from holdfast.stores.dead_letters.repository import AsyncFailedOperationRepository
 from holdfast.stores.dead_letters.sql import SqlShelf
+from holdfast.stores.near import Near
 from holdfast.stores.opened import Opened
 from holdfast.stores.ways import check_manager
 
 if TYPE_CHECKING:
     import os
     from datetime import datetime
+    from typing import Self
 
     from holdfast.db.pipeline.pipeline import Pipeline
     from holdfast.db.session import Transaction
     from holdfast.model.workflow import Duration
+    from holdfast.stores.commits import ThreadCommits
     from holdfast.stores.dead_letters.shelf import Shelf
 
 BASE_DELAY = 60.0
@@ -176,7 +179,7 @@ def _item(record: FailedOperationData) -> DeadLetterItem:
     )
 
 
-class DBDeadLetterQueue(DeadLetterQueue):
+class DBDeadLetterQueue(DeadLetterQueue, Near):
     """The queue in PostgreSQL, MariaDB/MySQL or SQLite, shared by every process that uses the database.
 
     *manager* is the caller's, and stays open. *lease* is for how many seconds a claim lasts, *base_delay* how many
@@ -200,7 +203,14 @@ class DBDeadLetterQueue(DeadLetterQueue):
         world = world or RealWorld()
         self.manager = manager
         self._tables = SqlShelf(manager, schema=schema, pipeline=pipeline, world=world, clock_offset_ms=clock_offset_ms)
+        self._commits = self._tables.commits
         super().__init__(self._tables, base_delay=base_delay, lease=lease, domain=domain, world=world)
+
+    def _on(self, commits: ThreadCommits) -> Self:
+        nearby = super()._on(commits)
+        shelf = nearby._shelf = self._tables.on(commits)  # noqa: SLF001 -- one of this class
+        nearby._records = AsyncFailedOperationRepository(shelf, lease=self._lease, world=self._world)  # noqa: SLF001
+        return nearby
 
     async def enqueue_in(
         self,

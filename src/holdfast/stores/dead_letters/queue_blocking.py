@@ -22,7 +22,9 @@ class SyncDeadLetterQueue(BlockingStore[DeadLetterQueue]):
         With *max_retries* 0 it is a permanent failure from the start. ``CannotSerialize`` names the part of *payload*
         that does not fit JSON.
         """
-        return self._call(self._store.enqueue(workflow_id, error, payload, max_retries, failure_type=failure_type))
+        return self._write(
+            lambda store: store.enqueue(workflow_id, error, payload, max_retries, failure_type=failure_type)
+        )
 
     def dequeue_ready(self, limit: int = 10) -> list[DeadLetterItem]:
         """Claim at most *limit* items that are due, the longest due first, and return them.
@@ -41,7 +43,7 @@ class SyncDeadLetterQueue(BlockingStore[DeadLetterQueue]):
 
     def extend(self, item_id: str, *, token: str | None = None) -> bool:
         """Have the claim last a whole lease from now; False if it is not, or no longer, the caller's."""
-        return self._call(self._store.extend(item_id, token=token))
+        return self._write(lambda store: store.extend(item_id, token=token))
 
     def mark_success(self, item_id: str, *, token: str | None = None) -> bool:
         """End an item well.
@@ -49,7 +51,7 @@ class SyncDeadLetterQueue(BlockingStore[DeadLetterQueue]):
         False, and nothing is changed, if somebody else holds it or has held it since, if it has ended, or there is
         none. What nobody holds may be ended by anyone.
         """
-        return self._call(self._store.mark_success(item_id, token=token))
+        return self._write(lambda store: store.mark_success(item_id, token=token))
 
     def mark_failure(self, item_id: str, error: str = "", *, token: str | None = None) -> bool:
         """End a retry that failed: after the n-th one the next comes in 2^(n-1) times the base delay, at most 1 h.
@@ -57,7 +59,7 @@ class SyncDeadLetterQueue(BlockingStore[DeadLetterQueue]):
         Up to a quarter of that is added at random. After ``max_retries`` of them the item is a permanent failure.
         False, and nothing is changed, where ``mark_success`` says so.
         """
-        return self._call(self._store.mark_failure(item_id, error, token=token))
+        return self._write(lambda store: store.mark_failure(item_id, error, token=token))
 
     def get(self, item_id: str) -> DeadLetterItem | None:
         """Return an item, or None."""

@@ -51,7 +51,7 @@ class SqlShelf:
         self._manager = manager
         self._schema = schema
         self._world = world or RealWorld()
-        self._commits: Commits | ThreadCommits = Commits(manager, pipeline)
+        self.commits: Commits | ThreadCommits = Commits(manager, pipeline)
         self._queries = dead_letter_queries(manager.dialect, schema, clock_offset_ms=clock_offset_ms)
 
     async def initialize(self) -> None:
@@ -60,7 +60,7 @@ class SqlShelf:
 
     async def close(self) -> None:
         """Finish what is being written. The connection manager stays open."""
-        await self._commits.close()
+        await self.commits.close()
 
     @cached_property
     def _additions(self) -> AddLetters:
@@ -76,10 +76,14 @@ class SqlShelf:
 
     async def for_threads(self) -> SqlShelf:
         """Return the same tables for threads that drive coroutines: its ``add``, ``get`` and ``change`` block."""
-        return _OnThreads(self, await self._commits.for_threads())
+        return self.on(await self.commits.for_threads())
+
+    def on(self, commits: ThreadCommits) -> SqlShelf:
+        """Do as ``for_threads`` with commits that are there already."""
+        return _OnThreads(self, commits)
 
     async def add(self, fresh: FailedOperationData) -> FailedOperationData:
-        made = await self._commits.write(self._additions, rows.fresh_row(fresh, fresh.id))
+        made = await self.commits.write(self._additions, rows.fresh_row(fresh, fresh.id))
         return _made(fresh, made)
 
     async def add_in(self, transaction: Transaction, fresh: FailedOperationData) -> FailedOperationData:
@@ -113,7 +117,7 @@ class SqlShelf:
             going = record if isinstance(after, Gone) else None
             return after
 
-        outcome = await self._commits.write(self._changes, (id, noted, self._world.new_id()), to_the_end=True)
+        outcome = await self.commits.write(self._changes, (id, noted, self._world.new_id()), to_the_end=True)
         # What is not there any more, and was to be deleted when it was: only the reply to that was lost.
         return outcome or going
 
@@ -216,7 +220,7 @@ class _OnThreads(SqlShelf):
 
     def __init__(self, shelf: SqlShelf, commits: ThreadCommits) -> None:
         vars(self).update(vars(shelf))
-        self._commits = commits
+        self.commits = commits
 
     async def get(self, id: str) -> FailedOperationData | None:  # noqa: A002 -- the documented word
         found: list[FailedOperationData] = []

@@ -36,7 +36,7 @@ class SyncEventStore(BlockingStore[DBEventStoreBackend]):
         else ``SequenceConflict`` says which it has, and nothing is written. Without it, every append succeeds. After a
         lost connection the database is asked whether the append is there: it happens once.
         """
-        return self._call(self._store.append(stream_key, events, expected_sequence=expected_sequence))
+        return self._write(lambda store: store.append(stream_key, events, expected_sequence=expected_sequence))
 
     def get(self, stream_key: str, *, limit: int | None = None) -> list[StoredEvent]:
         """Return the events of a stream in order, the first *limit* of them if it is given."""

@@ -95,6 +95,10 @@ class Followers:
             if not others:
                 self._following.pop(stream_key, None)
 
+    def are_there(self, stream_key: str) -> bool:
+        """Whether anybody follows *stream_key*; from any thread. Who begins now has yet to read, and misses nothing."""
+        return stream_key in self._following
+
     def tell(self, stream_key: str, last: int) -> None:
         """Wake those who follow *stream_key*, which has come to the number *last*."""
         for follower in self._following.get(stream_key, ()):

@@ -23,13 +23,13 @@ from holdfast.errors import (
 )
 from holdfast.model.world import RealWorld, World
 from holdfast.serialize import PortableJSON
-from holdfast.stores.commits import Commits
+from holdfast.stores.commits import Commits, ThreadCommits
 from holdfast.stores.events.facts import ONE_EVENT, Appended, AppendEvent, AppendEvents, AppendExpected
 from holdfast.stores.events.followers import Followers
 from holdfast.stores.events.queries import event_queries
 from holdfast.stores.keys import checked_key
 from holdfast.stores.moments import utc_text
-from holdfast.stores.opened import Opened
+from holdfast.stores.near import Near
 from holdfast.stores.ways import check_manager
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ _PAGE = 500
 _PRUNED_AT_ONCE = 1_000
 
 
-class DBEventStoreBackend(Opened):
+class DBEventStoreBackend(Near):
     """An append-only log of streams in a database, for any number of tasks, threads and processes.
 
     Each stream counts its events from 1 without gaps, also after old ones were deleted. A number is never seen before
@@ -77,7 +77,7 @@ class DBEventStoreBackend(Opened):
         self._manager = manager
         self._schema = schema
         self._world = world or RealWorld()
-        self._commits = Commits(manager, pipeline)
+        self._commits: Commits | ThreadCommits = Commits(manager, pipeline)
         self._queries = event_queries(manager.dialect, schema, clock_offset_ms=clock_offset_ms)
         self._poll_interval = checked_seconds(poll_interval, "poll_interval", least=0.001)
         self._followers = Followers(self._last_sequences, self._world, self._poll_interval)
@@ -123,7 +123,8 @@ class DBEventStoreBackend(Opened):
             raise _overtaken(stream_key) from error
         texts = enumerate(written[1::2], where.sequence)
         stored = self._events(stream_key, [(sequence, data, where.timestamp) for sequence, data in texts])
-        self._followers.tell(stream_key, where.sequence + len(stored) - 1)
+        if self._followers.are_there(stream_key):
+            self._commits.tell(self._followers.tell, stream_key, where.sequence + len(stored) - 1)
         return stored
 
     async def get(self, stream_key: str, *, limit: int | None = None) -> list[StoredEvent]:

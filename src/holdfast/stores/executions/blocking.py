@@ -30,7 +30,7 @@ class SyncExecutionStore(BlockingStore[ExecutionStore]):
         ``ExecutionConflict``, and nothing is changed, if there is an execution of this run id. ``CannotSerialize``
         names the part of *parameters* or *metadata* that does not fit JSON.
         """
-        self._call(self._store.record_start(run_id, workflow_id, parameters, worker_id, metadata=metadata))
+        self._write(lambda store: store.record_start(run_id, workflow_id, parameters, worker_id, metadata=metadata))
 
     def record_completion(self, run_id: str, results: Any = None) -> None:
         """Record that a pending run has completed, with its results.
@@ -38,7 +38,7 @@ class SyncExecutionStore(BlockingStore[ExecutionStore]):
         ``ExecutionNotFound`` if there is no such run; ``ExecutionConflict`` if it has ended: that does not change any
         more. ``CannotSerialize`` names the part of *results* that does not fit JSON; the run stays pending.
         """
-        self._call(self._store.record_completion(run_id, results))
+        self._write(lambda store: store.record_completion(run_id, results))
 
     def record_failure(self, run_id: str, error: str) -> None:
         """Record that a pending run has failed, and why.
@@ -46,7 +46,7 @@ class SyncExecutionStore(BlockingStore[ExecutionStore]):
         ``ExecutionNotFound`` if there is no such run; ``ExecutionConflict`` if it has ended: that does not change any
         more. A character that no database keeps is replaced.
         """
-        self._call(self._store.record_failure(run_id, error))
+        self._write(lambda store: store.record_failure(run_id, error))
 
     def get_execution(self, run_id: str) -> Execution | None:
         """Return what is known of a run, or None."""

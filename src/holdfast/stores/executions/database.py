@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.db.migrations.migrator import SCHEMA, Migrator
 from holdfast.model.world import RealWorld, World
-from holdfast.stores.commits import Commits
+from holdfast.stores.commits import Commits, ThreadCommits
 from holdfast.stores.executions.facts import EndExecutions, StartExecutions
 from holdfast.stores.executions.queries import execution_queries
 from holdfast.stores.executions.store import ExecutionStore
+from holdfast.stores.near import Near
 from holdfast.stores.ways import check_manager
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from holdfast.stores.executions.store import Ended, ExecutionStatus, Started
 
 
-class DBExecutionStore(ExecutionStore):
+class DBExecutionStore(ExecutionStore, Near):
     """Executions in PostgreSQL, MariaDB/MySQL or SQLite, shared by every process that uses the database.
 
     *manager* is the caller's, and stays open. Concurrent writes become one commit: of *pipeline*, if one is given that
@@ -42,7 +43,7 @@ class DBExecutionStore(ExecutionStore):
         self._manager = manager
         self._schema = schema
         self._world = world or RealWorld()
-        self._commits = Commits(manager, pipeline)
+        self._commits: Commits | ThreadCommits = Commits(manager, pipeline)
         self._queries = execution_queries(manager.dialect, schema, clock_offset_ms=clock_offset_ms)
 
     async def initialize(self) -> None:

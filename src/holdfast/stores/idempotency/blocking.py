@@ -102,17 +102,19 @@ class SyncIdempotencyStore(BlockingStore[IdempotencyStore]):
         claim that has expired and was not taken by another still counts. ``CannotSerialize`` names the part that does
         not fit JSON; the claim stays.
         """
-        self._call(
-            self._store.store_result(key, response_data, status_code, headers, ttl_seconds=ttl_seconds, token=token)
+        self._write(
+            lambda store: store.store_result(
+                key, response_data, status_code, headers, ttl_seconds=ttl_seconds, token=token
+            )
         )
 
     def release_claim(self, key: str, *, token: str | None = None) -> bool:
         """Give the key back without a result; False, and nothing is changed, if the claim is not this caller's."""
-        return self._call(self._store.release_claim(key, token=token))
+        return self._write(lambda store: store.release_claim(key, token=token))
 
     def extend_claim(self, key: str, *, lease_seconds: Duration | None = None, token: str | None = None) -> bool:
         """Have the claim last for *lease_seconds* from now; False if it is not, or no longer, this caller's."""
-        return self._call(self._store.extend_claim(key, lease_seconds=lease_seconds, token=token))
+        return self._write(lambda store: store.extend_claim(key, lease_seconds=lease_seconds, token=token))
 
     def cleanup(self, before: datetime | str | None = None) -> int:
         """Remove what has expired, some at a time, and return how much that was.

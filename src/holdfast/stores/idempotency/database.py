@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.db.migrations.migrator import SCHEMA, Migrator
 from holdfast.errors import UnknownCommit
-from holdfast.stores.commits import Commits
+from holdfast.stores.commits import Commits, ThreadCommits
 from holdfast.stores.idempotency.facts import (
     ClaimKeys,
     ExtendKeys,
@@ -26,6 +26,7 @@ from holdfast.stores.idempotency.store import (
     IdempotencyStore,
 )
 from holdfast.stores.idempotency.sweeping import Sweeping
+from holdfast.stores.near import Near
 from holdfast.stores.ways import check_manager
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from holdfast.stores.idempotency.entry import Kept, Result
 
 
-class DBIdempotencyStore(IdempotencyStore):
+class DBIdempotencyStore(IdempotencyStore, Near):
     """Idempotency keys in PostgreSQL, MariaDB/MySQL or SQLite, shared by every process that uses the database.
 
     *manager* is the caller's, and stays open. Concurrent writes become one commit: of *pipeline*, if one is given that
@@ -60,7 +61,7 @@ class DBIdempotencyStore(IdempotencyStore):
         super().__init__(place, ttl_seconds=ttl_seconds, lease_seconds=lease_seconds, world=world)
         self._manager = manager
         self._schema = schema
-        self._commits = Commits(manager, pipeline)
+        self._commits: Commits | ThreadCommits = Commits(manager, pipeline)
         self._queries = idempotency_queries(manager.dialect, schema, clock_offset_ms=clock_offset_ms)
         self._sweeping = Sweeping(partial(self._removed, None, AT_ONCE))
 

@@ -34,8 +34,8 @@ class SyncTaskQueue(BlockingStore[TaskQueue]):
         be taken after *delay* seconds, is its worker's for *visibility_timeout* seconds at a time (default 300) and is
         dead_lettered after *max_attempts*. Raises ``TaskConflict`` if there is a task with *task_id*.
         """
-        return self._call(
-            self._store.enqueue(
+        return self._write(
+            lambda store: store.enqueue(
                 payload, queue_name, task_id, max_attempts, visibility_timeout, priority=priority, delay=delay
             )
         )
@@ -80,7 +80,7 @@ class SyncTaskQueue(BlockingStore[TaskQueue]):
 
     def complete(self, task_id: str, *, token: str | None = None) -> bool:
         """End a task well; it stays in the table, completed, until it is purged. See the class about the token."""
-        return self._call(self._store.complete(task_id, token=token))
+        return self._write(lambda store: store.complete(task_id, token=token))
 
     def fail(
         self,
@@ -106,7 +106,7 @@ class SyncTaskQueue(BlockingStore[TaskQueue]):
 
         A lease that is over goes on if nobody has taken the task since.
         """
-        return self._call(self._store.extend(task_id, seconds, token=token))
+        return self._write(lambda store: store.extend(task_id, seconds, token=token))
 
     def requeue_stale(self, queue_name: str | None = None) -> int:
         """Make tasks whose lease is over ready again, or dead_lettered after the last attempt; return how many.

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from holdfast.core.durations import milliseconds
 from holdfast.db.migrations.migrator import SCHEMA, Migrator
 from holdfast.errors import Conflict, QueryFailed, UnknownCommit
-from holdfast.stores.commits import Commits
+from holdfast.stores.commits import Commits, ThreadCommits
+from holdfast.stores.near import Near
 from holdfast.stores.tasks.facts import MOST_DUE, CompleteTasks, ExtendTasks, FailTasks, PutTasks, TakeTasks, give_up
 from holdfast.stores.tasks.letters import Letters
 from holdfast.stores.tasks.queries import TABLE, tasks_queries
@@ -35,7 +36,7 @@ _TRIES = 10
 _MOST_PURGED = 1000  # in one statement
 
 
-class SQLTaskQueue(TaskQueue):
+class SQLTaskQueue(TaskQueue, Near):
     """A task queue in a database.
 
     *table_name* is a table of the queue's own, which ``initialize`` makes. *dead_letters* gets a letter for each task
@@ -64,7 +65,7 @@ class SQLTaskQueue(TaskQueue):
         self._schema = schema
         self._is_custom = table_name != TABLE
         self.queries = tasks_queries(manager.dialect, schema, table_name=table_name, clock_offset_ms=clock_offset_ms)
-        self._commits = Commits(manager, pipeline)
+        self._commits: Commits | ThreadCommits = Commits(manager, pipeline)
         self._letters = Letters(dead_letters, manager)
         self._puts = PutTasks(self.queries)
         self._takes: dict[str, TakeTasks] = {}
@@ -116,6 +117,10 @@ class SQLTaskQueue(TaskQueue):
             except UnknownCommit:
                 continue
         return await self.manager.run(work)
+
+    def _tell(self, queue_name: str) -> None:
+        if self.listeners:
+            self._commits.tell(super()._tell, queue_name)
 
     async def _put(self, new: NewTask) -> None:
         await self._commits.write(self._puts, new)
