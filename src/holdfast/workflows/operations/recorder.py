@@ -86,7 +86,8 @@ class Recorder:
     def deliver(self, operation: Operation, recorded: Recorded | Kept, codec: Codec) -> Any:
         """Return the recorded value or raise the recorded error.
 
-        The run ends if it cannot be read. Only of what another process wrote does its code hear that, as it did live.
+        If it cannot be read the run ends. Only where another process wrote it, as a message, is that an error of the
+        operation, which the workflow's code may catch, as it was the first time.
         """
         try:
             if recorded.error is None:
