@@ -393,7 +393,7 @@ def test_i1_record_is_amended_by_the_execution_that_made_it_alone(migrated_url: 
     async def scene(scene: Scene) -> None:
         run_id, amend = await scene.insert(PENDING, steps=2), scene.queries["step_amend"]
         before = await scene.steps(run_id)
-        rows = [(run_id, "another token", "0", "[1]", None), (run_id, scene.token(run_id), "1", "[2]", None)]
+        rows = [(run_id, "another token", 1, "[1]", None), (run_id, scene.token(run_id), 2, "[2]", None)]
         await scene.manager.run(lambda transaction: transaction.execute_batch(amend, rows))
         first, second = await scene.steps(run_id)
         assert [first, second["output"]] == [before[0], "[2]"]

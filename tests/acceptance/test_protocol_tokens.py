@@ -54,7 +54,7 @@ def writing(rows: RunRows) -> dict[str, Callable[[], Awaitable[Any]]]:
         "transaction": lambda: refused(manager.execute(transactions["transaction_record"], **whose, **said, **format_)),
         "progress": lambda: manager.execute(transactions["transaction_progressed"], **whose),
         "end over the cap": lambda: manager.execute(queries["run_exhausted"], **whose, error="{}", **format_),
-        "live entry": lambda: manager.fetch_batch(live, [(RUN, token, "3")]),
+        "live entry": lambda: manager.fetch_batch(live, [(RUN, token, "3", 4)]),
     }
 
 

@@ -189,7 +189,7 @@ class RecordSteps(Counted):
         return [_record_stands(found[row[0], row[4]], row[1]) for row in rows]
 
     async def _found(self, transaction: Transaction, rows: Sequence[Values]) -> dict[tuple[str, str], Row]:
-        keys = [(row[0], row[4]) for row in rows]
+        keys = [(row[0], row[2], row[4]) for row in rows]
         answer = await transaction.fetch_batch(self._look, keys)
         return {(row["workflow_uuid"], row["identity"]): row for row in answer}
 
@@ -221,8 +221,7 @@ def _verdict(found: Row, token: str) -> Any:
     if not _is_held(found, token):
         return superseded(found)
     return Conflict(
-        f"Operation {found['identity']} of run {found['workflow_uuid']} is recorded already, "
-        f"as {found['function_name']}."
+        f"Operation {found['identity']} of run {found['workflow_uuid']} is recorded already, or its position is taken."
     )
 
 

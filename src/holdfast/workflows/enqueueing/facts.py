@@ -95,12 +95,12 @@ class PutByWorkflow:
         return outcomes
 
     async def recall(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[Any]:
-        keys = [(row[0][0], row[0][4]) for row in rows]
+        keys = [(row[0][0], row[0][2], row[0][4]) for row in rows]
         answer = await transaction.fetch_batch(self._look, keys)
         found = {(each["workflow_uuid"], each["identity"]): each for each in answer}
         outcomes: list[Any] = []
-        for row, key in zip(rows, keys, strict=True):
-            there = found[key]
+        for row in rows:
+            there = found[row[0][0], row[0][4]]
             if there["recorded_by"] != row[0][1]:
                 outcomes.append(None)
             elif there["child_workflow_id"] is not None:
@@ -126,8 +126,8 @@ class PutByWorkflow:
     def _amended(self, row: Values, ids: list[str]) -> Values:
         step = row[0]
         if step[_CHILD_ID] is not None:
-            return step[0], step[1], step[4], None, ids[0]
-        return step[0], step[1], step[4], self._payloads.dump(ids)[0], None
+            return step[0], step[1], step[2], None, ids[0]
+        return step[0], step[1], step[2], self._payloads.dump(ids)[0], None
 
 
 async def put_durably(manager: ConnectionManager, world: World, put: Put, wanted: Sequence[Entry]) -> list[str]:

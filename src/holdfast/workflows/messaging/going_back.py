@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.core.identity import following
+from holdfast.workflows.operations.operation import OF_OTHERS
 from holdfast.workflows.queries import messaging_queries
 
 if TYPE_CHECKING:
@@ -53,13 +54,15 @@ class GoingBack:
         """Remove the ends of waits that are not recorded themselves: such a wait begins anew, and sets its end anew."""
         for first in range(0, len(ids), _AT_ONCE):
             some = [(each,) for each in ids[first : first + _AT_ONCE]]
-            ends = await transaction.fetch_batch(self._queries["ends_of_waits"], some)
-            if ends:
-                waits = {(row["workflow_uuid"], following(row["identity"])): row["function_id"] for row in ends}
-                rows = await transaction.fetch_batch(self._queries["waits_recorded"], list(waits))
-                for row in rows:
-                    del waits[row["workflow_uuid"], row["identity"]]
-                left = [(run_id, position) for (run_id, _), position in waits.items()]
+            rows = await transaction.fetch_batch(self._queries["waits_recorded"], some)
+            ends = [row for row in rows if row["function_name"] not in OF_OTHERS]
+            there = {(row["workflow_uuid"], row["identity"]) for row in rows}
+            left = [
+                (end["workflow_uuid"], end["function_id"])
+                for end in ends
+                if (end["workflow_uuid"], following(end["identity"])) not in there
+            ]
+            if left:
                 await transaction.execute_batch(self._queries["ends_forget"], left)
 
     async def restore(self, transaction: Transaction, ids: Sequence[str]) -> None:

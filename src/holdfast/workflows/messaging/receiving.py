@@ -75,14 +75,14 @@ class ReceiveMessages:
         """Return what is recorded under the token of each row."""
         ids = sorted({row[0][_ID] for row in rows})
         await transaction.fetch_batch(self._hold, [(each,) for each in ids])
-        keys = [(row[0][_ID], row[0][_IDENTITY]) for row in rows]
+        keys = [(row[0][_ID], row[0][_POSITION], row[0][_IDENTITY]) for row in rows]
         answer = await transaction.fetch_batch(self._look, keys)
         found = {(row["workflow_uuid"], row["identity"]): row for row in answer}
         return [
             Received(there["function_name"], there["output"], there["serialization"])
-            if (there := found[key])["recorded_by"] == row[0][_TOKEN]
+            if (there := found[row[0][_ID], row[0][_IDENTITY]])["recorded_by"] == row[0][_TOKEN]
             else None
-            for row, key in zip(rows, keys, strict=True)
+            for row in rows
         ]
 
     async def stands(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[bool | None]:

@@ -161,14 +161,15 @@ FROM {rows} AS r
 CASE WHEN w.status = 'PENDING' THEN w.owner_xid END
 
 -- name: steps_look
--- rows: id text, identity text
+-- rows: id text, position int, identity text
 -- Why a record was refused, or whether it is there after all.
 SELECT
     r.id AS workflow_uuid, r.identity, w.status, w.owner_xid, o.owner_xid AS recorded_by, o.function_name,
     o.child_workflow_id, o.output, o.serialization
 FROM {rows} AS r
 LEFT JOIN @workflow_status AS w ON w.workflow_uuid = r.id
-LEFT JOIN @operation_outputs AS o ON o.workflow_uuid = r.id AND o.identity = r.identity;
+LEFT JOIN @operation_outputs AS o
+    ON o.workflow_uuid = r.id AND o.function_id = r.position AND o.identity = r.identity;
 
 -- name: runs_hold_to_ask
 -- rows: id text
@@ -189,11 +190,11 @@ SELECT w.status, w.owner_xid FROM @workflow_status AS w WHERE w.workflow_uuid = 
 {records};
 
 -- name: step_amend
--- rows: id text, token text, identity text, output text, child_id text
+-- rows: id text, token text, position int, output text, child_id text
 -- What a record of this transaction says of the runs it enqueued: others, which had the deduplication ids already.
 UPDATE @operation_outputs AS o SET output = r.output, child_workflow_id = r.child_id
 FROM {rows} AS r
-WHERE o.workflow_uuid = r.id AND o.identity = r.identity AND o.owner_xid = r.token;
+WHERE o.workflow_uuid = r.id AND o.function_id = r.position AND o.owner_xid = r.token;
 
 -- name: runs_progressed
 -- rows: id text, token text
@@ -265,7 +266,7 @@ WHERE (workflow_uuid, function_id) IN (
     JOIN @operation_outputs AS o ON o.workflow_uuid = r.id AND o.function_name = 'holdfast.timeout'
     WHERE w.status || '' = 'DELAYED'
       AND (SELECT count(*) FROM @operation_outputs AS v
-           WHERE v.workflow_uuid = o.workflow_uuid AND v.identity = o.identity || '.0') = 0
+           WHERE v.workflow_uuid = o.workflow_uuid AND v.identity = o.identity || '.0' AND v.identity LIKE '%.%') = 0
 );
 
 -- name: run_retry_streams

@@ -56,8 +56,8 @@ SELECT w.status, w.owner_xid FROM @workflow_status AS w WHERE w.workflow_uuid = 
 LOCK IN SHARE MODE;
 
 -- name: step_amend
-UPDATE {rows} AS r STRAIGHT_JOIN @operation_outputs AS o FORCE INDEX (uq_operation_outputs_identity)
-    ON o.workflow_uuid = r.id AND o.identity = r.identity AND o.owner_xid = r.token
+UPDATE {rows} AS r STRAIGHT_JOIN @operation_outputs AS o FORCE INDEX (PRIMARY)
+    ON o.workflow_uuid = r.id AND o.function_id = r.position AND o.owner_xid = r.token
 SET o.output = r.output, o.child_workflow_id = r.child_id;
 
 -- name: runs_progressed

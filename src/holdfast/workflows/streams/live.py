@@ -101,7 +101,7 @@ class WriteLive:
         self, transaction: Transaction, entries: Sequence[LiveEntry]
     ) -> dict[tuple[str, str], BaseException]:
         """Hold the runs; return which steps may not write any more, and why."""
-        asked = sorted({(each.workflow_id, each.token, each.identity) for each in entries})
+        asked = sorted({(each.workflow_id, each.token, each.identity, each.position) for each in entries})
         answer = await transaction.fetch_batch(self._queries["live_guard"], asked)
         recorded = {(row["id"], row["identity"]): row["recorded"] for row in answer}
         refused: dict[tuple[str, str], BaseException] = {}

@@ -142,13 +142,13 @@ class OwnDatabase:
         await opened.end(keep=False)
 
     async def recall(self, operation: Operation) -> Kept | None:
-        """Ask for the record by its identity, for as long as the database is away. Raises ``Superseded``."""
+        """Ask for the record by its position, for as long as the database is away. Raises ``Superseded``."""
         query = self.queries["transaction_recall"]
         failures = 0
         while True:
             try:
                 rows: list[Row] = await self._engine.manager.run(
-                    lambda transaction: transaction.fetch(query, id=operation.run.id, identity=operation.identity)
+                    lambda transaction: transaction.fetch(query, id=operation.run.id, position=operation.position)
                 )
                 return _judged(operation, rows[0] if rows else None)
             except (Unavailable, Retryable, UnknownCommit) as error:  # a question that is lost is asked again

@@ -113,7 +113,7 @@ WHERE workflow_uuid IN (SELECT r.id FROM {rows} AS r) AND function_id >= :start_
 DELETE FROM @operation_outputs AS o
 WHERE o.workflow_uuid IN (SELECT r.id FROM {rows} AS r) AND o.function_name = 'holdfast.timeout'
   AND (SELECT count(*) FROM @operation_outputs AS v
-       WHERE v.workflow_uuid = o.workflow_uuid AND v.identity = {verdict_of_timeout}) = 0;
+       WHERE v.workflow_uuid = o.workflow_uuid AND v.identity = {verdict_of_timeout} AND v.identity LIKE '%.%') = 0;
 
 -- name: streams_cut
 -- rows: id text
@@ -152,7 +152,7 @@ FROM {rows} AS r JOIN @operation_outputs AS o ON o.workflow_uuid = r.id
 WHERE o.function_id < :start_step AND (
     o.function_name <> 'holdfast.timeout'
     OR (SELECT count(*) FROM @operation_outputs AS v
-        WHERE v.workflow_uuid = o.workflow_uuid AND v.identity = {verdict_of_timeout}
+        WHERE v.workflow_uuid = o.workflow_uuid AND v.identity = {verdict_of_timeout} AND v.identity LIKE '%.%'
           AND v.function_id < :start_step) = 1
 );
 

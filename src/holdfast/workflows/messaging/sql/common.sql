@@ -93,17 +93,14 @@ UPDATE @notifications AS m SET consumed = FALSE, consumed_by_function_id = NULL
 FROM {rows} AS r
 WHERE m.destination_uuid = r.id AND m.consumed_by_function_id >= r.cut;
 
--- name: ends_of_waits
--- rows: id text
--- The recorded ends of waits with a time limit: see Patience.
-SELECT o.workflow_uuid, o.function_id, o.identity
-FROM {rows} AS r JOIN @operation_outputs AS o ON o.workflow_uuid = r.id
-WHERE o.function_name IN ('holdfast.recv_timeout', 'holdfast.get_event_timeout');
-
 -- name: waits_recorded
--- rows: id text, identity text
-SELECT o.workflow_uuid, o.identity
-FROM {rows} AS r JOIN @operation_outputs AS o ON o.workflow_uuid = r.id AND o.identity = r.identity;
+-- rows: id text
+-- The waits for a message or an event, and the ends of those with a time limit: see Patience.
+SELECT o.workflow_uuid, o.function_id, o.function_name, o.identity
+FROM {rows} AS r JOIN @operation_outputs AS o ON o.workflow_uuid = r.id
+WHERE o.function_name IN (
+    'holdfast.recv', 'holdfast.recv_timeout', 'holdfast.get_event', 'holdfast.get_event_timeout'
+);
 
 -- name: ends_forget
 -- rows: id text, position int

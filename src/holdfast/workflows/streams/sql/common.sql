@@ -31,13 +31,13 @@ INSERT INTO @streams (workflow_uuid, "key", "offset", value, function_id, serial
 SELECT r.id, r.stream, r.place, r.value, r.position, r.serialization, r.attempt, r.entry_no FROM {rows} AS r;
 
 -- name: live_guard
--- rows: id text, token text, identity text
+-- rows: id text, token text, identity text, position int
 -- The runs that have these tokens and have not ended, held until commit, and whether the operation is recorded: then its
 -- attempts are over.
 SELECT r.id, r.identity, o.function_id AS recorded
 FROM {rows} AS r
 JOIN @workflow_status AS w ON w.workflow_uuid = r.id AND CASE WHEN w.status = 'PENDING' THEN w.owner_xid END = r.token
-LEFT JOIN @operation_outputs AS o ON o.workflow_uuid = r.id AND o.identity = r.identity
+LEFT JOIN @operation_outputs AS o ON o.workflow_uuid = r.id AND o.function_id = r.position
 WHERE true
 {share_runs};
 

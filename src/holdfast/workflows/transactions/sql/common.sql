@@ -30,7 +30,7 @@ SELECT w.workflow_uuid FROM @workflow_status AS w WHERE w.workflow_uuid = :id {l
 SELECT
     w.status, w.owner_xid, o.owner_xid AS recorded_by, o.function_name, o.output, o.error, o.serialization
 FROM @workflow_status AS w
-LEFT JOIN @operation_outputs AS o ON o.workflow_uuid = w.workflow_uuid AND o.identity = :identity
+LEFT JOIN @operation_outputs AS o ON o.workflow_uuid = w.workflow_uuid AND o.function_id = :position
 WHERE w.workflow_uuid = :id;
 
 -- name: outputs_create

@@ -68,9 +68,13 @@ CREATE TABLE @operation_outputs (
     owner_xid TEXT,
     started_at_epoch_ms BIGINT,
     completed_at_epoch_ms BIGINT,
-    PRIMARY KEY (workflow_uuid, function_id),
-    CONSTRAINT uq_operation_outputs_identity UNIQUE (workflow_uuid, identity)
+    PRIMARY KEY (workflow_uuid, function_id)
 );
+
+-- Only of operations in branches, or about others. Those of the workflow function itself, which nearly all are, one
+-- thread or task counts, under a token that one execution has; the key keeps their positions apart.
+CREATE UNIQUE INDEX uq_operation_outputs_identity ON @operation_outputs (workflow_uuid, identity)
+    WHERE identity LIKE '%.%';
 
 -- Deleting a run deletes what is recorded of it. A foreign key would do the same, but would look the run up once more
 -- for every record, which costs as much as the insert itself; the guard of a record has found the run already, and

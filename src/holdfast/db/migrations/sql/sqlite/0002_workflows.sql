@@ -67,10 +67,14 @@ CREATE TABLE @operation_outputs (
     started_at_epoch_ms BIGINT,
     completed_at_epoch_ms BIGINT,
     PRIMARY KEY (workflow_uuid, function_id),
-    CONSTRAINT uq_operation_outputs_identity UNIQUE (workflow_uuid, identity),
     CONSTRAINT fk_operation_outputs_run FOREIGN KEY (workflow_uuid)
         REFERENCES @workflow_status (workflow_uuid) ON DELETE CASCADE
 );
+
+-- Only of operations in branches, or about others. Those of the workflow function itself, which nearly all are, one
+-- thread or task counts, under a token that one execution has; the key keeps their positions apart.
+CREATE UNIQUE INDEX uq_operation_outputs_identity ON @operation_outputs (workflow_uuid, identity)
+    WHERE identity LIKE '%.%';
 
 CREATE TABLE @executors (
     incarnation TEXT NOT NULL PRIMARY KEY,
