@@ -264,8 +264,8 @@ class Workflow(_Workflow[P, R, C]):
     def enqueue_in(self, transaction: BlockingTransaction, /, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         """Put a run in a queue within a transaction of your own: neither is there without the other.
 
-        *transaction* is one of ours, a session or connection of SQLAlchemy, or a connection of Django, in the
-        application's database. The run is begun when a process looks for work after the commit.
+        *transaction* is one of ours, or a session or connection of SQLAlchemy, or in a sync application a connection of
+        Django, in the application's database. The run is begun when a process looks for work after the commit.
         """
         work = self._work(args, kwargs, "enqueue_in()")
         return Handle(self._engine, put_in_blocking(self._engine, transaction, work))
@@ -320,8 +320,8 @@ class AsyncWorkflow(_Workflow[P, R, C]):
     async def enqueue_in(self, transaction: AwaitedTransaction, /, *args: P.args, **kwargs: P.kwargs) -> AsyncHandle[R]:
         """Put a run in a queue within a transaction of your own: neither is there without the other.
 
-        *transaction* is one of ours, or a session or connection of SQLAlchemy, in the application's database. The run
-        is begun when a process looks for work after the commit.
+        *transaction* is one of ours, or a session or connection of SQLAlchemy, or in a sync application a connection of
+        Django, in the application's database. The run is begun when a process looks for work after the commit.
         """
         work = self._work(args, kwargs, "enqueue_in()")
         return AsyncHandle(self._engine, await put_in(self._engine, transaction, work))
