@@ -181,10 +181,7 @@ class _Workflow(Generic[P, R, C]):
             with awaited(ticket):
                 return await engine.durable.result(place, ticket)
         self._check_launched()  # once more: what was called may be awaited later
-        outcome = await engine.reach(engine.starts.start_and_wait(call))
-        if outcome.error is not None:
-            raise outcome.error
-        return outcome.value
+        return (await engine.reach(engine.starts.start_and_wait(call))).get()
 
     def _run_blocking(self, call: Call) -> Any:
         engine = self._engine
@@ -196,10 +193,7 @@ class _Workflow(Generic[P, R, C]):
                 f"The sync workflow {self.definition.name!r} was called on the event loop, which it would block; "
                 "await its start() and the handle."
             )
-        outcome = engine.waiting.outcome_blocking(engine.starts.start_blocking(call, here=True))
-        if outcome.error is not None:
-            raise outcome.error
-        return outcome.value
+        return engine.waiting.outcome_blocking(engine.starts.start_blocking(call, here=True)).get()
 
     async def _started(self, call: Call) -> Ticket:
         place = task_place(self._engine)
