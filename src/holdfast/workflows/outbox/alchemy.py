@@ -11,9 +11,7 @@ from sqlalchemy.orm import Session, scoped_session
 
 from holdfast.db.queries.alchemy import execute
 from holdfast.db.session import run_sync
-from holdfast.db.url import DIALECTS
-from holdfast.errors import MisuseError
-from holdfast.workflows.outbox.statements import Statements
+from holdfast.workflows.outbox.statements import Statements, refuse_other_kind
 from holdfast.workflows.transactions.alchemy_outputs import meaning
 
 if TYPE_CHECKING:
@@ -45,11 +43,7 @@ def apply_blocking(engine: Engine, transaction: Any, kind: EnqueueRuns, rows: Se
     """Write *rows* on a session or connection."""
     dialect = engine.manager.dialect
     connection: Connection = transaction if isinstance(transaction, Connection) else transaction.connection()
-    if DIALECTS.get(connection.dialect.name) is not dialect:
-        raise MisuseError(
-            f"enqueue_in() was given a transaction in {connection.dialect.name}, but the application's runs are in "
-            f"{dialect}: both must be in one database, to commit together."
-        )
+    refuse_other_kind(connection.dialect.name, dialect)
     statements: Any = _Statements(connection, dialect)
     run_sync(engine.premises.check_remembered(statements, connection.info, f"holdfast.{engine.settings.schema}"))
     return run_sync(kind.apply(statements, rows))

@@ -11,9 +11,8 @@ from django.utils.connection import ConnectionProxy  # type: ignore[import-untyp
 from holdfast.db.meanings import MEANINGS
 from holdfast.db.queries.foreign import adaptable, formatted
 from holdfast.db.session import run_sync
-from holdfast.db.url import DIALECTS
 from holdfast.errors import MisuseError
-from holdfast.workflows.outbox.statements import Statements
+from holdfast.workflows.outbox.statements import Statements, refuse_other_kind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,11 +35,7 @@ def apply(engine: Engine, connection: Any, kind: EnqueueRuns, rows: Sequence[Val
     if isinstance(connection, ConnectionProxy):
         connection = connections[connection.alias]
     dialect = engine.manager.dialect
-    if DIALECTS.get(connection.vendor) is not dialect:
-        raise MisuseError(
-            f"enqueue_in() was given a transaction in {connection.vendor}, but the application's runs are in "
-            f"{dialect}: both must be in one database, to commit together."
-        )
+    refuse_other_kind(connection.vendor, dialect)
     if connection.get_autocommit():
         raise MisuseError(
             f"enqueue_in() was given Django's connection {connection.alias!r}, which is in no transaction: call it "
