@@ -342,13 +342,6 @@ def _processes() -> list[int]:
     return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
 
 
-def _command_line(pid: int) -> str:
-    try:
-        return Path("/proc", str(pid), "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-    except OSError:
-        return ""
-
-
 def _parent(pid: int) -> int | None:
     try:
         return int(Path("/proc", str(pid), "stat").read_text().rpartition(")")[2].split()[1])

@@ -6,11 +6,11 @@ import os
 from typing import TYPE_CHECKING
 
 from holdfast.cli.findings import Finding, Level, judged
+from holdfast.db.sqlite.sqlite import CHECKPOINT_RACE_MENDED
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-_CHECKPOINT_RACE_MENDED = (3, 51, 3)
 _LONGEST_LOG = 256 * 1024 * 1024
 _SYNCHRONOUS = {0: "OFF", 1: "NORMAL", 2: "FULL", 3: "EXTRA"}
 
@@ -20,7 +20,7 @@ def library_finding(version: str) -> Finding:
     return judged(
         "SQLite version",
         version,
-        ok=tuple(map(int, version.split("."))) >= _CHECKPOINT_RACE_MENDED,
+        ok=tuple(map(int, version.split("."))) >= CHECKPOINT_RACE_MENDED,
         remedy=(
             "Before 3.51.3 a file can be damaged when two programs checkpoint it at once. Our processes take turns: "
             "let no other program write to the file, and use a Python with a newer SQLite where you can."

@@ -132,7 +132,7 @@ class AcquireSlot(Event):
         return replace(record, success_count=0, half_open_request_count=1, half_open_window_started_at=now, slots=slots)
 
     def _live(self, record: CircuitBreakerStateData, now: datetime) -> tuple[HalfOpenSlot, ...] | None:
-        """Return the slots that stay: all of them below the limit, those that are not stuck at it, else None."""
+        """Return the trials that still count: below the limit all; at it those not stuck, or None if none is stuck."""
         if record.half_open_request_count < self.limit:
             return record.slots
         window = record.half_open_window_started_at
@@ -141,7 +141,7 @@ class AcquireSlot(Event):
         return tuple(slot for slot in record.slots if not self._is_stuck(slot.started_at, now))
 
     def _is_stuck(self, since: datetime, now: datetime) -> bool:
-        """Whether that was too long ago; or is so far ahead that a clock was set back since, and nobody knows."""
+        """Whether what began *since* has had its time; so it has if that lies far ahead, since a clock was set back."""
         return abs(now - since) > self.stuck_timeout
 
     def _added(

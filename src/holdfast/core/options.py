@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from holdfast.core.numbers import count
 from holdfast.errors import ConfigurationError
@@ -11,6 +11,8 @@ from holdfast.model.workflow import Retry
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+
+OnConflict = Literal["update", "keep", "reject"]
 
 
 def refuse_unknown(what: str, said: Iterable[str], known: Collection[str], kind: str = "option") -> None:
@@ -34,6 +36,13 @@ def check_count(what: str, number: int) -> None:
         raise ConfigurationError(str(error)) from None
 
 
+def check_on_conflict(policy: object) -> None:
+    """Raise ``ConfigurationError`` unless *policy* says what becomes of a thing of this name that is there already."""
+    known = get_args(OnConflict)
+    if policy not in known:
+        raise ConfigurationError(f"on_conflict is one of {', '.join(known)}, not {policy!r}.")
+
+
 def several(what: str, given: object) -> tuple[Any, ...]:
     """Return those that are *given*; ``ConfigurationError`` for one text, whose letters would be taken, or no list.
 
@@ -52,4 +61,12 @@ def check_attributes(given: object) -> None:
         raise ConfigurationError(f"attributes are names and their values, as in {{'floor': 1}}, not {given!r:.100}.")
 
 
-__all__ = ["check_attributes", "check_count", "check_retry", "refuse_unknown", "several"]
+__all__ = [
+    "OnConflict",
+    "check_attributes",
+    "check_count",
+    "check_on_conflict",
+    "check_retry",
+    "refuse_unknown",
+    "several",
+]

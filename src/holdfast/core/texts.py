@@ -10,6 +10,8 @@ from holdfast.errors import ConfigurationError
 LONGEST_TEXT = 255  # what a column with an index holds on every database
 
 _HAS_A_TEXT = (int, float, UUID, date)
+_LAST = "\U0010ffff"
+_SURROGATES = range(0xD800, 0xE000)
 
 
 def is_kept(text: str) -> bool:
@@ -25,6 +27,18 @@ def as_text(text: str) -> str:
 def fits(text: str, longest: int = LONGEST_TEXT) -> bool:
     """Say whether *text* has something in it and fits its column on every database."""
     return 0 < len(text) <= longest and is_kept(text)
+
+
+def after_prefix(prefix: str) -> str | None:
+    """Return the first text, in the order of characters, after all that begin with *prefix*; None if there is none.
+
+    So a search by prefix is a search between two texts, and has no wildcards.
+    """
+    for end in range(len(prefix), 0, -1):
+        if prefix[end - 1] != _LAST:
+            following = ord(prefix[end - 1]) + 1
+            return prefix[: end - 1] + chr(_SURROGATES.stop if following in _SURROGATES else following)
+    return None
 
 
 def demand_text(what: str, text: object) -> str:
@@ -45,4 +59,4 @@ def check_text(what: str, text: object, longest: int = LONGEST_TEXT) -> str:
     return checked
 
 
-__all__ = ["LONGEST_TEXT", "as_text", "check_text", "demand_text", "fits", "is_kept"]
+__all__ = ["LONGEST_TEXT", "after_prefix", "as_text", "check_text", "demand_text", "fits", "is_kept"]

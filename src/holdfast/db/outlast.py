@@ -1,4 +1,4 @@
-"""Waiting for what goes on whether its task is cancelled or not: a commit that was asked for."""
+"""Waiting for what goes on whether its task is cancelled or not, as a commit that was asked for; and for the first."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import types
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Generator
+    from collections.abc import Awaitable, Coroutine, Generator
 
 T = TypeVar("T")
 
@@ -33,6 +33,16 @@ def outlast(work: Awaitable[T]) -> Generator[Any, None, T]:
                 continue
     finally:
         steps.close()
+
+
+async def first_of(*waits: Coroutine[Any, Any, Any]) -> None:
+    """Wait until one of *waits* has ended, and end the others."""
+    tasks = [asyncio.ensure_future(each) for each in waits]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
 
 
 class _Deaf:

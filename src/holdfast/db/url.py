@@ -62,7 +62,8 @@ _SCHEMES = {
         3306,
     ),
 }
-_DIALECTS = {name: dialect for dialect, scheme in _SCHEMES.items() for name in scheme.names}
+# As SQLAlchemy and Django call them too.
+DIALECTS = {name: dialect for dialect, scheme in _SCHEMES.items() for name in scheme.names}
 _FORMS = "sqlite:///file.db, postgresql://user:password@host/database or mysql://user:password@host/database"
 _ENCODE = "in a user name, password or database name write : / ? # @ % and spaces percent-encoded (@ is %40)"
 
@@ -169,7 +170,7 @@ class DatabaseURL:
 
 
 def _dialect(name: str, driver: str | None) -> DialectName:
-    dialect = _DIALECTS.get(name.lower())
+    dialect = DIALECTS.get(name.lower())
     if dialect is None:
         raise InvalidURL(f"The database URL begins with a scheme that is not known: write {_FORMS}.")
     if driver is not None and driver.lower() not in _SCHEMES[dialect].drivers:
@@ -321,4 +322,4 @@ def _unquoted(raw: str) -> str | None:
         return None
 
 
-__all__ = ["DatabaseURL", "DialectName"]
+__all__ = ["DIALECTS", "DatabaseURL", "DialectName"]

@@ -13,6 +13,7 @@ from holdfast.db.settings import LARGE_PAGES
 from holdfast.errors import InvalidURL
 from holdfast.stores.driven import Driven
 from holdfast.stores.redis import RedisLink
+from holdfast.stores.redis_url import REDIS_SCHEMES
 from holdfast.stores.sides import Sides
 from holdfast.stores.threads import SQLThreads
 from holdfast.stores.threads.redis_threads import RedisThreads
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_REDIS = ("redis://", "rediss://", "redis+cluster://", "rediss+cluster://")
-
 
 class SaverSides(Sides["Threads"]):
     """The threads at a URL, for sync and async calls."""
@@ -38,7 +37,7 @@ class SaverSides(Sides["Threads"]):
                 "The saver has no files of its own, since a checkpoint and its values must be written together: "
                 "write sqlite:///path.db for a file."
             )
-        in_redis = address.startswith(_REDIS)
+        in_redis = address.startswith(REDIS_SCHEMES)
 
         def made() -> SQLThreads | RedisThreads:
             return RedisThreads(RedisLink(address)) if in_redis else SQLThreads(_manager(address))

@@ -41,6 +41,7 @@ except ImportError as error:
 from holdfast.core.durations import checked_seconds
 from holdfast.core.options import check_retry, refuse_unknown
 from holdfast.errors import CannotSerialize, ConfigurationError, MisuseError, Superseded, WorkflowCancelled
+from holdfast.serialize.calls import anything
 from holdfast.workflows.declaring.registry import StepDefinition, checked_name
 from holdfast.workflows.operations.place import WorkflowPlace, here, task_place
 from holdfast.workflows.operations.steps import run_step
@@ -280,7 +281,7 @@ class _Backend(JournalCallableOperationBackend[StepOptions]):
             name=checked_name(name, step),
             function=step,
             is_async=True,
-            codec=engine.payloads.codec(_anything),
+            codec=engine.payloads.codec(anything),  # what a step returns is JSON already
             retry=None if retry is None else replace(retry, never=(*retry.never, *_FINAL)),
             timeout=config.get("timeout"),
         )
@@ -343,10 +344,6 @@ def _tool_context(operation_id: DurableOperationId, cache_key: tuple[object, ...
     if not isinstance(operation_id, ToolsetCallToolId):
         return None
     return next((each for each in cache_key if isinstance(each, RunContext)), None)
-
-
-def _anything() -> Any:
-    """Stand for a function that may return anything: what a step returns is JSON already."""
 
 
 __all__ = ["HoldfastDurability", "StepOptions"]

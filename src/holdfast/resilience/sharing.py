@@ -22,6 +22,8 @@ T = TypeVar("T")
 
 logger = logging.getLogger("holdfast.breakers")
 
+_CLOSED = "The repository of the breaker is closed."
+_NO_ANSWER = "The repository of the breaker did not answer in time."
 _IN_THE_PARENT = (
     "The repository of the breaker was opened before a fork, by the parent of this process: launch the application "
     "here, or make the repository and its breakers here."
@@ -61,7 +63,7 @@ class Sharing:
     def store(self) -> AsyncCircuitBreakerStateRepository:
         """The repository; ``Unavailable`` if it has not been found, or is closed."""
         if self._place is None:
-            raise Unavailable("The repository of the breaker is closed.")
+            raise Unavailable(_CLOSED)
         return self._place.store
 
     def begin(self, service_name: str, watcher: Watcher) -> bool:
@@ -124,7 +126,7 @@ class Sharing:
         place = self._place
         if place is None or place.loop.is_closed():
             question.close()
-            raise Unavailable("The repository of the breaker is closed.")
+            raise Unavailable(_CLOSED)
         return place.loop
 
     def ask_blocking(self, question: Coroutine[Any, Any, T]) -> T:
@@ -134,7 +136,7 @@ class Sharing:
         try:
             return reply.result(self._patience)
         except (TimeoutError, concurrent.futures.CancelledError) as error:
-            raise Unavailable("The repository of the breaker did not answer in time.") from error
+            raise Unavailable(_NO_ANSWER) from error
         finally:
             reply.cancel()  # also if this thread was interrupted; nothing if there is an answer
 
@@ -144,14 +146,14 @@ class Sharing:
             async with asyncio.timeout(self._patience):
                 await asyncio.shield(asyncio.wrap_future(known))
         except TimeoutError as error:
-            raise Unavailable("The repository of the breaker did not answer in time.") from error
+            raise Unavailable(_NO_ANSWER) from error
 
     def wait_blocking(self, known: concurrent.futures.Future[None]) -> None:
         """Wait until something is known, on a thread; ``Unavailable`` if that takes too long."""
         try:
             known.result(self._patience)
         except TimeoutError as error:
-            raise Unavailable("The repository of the breaker did not answer in time.") from error
+            raise Unavailable(_NO_ANSWER) from error
 
     async def ask(self, question: Coroutine[Any, Any, T]) -> T:
         """Ask the repository from any loop; ``Unavailable`` if it does not answer in time."""
@@ -162,7 +164,7 @@ class Sharing:
                     return await question
                 return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(question, loop))
         except TimeoutError as error:
-            raise Unavailable("The repository of the breaker did not answer in time.") from error
+            raise Unavailable(_NO_ANSWER) from error
 
     def tell(self, message: Coroutine[Any, Any, Any]) -> None:
         """Have something done on the loop, and do not wait for it; what fails is logged."""

@@ -131,6 +131,11 @@ class CallCodec:
         return values
 
 
+def anything(*args: Any, **kwargs: Any) -> Any:
+    """Stand for a function that does not say what it takes and returns: its calls and results are plain JSON."""
+    raise NotImplementedError
+
+
 def _of_kind(parameters: list[inspect.Parameter], decoders: dict[str, Decoder], kind: Any) -> Decoder | None:
     return next((decoders[one.name] for one in parameters if one.kind is kind), None)
 
@@ -140,4 +145,4 @@ def _is_required(parameter: inspect.Parameter) -> bool:
     return parameter.default is inspect.Parameter.empty and parameter.kind not in variable
 
 
-__all__ = ["CallCodec"]
+__all__ = ["CallCodec", "anything"]

@@ -16,9 +16,8 @@ from typing import NamedTuple
 
 from holdfast.errors import ConfigurationError
 
-_FORMAT = re.compile(r"[A-Za-z0-9_.-]+")
+_NAME = re.compile(r"[A-Za-z0-9_.-]+")
 _CODEC = re.compile(r"[a-z0-9_]+")
-_VARIANT = re.compile(r"[A-Za-z0-9_.-]+")
 
 
 class Applied(NamedTuple):
@@ -41,7 +40,7 @@ def split(marker: str) -> tuple[str, tuple[Applied, ...]]:
 
 def check_format(name: str) -> str:
     """Return *name* if a marker can hold it as a format."""
-    return _check(_FORMAT, name, "format")
+    return _check(_NAME, name, "format")
 
 
 def check_codec(name: str) -> str:
@@ -51,7 +50,7 @@ def check_codec(name: str) -> str:
 
 def check_variant(name: str) -> str:
     """Return *name* if a marker can hold it as a variant, such as a key id."""
-    return _check(_VARIANT, name, "variant")
+    return _check(_NAME, name, "variant")
 
 
 def unreadable(marker: str | None) -> str:

@@ -65,6 +65,14 @@ def dumped(model: Any, **options: Any) -> Any:
     return _in_order(model.model_dump(mode="json", by_alias=False, **options), model)
 
 
+def _by_name(value: Any) -> Any:
+    return dumped(value) if is_dumpable(value) else type(value).__qualname__
+
+
+# JSON for telling whether two values are the same: what has no form of its own counts by the name of its class.
+encode_by_name = msgspec.json.Encoder(enc_hook=_by_name, order="sorted").encode
+
+
 def _in_order(written: Any, value: Any) -> Any:
     """Return what was *written* of *value*, with the sets in it sorted, as far as the two are alike."""
     if getattr(type(value), "__pydantic_root_model__", False):
@@ -79,4 +87,4 @@ def _in_order(written: Any, value: Any) -> Any:
     return written
 
 
-__all__ = ["dumped", "is_dumpable", "is_model", "model_of", "parts_of"]
+__all__ = ["dumped", "encode_by_name", "is_dumpable", "is_model", "model_of", "parts_of"]

@@ -15,6 +15,7 @@ from holdfast.errors import ConfigurationError, WrongLoop
 from holdfast.stores.database import DatabaseStores
 from holdfast.stores.local import LocalStores
 from holdfast.stores.opened import Opened
+from holdfast.stores.redis_url import REDIS_SCHEMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from holdfast.stores.tasks.store import TaskQueue
 
 FOLDER = Path(".holdfast")
-_REDIS = ("redis://", "rediss://", "redis+cluster://", "rediss+cluster://")
 
 S = TypeVar("S", bound="Openable")
 
@@ -217,7 +217,7 @@ class StoreFactory(Opened):
         return stores
 
     async def _queue_at(self, url: str) -> TaskQueue:
-        if not url.startswith(_REDIS):
+        if not url.startswith(REDIS_SCHEMES):
             return (await self._stores_at(url)).tasks
         from holdfast.stores.tasks.redis import RedisTaskQueue  # noqa: PLC0415 -- an extra
 
@@ -229,7 +229,7 @@ class StoreFactory(Opened):
     async def _locks_in_redis(self) -> DistributedLock:
         from holdfast.stores.locks.redis import RedisLockStore  # noqa: PLC0415 -- an extra
 
-        named = self._queue_url if (self._queue_url or "").startswith(_REDIS) else os.environ.get("REDIS_URL")
+        named = self._queue_url if (self._queue_url or "").startswith(REDIS_SCHEMES) else os.environ.get("REDIS_URL")
         if not named:
             raise ConfigurationError(
                 "A lock store in Redis needs to know where Redis is: set HOLDFAST_QUEUE_URL or REDIS_URL to its URL."

@@ -12,6 +12,8 @@ from holdfast.errors import InvalidURL
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+REDIS_SCHEMES = ("redis://", "rediss://", "redis+cluster://", "rediss+cluster://")
+
 _FORM = "write redis://[user:password@]host:port/number"
 _NUMBER = re.compile(r"[0-9]+")
 
@@ -48,4 +50,4 @@ def readable_url() -> Iterator[None]:
         ) from None
 
 
-__all__ = ["address_of", "readable_url"]
+__all__ = ["REDIS_SCHEMES", "address_of", "readable_url"]

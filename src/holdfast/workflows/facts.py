@@ -49,13 +49,24 @@ STARTED = object()
 _ROUNDS = 10
 
 
-class _RunsFirst(Counted):
+class _OfRuns(Counted):
+    """A write of rows that begin with the ids of their runs, and a look at the runs of those it left out."""
+
+    def __init__(self, name: str, query: Query, queries: Queries, constants: Mapping[str, Any]) -> None:
+        super().__init__(query, constants)
+        self.name = name
+        self._look = queries["runs_look"]
+
+    async def _found(self, transaction: Transaction, rows: Sequence[Values]) -> dict[str, Row]:
+        ids = [(each,) for each in dict.fromkeys(row[0] for row in rows)]
+        return {row["workflow_uuid"]: row for row in await transaction.fetch_batch(self._look, ids)}
+
+
+class _RunsFirst(_OfRuns):
     """What starts and enqueues have in common: insert, and look up who has the ids of the rows left out."""
 
     def __init__(self, name: str, query: str, key: int, queries: Queries, constants: Mapping[str, Any]) -> None:
-        super().__init__(queries[query], constants)
-        self.name = name
-        self._look = queries["runs_look"]
+        super().__init__(name, queries[query], queries, constants)
         self._key = key
 
     async def judge(self, transaction: Transaction, rows: Sequence[Values], touched: int) -> Sequence[Any]:
@@ -80,10 +91,6 @@ class _RunsFirst(Counted):
             else:
                 outcomes.append(STARTED if there["creation_key"] == row[self._key] else ExistingAlone(there))
         return outcomes
-
-    async def _found(self, transaction: Transaction, rows: Sequence[Values]) -> dict[str, Row]:
-        ids = [(each,) for each in dict.fromkeys(row[0] for row in rows)]
-        return {row["workflow_uuid"]: row for row in await transaction.fetch_batch(self._look, ids)}
 
 
 class StartRuns(_RunsFirst):
@@ -176,19 +183,20 @@ class RecordSteps(Counted):
             await transaction.execute_batch(self._progressed, [(row[0], row[1]) for row in rows])
         if touched == len(rows):
             return [True] * len(rows)
-        found = await self._found(transaction, rows)
+        found = await self.found(transaction, rows)
         return [_verdict(found[row[0], row[4]], row[1]) for row in rows]
 
     async def recall(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[Any]:
-        found = await self._found(transaction, rows)
+        found = await self.found(transaction, rows)
         return [True if found[row[0], row[4]]["recorded_by"] == row[1] else None for row in rows]
 
     async def stands(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[bool | None]:
         """Return what ``Witness.stands`` returns: only with the token does a record that was made go away again."""
-        found = await self._found(transaction, rows)
+        found = await self.found(transaction, rows)
         return [_record_stands(found[row[0], row[4]], row[1]) for row in rows]
 
-    async def _found(self, transaction: Transaction, rows: Sequence[Values]) -> dict[tuple[str, str], Row]:
+    async def found(self, transaction: Transaction, rows: Sequence[Values]) -> dict[tuple[str, str], Row]:
+        """Return what there is of the runs and the records of *rows*, by run and identity."""
         keys = [(row[0], row[2], row[4]) for row in rows]
         answer = await transaction.fetch_batch(self._look, keys)
         return {(row["workflow_uuid"], row["identity"]): row for row in answer}
@@ -266,15 +274,10 @@ def _beside_a_record(outcome: Any) -> Any:
     return Existing(outcome.row) if isinstance(outcome, Existing) else outcome
 
 
-class EndRuns(Counted):
+class EndRuns(_OfRuns):
     """What the ends of executions have in common: a guarded update, and a look at why it left rows out."""
 
     leaves_key = True  # the token, by which the update is known again
-
-    def __init__(self, name: str, update: Query, look: Query, constants: Mapping[str, Any]) -> None:
-        super().__init__(update, constants)
-        self.name = name
-        self._look = look
 
     async def judge(self, transaction: Transaction, rows: Sequence[Values], touched: int) -> Sequence[Any]:
         if touched == len(rows):
@@ -300,16 +303,12 @@ class EndRuns(Counted):
     def _is_mine(self, found: Row | None, row: Values) -> bool:
         """Whether what is found shows that this very row was written, by an earlier attempt perhaps."""
 
-    async def _found(self, transaction: Transaction, rows: Sequence[Values]) -> dict[str, Row]:
-        ids = [(each,) for each in dict.fromkeys(row[0] for row in rows)]
-        return {row["workflow_uuid"]: row for row in await transaction.fetch_batch(self._look, ids)}
-
 
 class FinishRuns(EndRuns):
     """PENDING -> SUCCESS or ERROR. Rows as in the query ``run_finish``."""
 
     def __init__(self, queries: Queries) -> None:
-        super().__init__("outcome written", queries["run_finish"], queries["runs_look"], {})
+        super().__init__("outcome written", queries["run_finish"], queries, {})
 
     def _is_mine(self, found: Row | None, row: Values) -> bool:
         return found is not None and found["owner_xid"] == row[1] and WorkflowStatus(found["status"]).has_ended
@@ -322,7 +321,7 @@ class HandOverRuns(EndRuns):
 
     def __init__(self, queries: Queries) -> None:
         constants = {"internal_queue": INTERNAL_QUEUE, "begun": 1}
-        super().__init__("hand-over", queries["run_hand_over"], queries["runs_look"], constants)
+        super().__init__("hand-over", queries["run_hand_over"], queries, constants)
 
     def _is_mine(self, found: Row | None, row: Values) -> bool:
         # Handing over clears the token: that it is not ours any more is all that was wanted.
@@ -338,7 +337,7 @@ class RetryRuns(EndRuns):
 
     def __init__(self, queries: Queries) -> None:
         constants = {"internal_queue": INTERNAL_QUEUE}
-        super().__init__("retry", queries["run_retry"], queries["runs_look"], constants)
+        super().__init__("retry", queries["run_retry"], queries, constants)
         self._cut = queries["run_retry_cut"]
         self._streams = CutStreams(queries)
         self._going_back = GoingBack(queries)

@@ -12,7 +12,7 @@ from holdfast.core.fingerprint import fingerprint
 from holdfast.errors import CannotSerialize, SerializationError
 from holdfast.serialize import PortableJSON, error_name
 from holdfast.serialize.marker import unreadable
-from holdfast.serialize.models import dumped, is_dumpable
+from holdfast.serialize.models import encode_by_name
 from holdfast.serialize.sets import are_in_order
 from holdfast.serialize.walk import Outline
 from holdfast.workflows.declaring.codec import FunctionCodec
@@ -22,13 +22,6 @@ if TYPE_CHECKING:
 
     from holdfast.model.workflow import Recorded
     from holdfast.serialize import Serialization
-
-
-def _for_mark(value: Any) -> Any:
-    return dumped(value) if is_dumpable(value) else type(value).__qualname__
-
-
-_encode_mark = msgspec.json.Encoder(enc_hook=_for_mark, order="sorted").encode
 
 
 class Codec(Protocol):
@@ -128,11 +121,11 @@ class Payloads:
         """Return the fingerprint of a call. What has no JSON form counts by the name of its class only."""
         call = [arguments, keywords]
         try:
-            written = _encode_mark(call)
+            written = encode_by_name(call)
             is_settled = are_in_order(call, written)
         except (TypeError, ValueError, ArithmeticError, msgspec.MsgspecError, RecursionError):
             is_settled = False
-        return fingerprint(name, written if is_settled else _encode_mark(Outline().value(call)))
+        return fingerprint(name, written if is_settled else encode_by_name(Outline().value(call)))
 
 
 class LoadedErrors(Mapping[str, type[BaseException]]):

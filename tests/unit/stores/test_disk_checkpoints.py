@@ -19,7 +19,6 @@ from holdfast.errors import DamagedCheckpoint
 from holdfast.model.world import RealWorld
 from holdfast.stores import DiskStorage
 from holdfast.stores.checkpoints.disk import FOLDER, SUFFIX
-from holdfast.stores.checkpoints.store import after
 from holdfast.stores.files import file_name
 
 if TYPE_CHECKING:
@@ -44,21 +43,6 @@ def test_file_name_is_one_name_and_reads_back(key: str) -> None:
 @given(st.lists(KEYS, unique=True))
 def test_file_names_of_different_keys_differ(keys: list[str]) -> None:
     assert len({file_name(key, SUFFIX) for key in keys}) == len(keys)
-
-
-@settings(deadline=None)
-@given(KEYS, KEYS)
-def test_keys_between_a_prefix_and_what_comes_after_it_are_those_that_begin_with_it(prefix: str, key: str) -> None:
-    until = after(prefix)
-    assert (prefix <= key and (until is None or key < until)) is key.startswith(prefix)
-    assert prefix <= prefix + key
-    assert until is None or prefix + key < until
-
-
-def test_nothing_comes_after_the_last_character() -> None:
-    assert after("\U0010ffff\U0010ffff") is None
-    assert after("a\U0010ffff") == "b"
-    assert after("\ud7ff") == "\ue000"
 
 
 def test_key_that_points_out_of_the_folder_stays_in_it(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from holdfast.db.mysql.tls import TLS
-from holdfast.db.queries.placeholders import is_read
+from holdfast.db.queries.placeholders import brief, is_read
 from holdfast.errors import (
     BrokenOff,
     Conflict,
@@ -172,7 +172,7 @@ class MySQLSession:
         try:
             text = cursor.mogrify(sql, [_outgoing(value) for value in args])
         except Exception as error:
-            raise QueryFailed(f"A value does not fit MariaDB/MySQL ({error}): {_brief(sql)}") from error
+            raise QueryFailed(f"A value does not fit MariaDB/MySQL ({error}): {brief(sql)}") from error
         self._refuse_too_large(text, sql)
         try:
             async with asyncio.timeout(self._patience):
@@ -189,7 +189,7 @@ class MySQLSession:
                 raise lost from error
             raise UnknownCommit(
                 "The connection to MariaDB/MySQL broke during a statement outside a transaction: it may or may not "
-                f"have been carried out: {_brief(sql)}"
+                f"have been carried out: {brief(sql)}"
             ) from error
         return cursor
 
@@ -199,7 +199,7 @@ class MySQLSession:
             return
         raise TooLong(
             f"The statement with its values is larger than the server's max_allowed_packet ({self._largest} bytes); "
-            f"it was not sent. Raise that setting, or store less in one go: {_brief(sql)}"
+            f"it was not sent. Raise that setting, or store less in one go: {brief(sql)}"
         )
 
     def _lost(self, error: Exception) -> ConnectionLost | None:
@@ -214,9 +214,9 @@ class MySQLSession:
 def meaning(error: Exception, sql: str) -> DatabaseError:
     """Classify an error that the server or asyncmy raised for a statement on a living connection."""
     number = _number(error)
-    text = f"{error}: {_brief(sql)}"
+    text = f"{error}: {brief(sql)}"
     if number in _CONFLICTS:
-        return Conflict(f"A row with this key is already there ({number}): {_brief(sql)}")
+        return Conflict(f"A row with this key is already there ({number}): {brief(sql)}")
     if number in _TOO_LONG:
         return TooLong(f"A value is longer than its column or packet holds; it was refused, not cut: {text}")
     if number in _READ_ONLY:
@@ -235,10 +235,6 @@ def meaning(error: Exception, sql: str) -> DatabaseError:
 def _number(error: Exception) -> int:
     first = error.args[0] if error.args else 0
     return first if isinstance(first, int) else 0
-
-
-def _brief(sql: str) -> str:
-    return " ".join(sql.split())[:200]
 
 
 def _outgoing(value: Any) -> Any:

@@ -7,7 +7,7 @@ import ssl
 from typing import TYPE_CHECKING, Any
 
 from holdfast.db.postgres.trips import Trips
-from holdfast.db.queries.placeholders import is_read
+from holdfast.db.queries.placeholders import brief, is_read
 from holdfast.errors import (
     BrokenOff,
     Conflict,
@@ -191,7 +191,7 @@ class PostgresSession:
                 return lost
             return UnknownCommit(
                 "The connection to PostgreSQL broke during a statement outside a transaction: it may or may not have "
-                f"been carried out: {_brief(sql)}"
+                f"been carried out: {brief(sql)}"
             )
         return meaning(error, sql)
 
@@ -199,10 +199,10 @@ class PostgresSession:
 def meaning(error: Exception, sql: str) -> DatabaseError:
     """Classify an error that PostgreSQL or asyncpg raised for a statement on a living connection."""
     state = getattr(error, "sqlstate", None) or ""
-    text = f"{error}: {_brief(sql)}"
+    text = f"{error}: {brief(sql)}"
     if state in _CONFLICTS:
         detail = getattr(error, "constraint_name", None)
-        return Conflict(f"A row with this key is already there ({detail or state}): {_brief(sql)}")
+        return Conflict(f"A row with this key is already there ({detail or state}): {brief(sql)}")
     if state in _TOO_LONG:
         return TooLong(f"A value is longer than its column or index holds; it was refused, not cut: {text}")
     if state == _UNKNOWN:
@@ -225,10 +225,6 @@ def _asks_again(error: Exception, state: str, text: str) -> Retryable | None:
     if state in _BROKEN_OFF:
         return BrokenOff(f"PostgreSQL broke the statement off ({state}); nothing of it was written: {text}")
     return None
-
-
-def _brief(sql: str) -> str:
-    return " ".join(sql.split())[:200]
 
 
 async def connect(settings: Settings) -> PostgresSession:

@@ -224,6 +224,11 @@ _translate_cached = lru_cache(maxsize=1024)(_translate)
 _is_read_cached = lru_cache(maxsize=1024)(_is_read)
 
 
+def brief(sql: str) -> str:
+    """Return the beginning of a statement on one line, for a message."""
+    return " ".join(sql.split())[:200]
+
+
 def _end_of_comment(sql: str, start: int) -> int:
     """Find the end of a PostgreSQL comment; they nest."""
     depth = 0
@@ -241,4 +246,4 @@ def _unfinished(sql: str, at: int) -> QueryFailed:
     return QueryFailed(f"The {what} that begins in line {line}, column {column} of the statement has no end: close it.")
 
 
-__all__ = ["Part", "Piece", "Translated", "is_read", "pieces", "placeholder", "translate"]
+__all__ = ["Part", "Piece", "Translated", "brief", "is_read", "pieces", "placeholder", "translate"]

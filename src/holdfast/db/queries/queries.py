@@ -88,7 +88,7 @@ class Query:
             try:
                 return tuple([(text, take(values)) for text, take in self._takes])
             except KeyError:
-                pass
+                pass  # one has a name that is no parameter's: said below
         if self._vary is not None and values.keys() <= set(self.parameters):
             variant = self.variant(name for name in self.optional if self._is_given(name, values.get(name)))
             return variant.bind({name: values[name] for name in variant.parameters if name in values})

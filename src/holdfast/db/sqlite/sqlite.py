@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from holdfast.db.queries.placeholders import is_read
+from holdfast.db.queries.placeholders import brief, is_read
 from holdfast.db.sqlite.checkpoint import KEPT_BYTES, Checkpointer
 from holdfast.db.sqlite.file import OpenFile
 from holdfast.db.sqlite.forks import forks
@@ -42,7 +42,7 @@ _BEGIN = "BEGIN IMMEDIATE"
 _WAITS = {"FULL", "EXTRA"}  # the levels at which a commit in the log waits for the disk
 _LOOK_AGAIN = 0.001
 _NATIVE = {str, int, float, bytes, bool, type(None)}
-_CHECKPOINT_RACE_MENDED = (3, 51, 3)
+CHECKPOINT_RACE_MENDED = (3, 51, 3)
 
 
 class _DiskTrouble(Retryable):
@@ -197,7 +197,7 @@ class SqliteConnection:
                     waited = self._busy_timeout - max(0.0, deadline - now)
                     raise Retryable(
                         "The SQLite file was locked by another connection, of another process or of this one, for "
-                        f"{waited:g} s: {_brief(sql)}"
+                        f"{waited:g} s: {brief(sql)}"
                     ) from error
                 time.sleep(_LOOK_AGAIN)
             except (sqlite3.Error, OverflowError, ValueError) as error:
@@ -248,9 +248,9 @@ def _always() -> bool:
 def meaning(error: Exception, sql: str) -> DatabaseError:
     """Classify an error that SQLite raised for a statement."""
     code = getattr(error, "sqlite_errorcode", 0)
-    text = f"{error}: {_brief(sql)}"
+    text = f"{error}: {brief(sql)}"
     if code in _CONFLICTS:
-        return Conflict(f"A row with this key is already there ({error}): {_brief(sql)}")
+        return Conflict(f"A row with this key is already there ({error}): {brief(sql)}")
     if code == sqlite3.SQLITE_CONSTRAINT_CHECK and str(error).endswith("_too_long"):
         return TooLong(f"A value is longer than its column holds; it was refused, not cut: {text}")
     if code & 0xFF == sqlite3.SQLITE_TOOBIG or isinstance(error, sqlite3.DataError):
@@ -265,17 +265,13 @@ def meaning(error: Exception, sql: str) -> DatabaseError:
 def _meaning_alone(error: sqlite3.Error, sql: str) -> DatabaseError:
     """Classify an error of a lone statement, which commits by itself."""
     if _may_have_committed(error, sql):
-        return UnknownCommit(f"{_DISK[sqlite3.SQLITE_IOERR]}; it may be written: {_brief(sql)}")
+        return UnknownCommit(f"{_DISK[sqlite3.SQLITE_IOERR]}; it may be written: {brief(sql)}")
     return meaning(error, sql)
 
 
 def _may_have_committed(error: sqlite3.Error, sql: str) -> bool:
     """Whether a lone statement failed where it may have been committing."""
     return error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_IOERR and sql != _BEGIN and not is_read(sql)
-
-
-def _brief(sql: str) -> str:
-    return " ".join(sql.split())[:200]
 
 
 def _outgoing(value: Any) -> Any:
@@ -346,7 +342,7 @@ def _prepare(connection: SqliteConnection, settings: Settings) -> None:
 @cache
 def warn_of_old_library(path: str) -> None:
     """Say once for each file that this SQLite can damage a WAL file if another program checkpoints it meanwhile."""
-    if sqlite3.sqlite_version_info < _CHECKPOINT_RACE_MENDED:
+    if sqlite3.sqlite_version_info < CHECKPOINT_RACE_MENDED:
         logger.warning(
             "SQLite %s can damage a WAL database when two programs checkpoint it at once (mended in 3.51.3). "
             "Holdfast processes take turns; do not let other programs write to %s.",

@@ -5,12 +5,13 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from holdfast.core.texts import after_prefix
 from holdfast.db.migrations.migrator import SCHEMA, Migrator
 from holdfast.errors import UnknownCommit
 from holdfast.model.world import RealWorld
 from holdfast.stores.checkpoints.facts import LoadCheckpoints, SaveCheckpoints
 from holdfast.stores.checkpoints.queries import checkpoint_queries
-from holdfast.stores.checkpoints.store import CheckpointStore, Limits, after, is_gzip
+from holdfast.stores.checkpoints.store import CheckpointStore, Limits, is_gzip
 from holdfast.stores.commits import Commits, ThreadCommits
 from holdfast.stores.near import Near
 from holdfast.stores.ways import check_manager
@@ -89,7 +90,7 @@ class DBCheckpointStore(CheckpointStore, Near):
             return True
 
     async def _keys(self, prefix: str) -> list[str]:
-        bounds = {"prefix": prefix or None, "until": after(prefix)}
+        bounds = {"prefix": prefix or None, "until": after_prefix(prefix)}
         return [row["checkpoint_key"] for row in await self._manager.fetch(self._queries["checkpoint_keys"], **bounds)]
 
     async def _prune(self, just_saved: str | None) -> int:

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from holdfast.model.workflow import Duration
 
 GZIP = b"\x1f\x8b"
-_LAST = "\U0010ffff"
-_SURROGATES = range(0xD800, 0xE000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,16 +110,4 @@ def is_gzip(data: bytes) -> bool:
     return data[:2] == GZIP
 
 
-def after(prefix: str) -> str | None:
-    """Return the first text, in the order of code points, behind all that begin with *prefix*; None if there is none.
-
-    So a search by prefix is a search between two keys, and has no wildcards.
-    """
-    for end in range(len(prefix), 0, -1):
-        if prefix[end - 1] != _LAST:
-            following = ord(prefix[end - 1]) + 1
-            return prefix[: end - 1] + chr(_SURROGATES.stop if following in _SURROGATES else following)
-    return None
-
-
-__all__ = ["CheckpointStore", "Limits", "after", "is_gzip"]
+__all__ = ["CheckpointStore", "Limits", "is_gzip"]

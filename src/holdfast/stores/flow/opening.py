@@ -7,6 +7,7 @@ from urllib.parse import unquote
 
 from holdfast.db.url import DatabaseURL, DialectName
 from holdfast.errors import InvalidURL
+from holdfast.stores.redis_url import REDIS_SCHEMES
 
 if TYPE_CHECKING:
     import os
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from holdfast.stores.flow.documented import CheckpointBackend
 
 _FILE, _MEMORY = "file://", "memory://"
-_REDIS = ("redis://", "rediss://", "redis+cluster://", "rediss+cluster://")
 _OTHERS = "redis://host:6379/0, redis+cluster://host:6379, file:///folder and memory://"
 
 
@@ -35,7 +35,7 @@ def from_url(url: str | os.PathLike[str], **options: Any) -> CheckpointBackend:
         from holdfast.stores.flow.file import FileCheckpointBackend  # noqa: PLC0415 -- as above
 
         return FileCheckpointBackend(unquote(text.removeprefix(_FILE)), **options)
-    if text.startswith(_REDIS):
+    if text.startswith(REDIS_SCHEMES):
         from holdfast.stores.flow.redis import RedisCheckpointBackend  # noqa: PLC0415 -- as above
 
         return RedisCheckpointBackend(url=text, **options)

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from holdfast.db.queries.foreign import adaptable, named
 from holdfast.db.session import run_sync
-from holdfast.db.url import DialectName
+from holdfast.db.url import DIALECTS, DialectName
 from holdfast.errors import ConfigurationError, DriverMissing, MisuseError, QueryFailed
 from holdfast.model.world import RealWorld
 from holdfast.stores.flow.borrowed import Borrowed, NeverEnds
 from holdfast.stores.flow.sql_shelf import SQLShelf
 
 try:
-    from sqlalchemy import Connection, text
     from sqlalchemy.exc import SQLAlchemyError
     from sqlalchemy.ext.asyncio import AsyncSession, async_scoped_session
     from sqlalchemy.orm import Session, scoped_session
 
+    from holdfast.db.queries.alchemy import execute
     from holdfast.stores.flow.unsettled import Unsettled
 except ImportError as error:
     raise DriverMissing("from_session() needs SQLAlchemy: pip install sqlalchemy.") from error
@@ -26,7 +24,7 @@ except ImportError as error:
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from sqlalchemy import CursorResult, TextClause
+    from sqlalchemy import Connection, CursorResult
 
     from holdfast.db.session import Row
     from holdfast.model.world import World
@@ -34,13 +32,6 @@ if TYPE_CHECKING:
     from holdfast.stores.flow.shelf import Shelf
 
 T = TypeVar("T")
-
-_DIALECTS = {
-    "postgresql": DialectName.POSTGRES,
-    "mysql": DialectName.MYSQL,
-    "mariadb": DialectName.MYSQL,
-    "sqlite": DialectName.SQLITE,
-}
 
 
 class SessionWay:
@@ -91,7 +82,7 @@ class SessionWay:
         return run_sync(self._done(connection, work))
 
     async def _done(self, connection: Connection, work: Callable[[Shelf], Awaitable[T]]) -> T:
-        if _DIALECTS.get(connection.dialect.name) is not self._dialect:
+        if DIALECTS.get(connection.dialect.name) is not self._dialect:
             raise ConfigurationError(
                 f"This backend is for {self._dialect}, the session's is {connection.dialect.name}."
             )
@@ -117,19 +108,12 @@ class _Statements(NeverEnds):
         return [dict(row) for row in self._run(sql, args).mappings()]
 
     def _run(self, sql: str, args: Sequence[Any]) -> CursorResult[Any]:
-        statement, places = _text(sql, self._dialect)
         try:
-            return self._connection.execute(statement, {f"p{place}": adaptable(args[place]) for place in places})
+            return execute(self._connection, self._dialect, sql, args)
         except SQLAlchemyError as error:
             raise QueryFailed(
                 f"The session's database refused: {type(error).__name__}; roll the session back."
             ) from error
-
-
-@lru_cache(maxsize=256)
-def _text(sql: str, dialect: DialectName) -> tuple[TextClause, tuple[int, ...]]:
-    spelled, places = named(sql, dialect)
-    return text(spelled), places
 
 
 __all__ = ["SessionWay"]

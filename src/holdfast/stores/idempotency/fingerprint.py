@@ -6,11 +6,10 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
-from holdfast.serialize.models import dumped, is_dumpable
+from holdfast.serialize.models import encode_by_name
 from holdfast.serialize.sets import are_in_order
 
+_NO_JSON = (TypeError, ValueError, ArithmeticError)  # UnicodeEncodeError is among them, and OverflowError
 _LARGEST = 64  # bits; the interpreter refuses to write very long numbers in decimal digits
 
 
@@ -18,21 +17,13 @@ def digest(name: str, parameters: dict[str, Any]) -> str:
     """Return SHA-256 digits of a call of *name*. A part that has no JSON form counts by the name of its class."""
     call = (name, parameters)
     try:
-        data = _encode(call)
+        data = encode_by_name(call)
         is_settled = are_in_order(call, data)
     except _NO_JSON:
         is_settled = False
     if not is_settled:
-        data = _encode(_plain(call))
+        data = encode_by_name(_plain(call))
     return hashlib.sha256(data).hexdigest()
-
-
-def _shown(value: Any) -> Any:
-    return dumped(value) if is_dumpable(value) else type(value).__qualname__
-
-
-_encode = msgspec.json.Encoder(enc_hook=_shown, order="sorted").encode
-_NO_JSON = (TypeError, ValueError, ArithmeticError)  # UnicodeEncodeError is among them, and OverflowError
 
 
 def _plain(value: Any) -> Any:
@@ -45,9 +36,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, int) and value.bit_length() > _LARGEST:
         return hex(value)
     if isinstance(value, Mapping):
-        return sorted(([_plain(key), _plain(part)] for key, part in value.items()), key=_encode)
+        return sorted(([_plain(key), _plain(part)] for key, part in value.items()), key=encode_by_name)
     if isinstance(value, (set, frozenset)):
-        return sorted(map(_plain, value), key=_encode)
+        return sorted(map(_plain, value), key=encode_by_name)
     if isinstance(value, (list, tuple)):
         return list(map(_plain, value))
     return _plain_object(value)
@@ -59,7 +50,7 @@ def _plain_object(value: Any) -> Any:
     if names:
         return [kind.__qualname__, [[name, _plain(getattr(value, name, None))] for name in names]]
     try:
-        _encode(value)
+        encode_by_name(value)
     except _NO_JSON:
         return kind.__qualname__
     return value

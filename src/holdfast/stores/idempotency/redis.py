@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from holdfast.core.moments import milliseconds_of, moment_of
 from holdfast.stores.cancels import cancels, to_the_end
 from holdfast.stores.idempotency.entry import Kept, KeptRow, Result
 from holdfast.stores.idempotency.store import ABANDONED_MS, DEFAULT_LEASE, DEFAULT_TTL, IdempotencyStore
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from holdfast.stores.redis import RedisLink
 
 _SCRIPTS = Path(__file__).with_name("lua")
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class RedisIdempotencyStore(IdempotencyStore):
@@ -102,11 +102,11 @@ def _kept(key: str, row: list[Any]) -> Kept:
 
 
 def _text(milliseconds: str) -> str:
-    return (_EPOCH + timedelta(milliseconds=int(milliseconds))).isoformat(timespec="microseconds")
+    return moment_of(int(milliseconds)).isoformat(timespec="microseconds")
 
 
 def _milliseconds(text: str) -> int:
-    return (datetime.fromisoformat(text) - _EPOCH) // timedelta(milliseconds=1)
+    return milliseconds_of(datetime.fromisoformat(text))
 
 
 __all__ = ["RedisIdempotencyStore"]

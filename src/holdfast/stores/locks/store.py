@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast import faults
 from holdfast.core.backoff import backoff
 from holdfast.core.durations import checked_seconds, milliseconds
-from holdfast.db.outlast import outlast
+from holdfast.db.outlast import first_of, outlast
 from holdfast.errors import LockLost, LockNotAcquired, Unavailable
 from holdfast.model.workflow import Duration, seconds
 from holdfast.model.world import RealWorld, World
@@ -80,7 +80,7 @@ class DistributedLock(Opened, ABC):
                 if not blocking or (left is not None and left <= 0):
                     return None
                 tries += 1
-                await self._pause(woken, self._longest(found, tries, left))
+                await first_of(asyncio.wait([woken]), self._world.sleep(self._longest(found, tries, left)))
             finally:
                 self._wait_no_more(key, woken)
 
@@ -190,13 +190,6 @@ class DistributedLock(Opened, ABC):
         line.remove(woken)
         if not line:
             del self._waiting[key]
-
-    async def _pause(self, woken: asyncio.Future[None], longest: float) -> None:
-        sleep = asyncio.ensure_future(self._world.sleep(longest))
-        try:
-            await asyncio.wait([sleep, woken], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            sleep.cancel()
 
     @abstractmethod
     async def _acquire(self, key: str, owner: str, claim_key: str, ttl_ms: int) -> Lease | Held:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast import faults
 from holdfast.core.durations import milliseconds
+from holdfast.core.numbers import count
 from holdfast.model.world import RealWorld, World
 from holdfast.stores import tokens
 from holdfast.stores.opened import Opened
@@ -16,7 +17,6 @@ from holdfast.stores.tasks.task import (
     NewTask,
     Task,
     TaskStatus,
-    checked_count,
     checked_id,
     checked_name,
     error_text,
@@ -115,7 +115,7 @@ class TaskQueue(Opened, ABC):
 
     async def dequeue_many(self, n: int, queue_name: str = "default", worker_id: str | None = None) -> list[Task]:
         """Take up to *n* tasks, in their order; *n* is from 1 to 10,000."""
-        checked_count(n, "n", least=1, most=MOST_AT_ONCE)
+        count(n, "n", least=1, most=MOST_AT_ONCE)
         worker = self._worker_id if worker_id is None else checked_name(worker_id, "worker id")
         rows = await self._take(checked_name(queue_name, "queue name"), worker, n, self._world.new_id())
         faults.point("task.taken")
@@ -196,7 +196,7 @@ class TaskQueue(Opened, ABC):
         Ids that were made by the queue are in the order of their making.
         """
         wanted = None if status is None else TaskStatus(status)
-        checked_count(limit, "limit", least=0, most=MOST_AT_ONCE)
+        count(limit, "limit", least=0, most=MOST_AT_ONCE)
         behind = None if after is None else checked_id(after)
         return [task_of(row) for row in await self._list(_of_queue(queue_name), wanted, limit, behind)]
 
@@ -245,8 +245,8 @@ class TaskQueue(Opened, ABC):
         if task_ids is not None and len(set(task_ids)) != len(texts):
             raise ValueError(f"There are {len(texts)} payloads and {len(set(task_ids))} different task ids.")
         name = checked_name(queue_name, "queue name")
-        most = checked_count(max_attempts, "max_attempts", least=1)
-        order = checked_count(priority, "priority", least=_FIRST)
+        most = count(max_attempts, "max_attempts", least=1)
+        order = count(priority, "priority", least=_FIRST)
         delay_ms = milliseconds(delay, "delay") or None
         new_id = self._world.new_id
         if task_ids is None:

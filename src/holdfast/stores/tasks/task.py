@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.core.durations import checked_seconds
+from holdfast.core.numbers import count
 from holdfast.errors import CannotDeserialize, TooLong
 from holdfast.serialize import PortableJSON
 from holdfast.serialize.exact import safe_text
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 MOST_PAYLOAD_BYTES = 8 * 1024 * 1024
 _LONGEST_NAME = 255
 _LONGEST_ERROR = 100_000
-_MOST_INTEGER = 2**31 - 1
 _ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 _json = PortableJSON()
 
@@ -146,16 +146,9 @@ def checked_name(name: str, what: str) -> str:
     return checked
 
 
-def checked_count(number: int, what: str, *, least: int, most: int = _MOST_INTEGER) -> int:
-    """Return *number* if it is a whole number within its bounds, by default those of a column."""
-    if type(number) is not int or not least <= number <= most:
-        raise ValueError(f"{what} is a whole number from {least} to {most}, not {number!r}.")
-    return number
-
-
 def whole_seconds(duration: Duration, what: str) -> int:
     """Return a duration in whole seconds, at least one, that fits its column."""
-    return checked_count(max(1, math.ceil(checked_seconds(duration, what))), what, least=1)
+    return count(max(1, math.ceil(checked_seconds(duration, what))), what, least=1)
 
 
 def error_text(error: str | BaseException) -> str:

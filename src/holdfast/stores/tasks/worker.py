@@ -14,20 +14,21 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from holdfast.core import numbers
 from holdfast.core.backoff import backoff
 from holdfast.core.durations import checked_seconds
 from holdfast.core.functions import makes_coroutine
-from holdfast.db.outlast import outlast
+from holdfast.db.outlast import first_of, outlast
 from holdfast.errors import DatabaseError, FailureKind, HoldfastError, Unavailable
 from holdfast.stores.cancels import PATIENCE, leave
 from holdfast.stores.on_thread import on_thread
 from holdfast.stores.tasks.handlers import Handler, checked_handler, outcome
 from holdfast.stores.tasks.presence import Presence
 from holdfast.stores.tasks.store import MOST_AT_ONCE
-from holdfast.stores.tasks.task import Task, checked_count, checked_name
+from holdfast.stores.tasks.task import Task, checked_name
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+    from collections.abc import Awaitable, Callable, Iterator, Mapping
 
     from holdfast.model.workflow import Duration
     from holdfast.stores.tasks.store import TaskQueue
@@ -78,7 +79,7 @@ class TaskWorker:
         self._handlers = {
             checked_name(name, "queue name"): checked_handler(handler, name) for name, handler in handlers.items()
         }
-        self._concurrency = checked_count(concurrency, "concurrency", least=1)
+        self._concurrency = numbers.count(concurrency, "concurrency", least=1)
         self._poll_interval = checked_seconds(poll_interval, "poll_interval", least=0.001)
         self._grace = checked_seconds(grace, "grace")
         named = f"{socket.gethostname()}-{os.getpid()}"[:255] if worker_id is None else worker_id
@@ -190,7 +191,7 @@ class TaskWorker:
 
     async def _rest(self, longest: float) -> None:
         """Wait for news: a task that was put here, a place that is free again, the word to stop; or for some time."""
-        await _first(self._news.wait(), self._queue.world.sleep(longest))
+        await first_of(self._news.wait(), self._queue.world.sleep(longest))
 
     def _begin(self, task: Task) -> None:
         handler = self._handlers[task.queue_name]
@@ -254,7 +255,7 @@ class TaskWorker:
                     raise
                 logger.warning("What became of task %s is not written yet: %s", task.task_id, error)
             pause = backoff(failures, base=0.1, cap=_LONGEST_PAUSE, draw=world.random.random())
-            await _first(self._give_up.wait(), world.sleep(pause))
+            await first_of(self._give_up.wait(), world.sleep(pause))
         raise AssertionError("unreachable")
 
     async def _answered(self, telling: Awaitable[bool]) -> bool:
@@ -285,7 +286,7 @@ class TaskWorker:
         if not self._stopping:  # ``run`` was cancelled
             self._give_up.set()
         if self._runs:
-            await _first(asyncio.wait(list(self._runs)), self._give_up.wait(), self._queue.world.sleep(self._grace))
+            await first_of(asyncio.wait(list(self._runs)), self._give_up.wait(), self._queue.world.sleep(self._grace))
         self._give_up.set()
         for ending, run in list(self._runs.items()):
             (ending if run.in_thread else run.work).cancel()
@@ -303,16 +304,6 @@ async def _done(task: asyncio.Future[Any], *, unless: asyncio.Event) -> bool:
     if not task.done():
         await asyncio.wait([task], timeout=PATIENCE)
     return task.done()
-
-
-async def _first(*waits: Coroutine[Any, Any, Any]) -> None:
-    """Wait until one of *waits* has ended, and end the others."""
-    tasks = [asyncio.ensure_future(each) for each in waits]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
 
 
 __all__ = ["Handler", "TaskWorker"]

@@ -82,9 +82,7 @@ class RunReplays:
 
     async def end_of(self, ticket: Ticket) -> None:
         """Wait for the end of a run; raises what it ends with."""
-        outcome = await self._engine.waiting.outcome(ticket)
-        if outcome.error is not None:
-            raise outcome.error
+        (await self._engine.waiting.outcome(ticket)).get()
 
     async def _sent_on(self, run_id: str, start_step: int | None) -> bool:
         """Send the run on its way, if it has ended badly; False if it was changed at the same moment."""

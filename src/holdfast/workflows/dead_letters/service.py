@@ -11,6 +11,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from holdfast.db.outlast import first_of
 from holdfast.errors import DatabaseError
 from holdfast.model.dead_letter import ResolutionTrigger
 from holdfast.resilience.replay import CONCURRENCY
@@ -102,13 +103,7 @@ class ReplayService:
         return 0 if taken else max(_BREATH, min(due.values(), default=REST))
 
     async def _rest(self, longest: float) -> None:
-        woken = asyncio.ensure_future(self._woken.wait())
-        slept = asyncio.ensure_future(self._world.sleep(longest))
-        try:
-            await asyncio.wait([woken, slept], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            woken.cancel()
-            slept.cancel()
+        await first_of(self._woken.wait(), self._world.sleep(longest))
 
     async def _look(self, domain: str) -> int:
         """Begin to replay some letters that are due; return how many. One that takes long keeps no other waiting."""

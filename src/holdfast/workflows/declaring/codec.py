@@ -8,7 +8,7 @@ from types import UnionType
 from typing import TYPE_CHECKING, Any, Union, get_args, get_origin
 
 from holdfast.errors import CannotDeserialize, ConfigurationError
-from holdfast.serialize import CallCodec
+from holdfast.serialize.calls import CallCodec, anything
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -34,7 +34,7 @@ class FunctionCodec:
     def __init__(self, serialization: Serialization, function: Callable[..., Any], *, skip: int = 0) -> None:
         self._serialization = serialization
         self._parameters = _parameters(function, skip)
-        self._calls = CallCodec(_anything) if self._parameters is None else CallCodec(function, skip=skip)
+        self._calls = CallCodec(anything) if self._parameters is None else CallCodec(function, skip=skip)
         self._as_they_are: frozenset[type] = frozenset()
         self._plain: tuple[frozenset[type], ...] | None = None
         self._untyped: dict[str, str] = {}  # what has no type here, and why
@@ -156,10 +156,6 @@ def _plain_parameters(
     ):
         return None
     return tuple(_as_they_are(hints.get(one.name, Any)) for one in parameters)
-
-
-def _anything(*args: Any, **kwargs: Any) -> Any:
-    raise NotImplementedError
 
 
 __all__ = ["FunctionCodec"]

@@ -181,10 +181,7 @@ class _Workflow(Generic[P, R, C]):
             with awaited(ticket):
                 return await engine.durable.result(place, ticket)
         self._check_launched()  # once more: what was called may be awaited later
-        outcome = await engine.reach(engine.starts.start_and_wait(call))
-        if outcome.error is not None:
-            raise outcome.error
-        return outcome.value
+        return (await engine.reach(engine.starts.start_and_wait(call))).get()
 
     def _run_blocking(self, call: Call) -> Any:
         engine = self._engine
@@ -196,10 +193,7 @@ class _Workflow(Generic[P, R, C]):
                 f"The sync workflow {self.definition.name!r} was called on the event loop, which it would block; "
                 "await its start() and the handle."
             )
-        outcome = engine.waiting.outcome_blocking(engine.starts.start_blocking(call, here=True))
-        if outcome.error is not None:
-            raise outcome.error
-        return outcome.value
+        return engine.waiting.outcome_blocking(engine.starts.start_blocking(call, here=True)).get()
 
     async def _started(self, call: Call) -> Ticket:
         place = task_place(self._engine)
@@ -264,8 +258,8 @@ class Workflow(_Workflow[P, R, C]):
     def enqueue_in(self, transaction: BlockingTransaction, /, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         """Put a run in a queue within a transaction of your own: neither is there without the other.
 
-        *transaction* is one of ours, or a session or connection of SQLAlchemy, in the application's database. The run
-        is begun when a process looks for work after the commit.
+        *transaction* is one of ours, or a session or connection of SQLAlchemy, or in a sync application a connection of
+        Django, in the application's database. The run is begun when a process looks for work after the commit.
         """
         work = self._work(args, kwargs, "enqueue_in()")
         return Handle(self._engine, put_in_blocking(self._engine, transaction, work))
@@ -320,8 +314,8 @@ class AsyncWorkflow(_Workflow[P, R, C]):
     async def enqueue_in(self, transaction: AwaitedTransaction, /, *args: P.args, **kwargs: P.kwargs) -> AsyncHandle[R]:
         """Put a run in a queue within a transaction of your own: neither is there without the other.
 
-        *transaction* is one of ours, or a session or connection of SQLAlchemy, in the application's database. The run
-        is begun when a process looks for work after the commit.
+        *transaction* is one of ours, or a session or connection of SQLAlchemy, or in a sync application a connection of
+        Django, in the application's database. The run is begun when a process looks for work after the commit.
         """
         work = self._work(args, kwargs, "enqueue_in()")
         return AsyncHandle(self._engine, await put_in(self._engine, transaction, work))

@@ -71,7 +71,6 @@ class PutByWorkflow:
     def __init__(self, record: RecordSteps, put: Put, queries: Queries, payloads: Payloads) -> None:
         self._record = record
         self._put = put
-        self._look = queries["steps_look"]
         self._amend = queries["step_amend"]
         self._payloads = payloads
         self._ids = payloads.typed(list[str])
@@ -95,9 +94,7 @@ class PutByWorkflow:
         return outcomes
 
     async def recall(self, transaction: Transaction, rows: Sequence[Values]) -> Sequence[Any]:
-        keys = [(row[0][0], row[0][2], row[0][4]) for row in rows]
-        answer = await transaction.fetch_batch(self._look, keys)
-        found = {(each["workflow_uuid"], each["identity"]): each for each in answer}
+        found = await self._record.found(transaction, [row[0] for row in rows])
         outcomes: list[Any] = []
         for row in rows:
             there = found[row[0][0], row[0][4]]

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.core.durations import checked_seconds
 from holdfast.core.moments import checked_moment
+from holdfast.core.numbers import MOST_COUNTED
 from holdfast.core.options import check_attributes, refuse_unknown, several
 from holdfast.core.texts import check_text
 from holdfast.errors import ConfigurationError, MisuseError
+from holdfast.model.queue import RESERVED_PREFIX
 from holdfast.model.workflow import StartOptions
 
 if TYPE_CHECKING:
@@ -17,10 +19,8 @@ if TYPE_CHECKING:
 
     from holdfast.model.workflow import Duration
 
-RESERVED = "_holdfast_"
 POLICIES = ("reject", "return_existing")
 
-_HIGHEST_PRIORITY = 2**31 - 1
 _QUEUE_ALONE = (
     "queue_name",
     "priority",
@@ -89,14 +89,16 @@ def check_queue_options(options: StartOptions, verb: str) -> None:
     if options.queue_name is None:
         raise MisuseError(f"{verb} puts a run in a queue: say which, with options(queue_name=...).")
     check_key("queue_name", options.queue_name)
-    if options.queue_name.startswith(RESERVED):
-        raise ConfigurationError(f"Queue names that begin with {RESERVED} are the library's own; choose another one.")
+    if options.queue_name.startswith(RESERVED_PREFIX):
+        raise ConfigurationError(
+            f"Queue names that begin with {RESERVED_PREFIX} are the library's own; choose another one."
+        )
     check_key("deduplication_id", options.deduplication_id)
     check_key("queue_partition_key", options.queue_partition_key)
     priority = options.priority
-    if type(priority) is not int or not 0 <= priority <= _HIGHEST_PRIORITY:
+    if type(priority) is not int or not 0 <= priority <= MOST_COUNTED:
         raise ConfigurationError(
-            f"A priority is a whole number from 0, which goes first, to {_HIGHEST_PRIORITY}, not {priority!r}."
+            f"A priority is a whole number from 0, which goes first, to {MOST_COUNTED}, not {priority!r}."
         )
     _check_delay(options)
     if options.debounce_timeout is not None and verb != "debounce()":

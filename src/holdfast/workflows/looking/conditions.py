@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from holdfast.core.texts import after_prefix
 from holdfast.model.workflow import WorkflowStatus
 from holdfast.workflows.looking.filters import listed, milliseconds
 
@@ -26,8 +27,6 @@ _EITHER = {
 }
 _DEFAULT_APPLICATION = "holdfast"  # no index has the runs of an application that was given no name
 _LONGEST = 100
-_LAST_CHARACTER = 0x10FFFF
-_SURROGATES = range(0xD800, 0xE000)
 
 
 def conditions(filters: Filters) -> dict[str, Any]:
@@ -94,16 +93,6 @@ def listed_attribute(filters: Filters) -> dict[str, Any]:
         if value is not None:
             return {"attribute": name, "attribute_value": value[:_LONGEST] if isinstance(value, str) else value}
     return {}
-
-
-def after_prefix(prefix: str) -> str | None:
-    """Return the first text after all that begin with *prefix*, in the order of characters; None if there is none."""
-    for place in range(len(prefix) - 1, -1, -1):
-        code = ord(prefix[place])
-        if code < _LAST_CHARACTER:
-            following = _SURROGATES.stop if code + 1 in _SURROGATES else code + 1
-            return prefix[:place] + chr(following)
-    return None
 
 
 def _has_default(values: Any) -> bool:

@@ -11,8 +11,9 @@ from holdfast.workflows.management.asking import Asking, AsyncAsking
 from holdfast.workflows.queues import requests
 
 if TYPE_CHECKING:
+    from holdfast.core.options import OnConflict
     from holdfast.model.queue import Queue
-    from holdfast.workflows.queues import OnConflict, QueueSettings
+    from holdfast.workflows.queues import QueueSettings
 
 
 class AsyncQueueManagement(AsyncAsking):

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
+    from holdfast.core.options import OnConflict
     from holdfast.model.schedule import Overlap, Schedule, ScheduleStatus
     from holdfast.model.workflow import Duration
     from holdfast.workflows.declaring.functions import AsyncWorkflow, Workflow
-    from holdfast.workflows.schedules import OnConflict
 
 H = TypeVar("H")
 

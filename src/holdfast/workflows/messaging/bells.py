@@ -11,6 +11,7 @@ import logging
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from holdfast.db.outlast import first_of
 from holdfast.errors import DatabaseError, NotInitialized
 from holdfast.workflows.parking import Awaited
 
@@ -141,13 +142,7 @@ class Bells:
     async def _pause(self) -> None:
         self._stirred.clear()
         longest = _WITH_HINTS if self._hears() else _LONGEST_WAIT
-        timer = asyncio.create_task(self._world.sleep(self._wait))
-        stirred = asyncio.create_task(self._stirred.wait())
-        try:
-            await asyncio.wait((timer, stirred), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            timer.cancel()
-            stirred.cancel()
+        await first_of(self._stirred.wait(), self._world.sleep(self._wait))
         self._wait = min(longest, self._wait * 1.5)
 
     async def _there(self, things: list[Awaited]) -> list[Awaited]:

@@ -54,7 +54,6 @@ class ReceiveMessages:
     def __init__(self, record: RecordSteps, queries: Queries, messaging: Queries) -> None:
         self._record = record
         self._hold = queries["runs_hold_to_ask"]
-        self._look = queries["steps_look"]
         self._next = messaging["messages_next"]
         self._consume = messaging["messages_consume"]
 
@@ -75,9 +74,7 @@ class ReceiveMessages:
         """Return what is recorded under the token of each row."""
         ids = sorted({row[0][_ID] for row in rows})
         await transaction.fetch_batch(self._hold, [(each,) for each in ids])
-        keys = [(row[0][_ID], row[0][_POSITION], row[0][_IDENTITY]) for row in rows]
-        answer = await transaction.fetch_batch(self._look, keys)
-        found = {(row["workflow_uuid"], row["identity"]): row for row in answer}
+        found = await self._record.found(transaction, [row[0] for row in rows])
         return [
             Received(there["function_name"], there["output"], there["serialization"])
             if (there := found[row[0][_ID], row[0][_IDENTITY]])["recorded_by"] == row[0][_TOKEN]

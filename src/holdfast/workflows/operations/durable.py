@@ -247,7 +247,7 @@ class Durable:
         halted = threading.Event()
         waiting = self._engine.parker.waiting(place, Wait(end))
         with place.halting(halted.set), self._engine.threads.waiting(), waiting:
-            while (left := end / 1000 - self._engine.now()) > 0:
+            while (left := self.seconds_until(end)) > 0:
                 if halted.wait(min(left, _LOOK_UP)):
                     break
         place.check()
@@ -356,9 +356,7 @@ def _value_of(outcome: Outcome, operation: Operation) -> Any:
     """Return the value of another run, or raise its error; one that cannot be read here has not failed for that."""
     if outcome.unread and isinstance(outcome.error, SerializationError):
         raise unfit(operation, outcome.error)
-    if outcome.error is not None:
-        raise outcome.error
-    return outcome.value
+    return outcome.get()
 
 
 def _refuse_own(place: WorkflowPlace, tickets: Sequence[Ticket]) -> None:

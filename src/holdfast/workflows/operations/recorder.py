@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from holdfast.workflows.operations.voice import SideWrite
     from holdfast.workflows.ownership.permit import Permit
     from holdfast.workflows.payloads import Codec, Payloads
-    from holdfast.workflows.running.run import Run
 
 
 _RECORD = 320  # about what a record weighs in bytes, apart from its payload
@@ -52,11 +51,10 @@ class Recorder:
         self._payloads = payloads
         self._monotonic = world.monotonic
         self._permit = permit
-        self._record = RecordSteps(queries)
-        self._record_progress = RecordSteps(queries, progress=True)
-        self._children = StartChildren(self._record, start)
-        self._children_progress = StartChildren(self._record_progress, start)
-        self._writes = RecordWrites(self._record, queries), RecordWrites(self._record_progress, queries)
+        # Of each pair the second is for suspects, whose attempts the record sets back.
+        self._records = plain, progress = RecordSteps(queries), RecordSteps(queries, progress=True)
+        self._children = StartChildren(plain, start), StartChildren(progress, start)
+        self._writes = RecordWrites(plain, queries), RecordWrites(progress, queries)
 
     def begin(
         self, place: WorkflowPlace, name: str, mark: str | None, child_id: str | None = None
@@ -88,7 +86,8 @@ class Recorder:
     def deliver(self, operation: Operation, recorded: Recorded | Kept, codec: Codec) -> Any:
         """Return the recorded value or raise the recorded error.
 
-        The run ends if it cannot be read. Only of what another process wrote does its code hear that, as it did live.
+        If it cannot be read the run ends. Only where another process wrote it, as a message, is that an error of the
+        operation, which the workflow's code may catch, as it was the first time.
         """
         try:
             if recorded.error is None:
@@ -139,9 +138,7 @@ class Recorder:
             if error is operation.run.flaw:
                 raise
             faults.point("step.after_user_code")
-            text, format_ = self._payloads.dump_error(error)
-            await self._write(operation, None, text, format_)
-            failed = operation.failed(self._payloads.as_recorded(error, text, format_))
+            failed = await self.record_error(operation, error)
         if failed is not None:
             try:
                 raise failed  # not in the handler, where Python would give it another cause than a replay does
@@ -155,7 +152,7 @@ class Recorder:
         if operation.writes:
             await self._write_all(operation, text, format_)
         else:
-            kind = self._record_progress if operation.run.suspect else self._record
+            kind = self._records[operation.run.suspect]
             row = self.row(operation, text, None, format_, None)
             await self._settled(operation, kind, row, "step.recorded", _RECORD + len(text))
         return self._delivered(operation, codec, value, text, format_)
@@ -184,9 +181,7 @@ class Recorder:
             if error is operation.run.flaw:
                 raise
             faults.point("step.after_user_code")
-            text, format_ = self._payloads.dump_error(error)
-            self._write_blocking(operation, None, text, format_)
-            failed = operation.failed(self._payloads.as_recorded(error, text, format_))
+            failed = self.record_error_blocking(operation, error)
         if failed is not None:
             try:
                 raise failed  # not in the handler, where Python would give it another cause than a replay does
@@ -242,14 +237,11 @@ class Recorder:
 
     async def start_child(self, operation: Operation, child_row: Values) -> Any:
         """Record the start of a child and start it, both or neither; return what came of the start."""
-        row = self.row(operation, None, None, None, child_row[0])
-        return await self._settled(operation, self._children_kind(operation.run), (row, child_row), "child.started")
+        return await self.record_with(operation, self._children, child_row, child_id=child_row[0])
 
     def start_child_blocking(self, operation: Operation, child_row: Values) -> Any:
         """Do as ``start_child`` from a thread."""
-        row = self.row(operation, None, None, None, child_row[0])
-        kind = self._children_kind(operation.run)
-        return self._settled_blocking(operation, kind, (row, child_row), "child.started")
+        return self.record_with_blocking(operation, self._children, child_row, child_id=child_row[0])
 
     async def record_with(
         self,
@@ -313,7 +305,7 @@ class Recorder:
         row = self.row(operation, output, error, format_, None)
         writes = operation.writes if error is None else operation.writes_if_failed
         if not writes:
-            await self._settled(operation, self._kind(operation.run), row, "step.recorded")
+            await self._settled(operation, self._records[operation.run.suspect], row, "step.recorded")
             return
         await self._settled(operation, self._writes[operation.run.suspect], (row, writes), "step.recorded")
         tell_written(writes)
@@ -323,7 +315,7 @@ class Recorder:
         writes = operation.writes if error is None else operation.writes_if_failed
         if not writes:
             size = _RECORD + len(output or error or "")
-            self._settled_blocking(operation, self._kind(operation.run), row, "step.recorded", size)
+            self._settled_blocking(operation, self._records[operation.run.suspect], row, "step.recorded", size)
             return
         self._settled_blocking(operation, self._writes[operation.run.suspect], (row, writes), "step.recorded")
         tell_written(writes)
@@ -369,12 +361,6 @@ class Recorder:
         operation.run.suspect = False
         faults.point(point)
         return outcome
-
-    def _children_kind(self, run: Run) -> Kind[Any]:
-        return self._children_progress if run.suspect else self._children
-
-    def _kind(self, run: Run) -> Kind[Any]:
-        return self._record_progress if run.suspect else self._record
 
     def row(
         self,

@@ -1,42 +1,28 @@
-"""Statements of ours on a session or connection of SQLAlchemy, in the transaction it is in.
-
-They are written as ``text()`` with named parameters, which SQLAlchemy spells for whatever driver it has.
-"""
+"""Statements of ours on a session or connection of SQLAlchemy, in the transaction it is in."""
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
 from sqlalchemy.orm import Session, scoped_session
 
-from holdfast.db.queries.foreign import adaptable, named
+from holdfast.db.queries.alchemy import execute
 from holdfast.db.session import run_sync
-from holdfast.db.url import DialectName
-from holdfast.errors import MisuseError
-from holdfast.workflows.outbox.statements import Statements
+from holdfast.workflows.outbox.statements import Statements, refuse_other_kind
 from holdfast.workflows.transactions.alchemy_outputs import meaning
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sqlalchemy import CursorResult, TextClause
-
     from holdfast.db.pipeline.operation import Values
     from holdfast.db.session import Row
+    from holdfast.db.url import DialectName
     from holdfast.errors import DatabaseError
     from holdfast.workflows.engine.engine import Engine
     from holdfast.workflows.facts import EnqueueRuns
-
-DIALECTS = {
-    "postgresql": DialectName.POSTGRES,
-    "mysql": DialectName.MYSQL,
-    "mariadb": DialectName.MYSQL,
-    "sqlite": DialectName.SQLITE,
-}
 
 
 def fits(transaction: Any, *, awaited: bool) -> bool:
@@ -57,11 +43,7 @@ def apply_blocking(engine: Engine, transaction: Any, kind: EnqueueRuns, rows: Se
     """Write *rows* on a session or connection."""
     dialect = engine.manager.dialect
     connection: Connection = transaction if isinstance(transaction, Connection) else transaction.connection()
-    if DIALECTS.get(connection.dialect.name) is not dialect:
-        raise MisuseError(
-            f"enqueue_in() was given a transaction in {connection.dialect.name}, but the application's runs are in "
-            f"{dialect}: both must be in one database, to commit together."
-        )
+    refuse_other_kind(connection.dialect.name, dialect)
     statements: Any = _Statements(connection, dialect)
     run_sync(engine.premises.check_remembered(statements, connection.info, f"holdfast.{engine.settings.schema}"))
     return run_sync(kind.apply(statements, rows))
@@ -85,16 +67,3 @@ class _Statements(Statements):
 
     def meaning(self, error: DBAPIError) -> DatabaseError:
         return meaning(error, self._connection.dialect)
-
-
-def execute(connection: Connection, dialect: DialectName, sql: str, values: Sequence[Any]) -> CursorResult[Any]:
-    """Run a statement of ours, in the words of *dialect*."""
-    statement, places = _named(sql, dialect)
-    return connection.execute(statement, {f"p{place}": adaptable(values[place]) for place in places})
-
-
-@lru_cache(maxsize=256)
-def _named(sql: str, dialect: DialectName) -> tuple[TextClause, tuple[int, ...]]:
-    """Return a statement in its driver's placeholders as ``text()``, and which values it takes, as p0, p1 ..."""
-    spelled, places = named(sql, dialect)
-    return text(spelled), places

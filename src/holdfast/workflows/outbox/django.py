@@ -8,30 +8,21 @@ from django.db import Error, connections  # type: ignore[import-untyped]
 from django.db.backends.base.base import BaseDatabaseWrapper  # type: ignore[import-untyped]
 from django.utils.connection import ConnectionProxy  # type: ignore[import-untyped]
 
-from holdfast.db.mysql import mysql
-from holdfast.db.postgres import postgres
+from holdfast.db.meanings import MEANINGS
 from holdfast.db.queries.foreign import adaptable, formatted
 from holdfast.db.session import run_sync
-from holdfast.db.sqlite import sqlite
-from holdfast.db.url import DialectName
 from holdfast.errors import MisuseError
-from holdfast.workflows.outbox.statements import Statements
+from holdfast.workflows.outbox.statements import Statements, refuse_other_kind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.db.pipeline.operation import Values
     from holdfast.db.session import Row
+    from holdfast.db.url import DialectName
     from holdfast.errors import DatabaseError
     from holdfast.workflows.engine.engine import Engine
     from holdfast.workflows.facts import EnqueueRuns
-
-_DIALECTS = {"postgresql": DialectName.POSTGRES, "mysql": DialectName.MYSQL, "sqlite": DialectName.SQLITE}
-_MEANINGS = {
-    DialectName.POSTGRES: postgres.meaning,
-    DialectName.MYSQL: mysql.meaning,
-    DialectName.SQLITE: sqlite.meaning,
-}
 
 
 def fits(transaction: Any) -> bool:
@@ -44,11 +35,7 @@ def apply(engine: Engine, connection: Any, kind: EnqueueRuns, rows: Sequence[Val
     if isinstance(connection, ConnectionProxy):
         connection = connections[connection.alias]
     dialect = engine.manager.dialect
-    if _DIALECTS.get(connection.vendor) is not dialect:
-        raise MisuseError(
-            f"enqueue_in() was given a transaction in {connection.vendor}, but the application's runs are in "
-            f"{dialect}: both must be in one database, to commit together."
-        )
+    refuse_other_kind(connection.vendor, dialect)
     if connection.get_autocommit():
         raise MisuseError(
             f"enqueue_in() was given Django's connection {connection.alias!r}, which is in no transaction: call it "
@@ -79,7 +66,7 @@ class _Statements(Statements):
         return rows, len(rows)
 
     def meaning(self, error: Any) -> DatabaseError:
-        return _MEANINGS[self._dialect](error.__cause__ or error, "")
+        return MEANINGS[self._dialect](error.__cause__ or error, "")
 
 
 __all__ = ["apply", "fits"]

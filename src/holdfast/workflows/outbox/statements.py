@@ -5,12 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
+from holdfast.db.url import DIALECTS
+from holdfast.errors import MisuseError
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.db.pipeline.operation import Values
     from holdfast.db.queries.queries import Query
     from holdfast.db.session import Row
+    from holdfast.db.url import DialectName
     from holdfast.errors import DatabaseError
 
 
@@ -50,4 +54,13 @@ class Statements(ABC):
         return found
 
 
-__all__ = ["Statements"]
+def refuse_other_kind(named: str, wanted: DialectName) -> None:
+    """Raise unless a transaction in what its library calls *named* may be in the application's database."""
+    if DIALECTS.get(named) is not wanted:
+        raise MisuseError(
+            f"enqueue_in() was given a transaction in {named}, but the application's runs are in {wanted}: both must "
+            "be in one database, to commit together."
+        )
+
+
+__all__ = ["Statements", "refuse_other_kind"]

@@ -24,7 +24,7 @@ class PutAwayRuns(EndRuns):
 
     def __init__(self, queries: Queries, parking: Queries) -> None:
         constants = {"internal_queue": INTERNAL_QUEUE}
-        super().__init__("put away", parking["run_put_away"], queries["runs_look"], constants)
+        super().__init__("put away", parking["run_put_away"], queries, constants)
         self._forget = parking["waits_forget"]
         self._note = parking["waits_note"]
         self.one_statement = False

@@ -9,8 +9,9 @@ from holdfast.model.queue import Queue
 from holdfast.workflows.management.desk import Change, Request
 
 if TYPE_CHECKING:
+    from holdfast.core.options import OnConflict
     from holdfast.workflows.management.desk import Desk
-    from holdfast.workflows.queues.settings import OnConflict, QueueSettings
+    from holdfast.workflows.queues.settings import QueueSettings
 
 
 def register_queue(name: str, settings: QueueSettings, on_conflict: OnConflict, *, in_memory: bool) -> Request[Queue]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from holdfast.core.durations import LONGEST
+from holdfast.core.numbers import MOST_COUNTED
 from holdfast.core.texts import check_text
 from holdfast.errors import ConfigurationError, InvalidDuration
 from holdfast.model.queue import RESERVED_PREFIX, Queue
@@ -13,9 +14,6 @@ from holdfast.model.queue import RESERVED_PREFIX, Queue
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-OnConflict = Literal["update", "keep", "reject"]
-POLICIES = ("update", "keep", "reject")
-_LARGEST = 2**31 - 1
 _SHORTEST = 0.001  # seconds: what a column in milliseconds still holds
 _COUNTS = ("concurrency", "worker_concurrency", "rate_limit_max", "partition_concurrency", "partition_rate_limit_max")
 _SWITCHES = ("priority_enabled", "partition_queue", "paused")
@@ -87,7 +85,7 @@ def check_in_memory(name: str, settings: Mapping[str, Any]) -> None:
 def _check_count(name: str, key: str, value: Any) -> None:
     if value is None:
         return
-    if type(value) is not int or not 1 <= value <= _LARGEST:
+    if type(value) is not int or not 1 <= value <= MOST_COUNTED:
         remedy = "; to stop a queue, pause it" if type(value) is int and value == 0 else ""
         raise ConfigurationError(f"{key} of the queue {name!r} is a whole number from 1 on, not {value!r}{remedy}.")
 
@@ -116,9 +114,7 @@ def _refuse_partition_limits(name: str, whole: Mapping[str, Any]) -> None:
 
 __all__ = [
     "DEFAULTS",
-    "POLICIES",
     "SETTABLE",
-    "OnConflict",
     "QueueSettings",
     "check_in_memory",
     "check_name",

@@ -7,14 +7,13 @@ from copy import copy
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from holdfast.core.options import OnConflict, check_on_conflict
 from holdfast.db.in_doubt import made_sure
 from holdfast.errors import ConfigurationError, MisuseError, QueueConflict, QueueNotFound, Retryable, UnknownCommit
 from holdfast.model.queue import Queue
 from holdfast.workflows.queues.settings import (
     DEFAULTS,
-    POLICIES,
     SETTABLE,
-    OnConflict,
     check_in_memory,
     check_name,
     check_settings,
@@ -64,8 +63,7 @@ class QueueStore:
         paused, and whose turn it is, stays as it was.
         """
         check_name(name)
-        if on_conflict not in POLICIES:
-            raise ConfigurationError(f"on_conflict is one of {', '.join(POLICIES)}, not {on_conflict!r}.")
+        check_on_conflict(on_conflict)
         values = check_settings(name, settings)
         queue_id = self._world.new_id()
 

@@ -23,9 +23,9 @@ class Retention:
     """Which ended runs may be deleted: those that fit everything that is said here.
 
     *older_than* is how long ago the run ended. *keep_last* is how many of the newest runs, by the time they were
-    created, are kept of all that have this *status* and *name*, taken together; for a number a name, say one policy a
-    name. At least one of the two is needed. With *keep_last* alone a run is still kept for a minute after its end, so
-    that whoever waits for it elsewhere sees the outcome.
+    created, are kept of all that have this *status* and *name*, taken together; to keep so many of each name, write a
+    policy for each. At least one of the two is needed. With *keep_last* alone a run is still kept for a minute after
+    its end, so that whoever waits for it elsewhere sees the outcome.
 
     *status* is one or several of SUCCESS, ERROR, CANCELLED and MAX_RECOVERY_ATTEMPTS_EXCEEDED, by default all of them;
     *name* is one or several workflow names, by default all. ``ConfigurationError`` for what would delete something

@@ -46,6 +46,12 @@ class Outcome(Struct, frozen=True):
     elsewhere: bool = False
     unread: bool = False
 
+    def get(self) -> Any:
+        """Return the value, or raise the error."""
+        if self.error is not None:
+            raise self.error
+        return self.value
+
 
 class Undoing(Struct):
     """A saga that is undone: the positions of its first operation and of its last undo, and whether all was undone.

@@ -2,8 +2,8 @@
 
 from holdfast.workflows.queries import schedule_queries
 from holdfast.workflows.schedules.firing import Firing
-from holdfast.workflows.schedules.settings import OnConflict, ScheduleSpec
+from holdfast.workflows.schedules.settings import ScheduleSpec
 from holdfast.workflows.schedules.store import Schedules
 from holdfast.workflows.schedules.ticker import Ticker
 
-__all__ = ["Firing", "OnConflict", "ScheduleSpec", "Schedules", "Ticker", "schedule_queries"]
+__all__ = ["Firing", "ScheduleSpec", "Schedules", "Ticker", "schedule_queries"]

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
+    from holdfast.core.options import OnConflict
     from holdfast.workflows.management.desk import Desk
-    from holdfast.workflows.schedules.settings import OnConflict, ScheduleSpec, Wanted
+    from holdfast.workflows.schedules.settings import ScheduleSpec, Wanted
 
 
 def create_schedule(spec: ScheduleSpec, on_conflict: OnConflict) -> Request[Schedule]:

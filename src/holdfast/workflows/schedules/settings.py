@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from holdfast.core.cron import cron
 from holdfast.core.durations import checked_seconds
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from holdfast.workflows.declaring.functions import AsyncWorkflow, Workflow
     from holdfast.workflows.declaring.registry import Definition
 
-OnConflict = Literal["update", "keep", "reject"]
-POLICIES = ("update", "keep", "reject")
 BOTH = 2  # scheduled_at and context
 
 _LONGEST_NAME = 200  # the id of a run has room for it, and for the slot
@@ -167,4 +165,4 @@ def _jitter_ms(spec: ScheduleSpec) -> int:
     return int(jitter * 1000)
 
 
-__all__ = ["BOTH", "POLICIES", "OnConflict", "ScheduleSpec", "Wanted", "passes_of", "wanted"]
+__all__ = ["BOTH", "ScheduleSpec", "Wanted", "passes_of", "wanted"]

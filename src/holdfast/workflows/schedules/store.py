@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.core.cron import cron
 from holdfast.core.moments import milliseconds_of, moment_of
+from holdfast.core.options import OnConflict, check_on_conflict
 from holdfast.core.slots import TO_BE_WORKED_OUT
 from holdfast.db.in_doubt import made_sure
 from holdfast.errors import (
@@ -25,7 +26,7 @@ from holdfast.workflows.enqueueing.facts import PutAll
 from holdfast.workflows.enqueueing.rows import KEY
 from holdfast.workflows.schedules.chain import Chain, link, runs_left
 from holdfast.workflows.schedules.rows import Rows
-from holdfast.workflows.schedules.settings import BOTH, POLICIES, passes_of
+from holdfast.workflows.schedules.settings import BOTH, passes_of
 from holdfast.workflows.schedules.versions import version_of
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from holdfast.workflows.facts import EnqueueRuns
     from holdfast.workflows.payloads import Payloads
     from holdfast.workflows.queues import QueueStore
-    from holdfast.workflows.schedules.settings import OnConflict, Wanted
+    from holdfast.workflows.schedules.settings import Wanted
 
 T = TypeVar("T")
 
@@ -91,8 +92,7 @@ class Schedules:
 
         One that is set anew stays paused if it is, and its next slot stays the same unless expression or zone change.
         """
-        if on_conflict not in POLICIES:
-            raise ConfigurationError(f"on_conflict is one of {', '.join(POLICIES)}, not {on_conflict!r}.")
+        check_on_conflict(on_conflict)
         ready = self._ready(wanted)
 
         async def work(transaction: Transaction) -> list[Schedule]:

@@ -11,6 +11,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from holdfast.db.outlast import first_of
 from holdfast.errors import DatabaseError, NotInitialized, QueryFailed, WorkflowNotFound
 from holdfast.model.workflow import WorkflowStatus
 from holdfast.workflows.streams.entries import CLOSED
@@ -177,13 +178,7 @@ class Feed:
 
     async def _rest(self) -> None:
         """Wait until something is said to be new, or for a while that grows."""
-        timer = asyncio.ensure_future(self._world.sleep(self._pause))
-        stirred = asyncio.ensure_future(self._stirred.wait())
-        try:
-            await asyncio.wait([timer, stirred], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            timer.cancel()
-            stirred.cancel()
+        await first_of(self._stirred.wait(), self._world.sleep(self._pause))
         if not self._stirred.is_set():
             self._pause = min(_LONGEST_HINTED if self._hinted() else _LONGEST_WAIT, self._pause * 1.5)
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from holdfast.db.url import DialectName
-from holdfast.workflows.outbox.alchemy import DIALECTS, execute
+from holdfast.db.queries.alchemy import execute
+from holdfast.db.url import DIALECTS, DialectName
 from holdfast.workflows.transactions.queries import SCHEMA, transaction_queries
 
 if TYPE_CHECKING:

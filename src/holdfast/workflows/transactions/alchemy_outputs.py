@@ -23,12 +23,10 @@ from sqlalchemy.dialects import mysql as mysql_types
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.schema import CreateSchema
 
+from holdfast.db.meanings import MEANINGS
 from holdfast.db.migrations.migrator import key_collation
-from holdfast.db.mysql import mysql
-from holdfast.db.postgres import postgres
 from holdfast.db.queries.clock import clock
-from holdfast.db.sqlite import sqlite
-from holdfast.db.url import DialectName
+from holdfast.db.url import DIALECTS
 from holdfast.errors import BrokenOff, ConfigurationError, ConnectionLost, DatabaseError, Retryable
 from holdfast.workflows.operations.operation import Kept
 from holdfast.workflows.transactions.elsewhere import key_of, unfinished
@@ -39,19 +37,6 @@ if TYPE_CHECKING:
 
     from holdfast.workflows.operations.operation import Operation
 
-_MEANINGS = {
-    "postgresql": postgres.meaning,
-    "mysql": mysql.meaning,
-    "mariadb": mysql.meaning,
-    "sqlite": sqlite.meaning,
-}
-_DIALECTS = {
-    "postgresql": DialectName.POSTGRES,
-    "mysql": DialectName.MYSQL,
-    "mariadb": DialectName.MYSQL,
-    "sqlite": DialectName.SQLITE,
-}
-
 
 def meaning(error: DBAPIError, dialect: Dialect) -> DatabaseError:
     """Classify an error that a driver raised for SQLAlchemy."""
@@ -60,7 +45,7 @@ def meaning(error: DBAPIError, dialect: Dialect) -> DatabaseError:
     cause: Any = error.orig
     if dialect.name == "postgresql" and getattr(cause, "sqlstate", None) is None:
         cause = _WithState(cause)
-    return _MEANINGS[dialect.name](cause, str(error.statement or "")[:200])
+    return MEANINGS[DIALECTS[dialect.name]](cause, str(error.statement or "")[:200])
 
 
 def asks_again(error: DBAPIError, dialect: Dialect) -> Retryable | None:
@@ -82,7 +67,7 @@ class _WithState(Exception):
 
 def refuse_unknown(dialect: Dialect) -> None:
     """Raise for a database whose errors cannot be told apart here."""
-    if dialect.name not in _MEANINGS:
+    if dialect.name not in DIALECTS:
         raise ConfigurationError(
             f"A transaction over SQLAlchemy needs SQLite, PostgreSQL or MariaDB/MySQL, not {dialect.name}."
         )
@@ -165,7 +150,7 @@ class Outputs:
 
 def _now_ms(connection: Connection) -> ColumnElement[int]:
     """Return the expression for what the database says the time is."""
-    return literal_column(clock(_DIALECTS[connection.dialect.name])["now_ms"], BigInteger)
+    return literal_column(clock(DIALECTS[connection.dialect.name])["now_ms"], BigInteger)
 
 
 def _key(table: Table, operation: Operation) -> tuple[Any, ...]:
