@@ -220,14 +220,19 @@ class DeadLettersContract:
 
     def test_large_arguments_are_left_to_the_run_and_encoded_ones_are_not_shown(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:
-            for settings, mark in (
-                ({"dead_letter_bytes": 100}, "_truncated"),
-                ({"serializer": Serialization(codecs=[Encryption(keys={"k1": b"1" * 32}, current="k1")])}, "_not_kept"),
+            for settings, mark, order in (
+                ({"dead_letter_bytes": 100}, "_truncated", "o" * 1000),
+                ({"dead_letter_bytes": 2500}, "_truncated", "ooo€" * 500),  # fewer characters, and more bytes
+                (
+                    {"serializer": Serialization(codecs=[Encryption(keys={"k1": b"1" * 32}, current="k1")])},
+                    "_not_kept",
+                    "o" * 1000,
+                ),
             ):
                 app = stage.app(**settings)
                 shop = Shop(app, dead_letter=True)
                 async with app:
-                    handle = await shop.checkout.start("o" * 1000)
+                    handle = await shop.checkout.start(order)
                     await handle.error()
                     [letter] = await letters_of(app, handle.workflow_id)
                     assert mark in letter.request_data
