@@ -101,7 +101,7 @@ class Replayer:
             raise ConfigurationError(
                 f"progress is a function of a number and an outcome, which does not wait, not {watch!r:.50}."
             )
-        if selection.id is None and not manner.dry_run:
+        if not manner.dry_run:
             await self._letters.release_stale_replaying()
         bulk = Bulk(self, self._letters, self._world, manner, progress)
         self.under_way.add(bulk)
