@@ -110,6 +110,30 @@ class DeadLettersContract:
 
         Stage(venue).play(scene)
 
+    def test_run_of_a_version_that_nobody_has_keeps_no_replay_waiting(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            older, version = stage.app(), f"{stage.version}-new"
+            shop = Shop(older, dead_letter=f"d{version}")
+            async with older:
+                one, two = [await shop.checkout.start(f"o-{number}") for number in (1, 2)]
+                for handle in (one, two):
+                    await handle.error()
+            newer = stage.app(application_version=version)
+            Shop(newer).broken = False
+            async with newer:
+                report = await replay(newer, domain=f"d{version}")
+                assert report.failed == 2
+                assert all(f"version {stage.version}, which no living" in why for why in report.errors.values())
+                assert (await newer.retrieve(one.workflow_id).status()).status == "ERROR"
+                await newer.do("rewind_workflow", one.workflow_id, application_version=version)
+                assert (await replay(newer, f"run-{one.workflow_id}")).replayed == 1
+            taking = stage.app(application_version=version, compatible_versions=[stage.version])
+            Shop(taking).broken = False
+            async with taking:
+                assert (await replay(taking, f"run-{two.workflow_id}")).replayed == 1
+
+        Stage(venue).play(scene)
+
     def test_run_that_fails_is_no_letter_unless_it_is_asked_for(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:
             plain, asked = stage.app(), stage.app(dead_letters="errors")

@@ -14,6 +14,7 @@ from holdfast.resilience.letters import SEALED
 from holdfast.resilience.replay_arguments import Arguments
 from holdfast.workflows.declaring.functions import AsyncWorkflow, Workflow
 from holdfast.workflows.declaring.steps import Step
+from holdfast.workflows.ownership.obstacles import version_gone
 from holdfast.workflows.running.ticket import Ticket, call_of
 
 if TYPE_CHECKING:
@@ -27,6 +28,14 @@ if TYPE_CHECKING:
     AnyWorkflow: TypeAlias = Workflow[Any, Any, Any] | AsyncWorkflow[Any, Any, Any]
 
 _ROUNDS = 5
+_TO_BE_CLAIMED = frozenset(
+    {
+        WorkflowStatus.ERROR,
+        WorkflowStatus.MAX_RECOVERY_ATTEMPTS_EXCEEDED,
+        WorkflowStatus.ENQUEUED,
+        WorkflowStatus.DELAYED,
+    }
+)
 
 
 class RunReplays:
@@ -90,6 +99,8 @@ class RunReplays:
         """Send the run on its way, if it has ended badly; False if it was changed at the same moment."""
         desk = self._engine.desk
         state = await desk.looking.get(run_id, load_input=False, load_output=False)
+        if state.status in _TO_BE_CLAIMED:
+            await self._check_version(run_id)
         if state.status is WorkflowStatus.MAX_RECOVERY_ATTEMPTS_EXCEEDED:
             return _is_changed(await desk.control.resume([run_id]), run_id)
         if state.status is not WorkflowStatus.ERROR:
@@ -97,6 +108,17 @@ class RunReplays:
         if start_step is None:
             start_step = await self._failed_at(run_id)
         return _is_changed(await desk.control.rewind([run_id], start_step), run_id)
+
+    async def _check_version(self, run_id: str) -> None:
+        """Raise if nobody would claim the run: its letter would be held, and this replay wait, for ever."""
+        engine = self._engine
+        here = engine.executor.application_version, *engine.settings.compatible_versions
+        version = await version_gone(engine.manager, engine.queries, run_id, here)
+        if version is not None:
+            raise ReplayRefused(
+                f"The run {run_id} is of the application version {version}, which no living process has: name it in "
+                "compatible_versions, or rewind the run with another application_version; then replay its letter."
+            )
 
     async def _failed_at(self, run_id: str) -> int:
         """Return the first operation that failed; behind the last, if none did and its own code raised."""
