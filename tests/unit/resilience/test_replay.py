@@ -82,6 +82,32 @@ def test_letter_whose_holder_died_long_ago_is_replayed_by_its_id() -> None:
     asyncio.run(main())
 
 
+def test_letter_that_is_taken_from_one_replay_is_kept_by_the_next_when_the_first_ends() -> None:
+    async def main() -> None:
+        begun: list[asyncio.Event] = []
+
+        async def handle(_: FailedOperationData) -> None:
+            begun.append(asyncio.Event())
+            await begun[-1].wait()
+
+        scene = Scene(handle)
+        [one] = await scene.fill(1)
+        first = asyncio.create_task(scene.replay())
+        await scene.world.advance(0)
+        await elsewhere(scene.letters.update_status(one, "pending"))
+        second = asyncio.create_task(scene.replay())
+        await scene.world.advance(0)
+        begun[0].set()
+        assert (await first).lost == 1
+        for _ in range(20):
+            await scene.world.advance(100)
+        assert await scene.letters.release_stale_replaying() == 0
+        begun[1].set()
+        assert (await second).replayed == 1
+
+    asyncio.run(main())
+
+
 def test_replay_handles_no_more_at_once_than_it_may() -> None:
     async def main() -> None:
         running: list[int] = [0]
