@@ -209,6 +209,38 @@ class DeadLettersContract:
 
         Stage(venue).play(scene)
 
+    def test_letter_of_a_step_that_has_succeeded_since_does_nothing_again(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            app, broken, done = stage.app(), {"pay", "ship"}, []
+
+            def step(name: str, **options: Any) -> Any:
+                async def work() -> None:
+                    done.append(name)
+                    if name in broken:
+                        raise ConnectionError(name)
+
+                return app.step(work, name=name, **options)
+
+            pay, pack, ship = step("pay", dead_letter=True), step("pack"), step("ship")
+
+            async def checkout() -> None:
+                await pay()
+                await pack()
+                await ship()
+
+            workflow = app.workflow(checkout, dead_letter=True)
+            async with app:
+                handle = await workflow.start()
+                await handle.error()
+                of_run, of_step = await letters_of(app, handle.workflow_id)
+                broken.remove("pay")
+                assert (await replay(app, of_run.id)).failed == 1
+                broken.remove("ship")
+                assert (await replay(app, of_step.id)).replayed == 1
+                assert done == ["pay", "pay", "pack", "ship", "ship"]
+
+        Stage(venue).play(scene)
+
     def test_step_that_its_workflow_went_on_without_needs_a_handler(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:
             app = stage.app()
