@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from holdfast.db import ConnectionManager
+from holdfast.errors import Unavailable
 from holdfast.stores import (
     AsyncFailedOperationRepository,
     AsyncRedisDLQRepository,
@@ -186,6 +187,27 @@ def test_redis_that_is_killed_is_reached_again_by_threads(own_server: Callable[.
         found = letters.get_by_id(record.id)
         assert found is not None
         assert (found.status, found.version) == ("resolved", taken.version + 1)
+
+
+def test_redis_that_is_full_refuses_letters_and_lets_go_of_those_it_has(own_server: Callable[..., Server]) -> None:
+    server = own_server("redis")
+
+    async def main() -> None:
+        async with RedisLink(server.url) as link, AsyncRedisDLQRepository(link) as letters:
+            ids = [(await letters.create("d", "t")).id for _ in range(5)]
+            await letters.bulk_update_status(ids[3:], "archived")
+            await link.client.config_set("maxmemory", 1)
+            with pytest.raises(Unavailable, match="did nothing"):
+                await letters.create("d", "t")
+            with pytest.raises(Unavailable, match="did nothing"):
+                await letters.try_acquire_for_replay(ids[0], 2)
+            assert await letters.delete(ids[0])
+            assert await letters.purge_archived(ids[3:]) == 2
+            assert await letters.compress_and_evict_oldest(1) == await letters.evict_oldest(1) == 1
+            assert (await letters.get_statistics())["total"] == len(await letters.find()) == 0
+            assert (await letters.get_compressed_summary())["total_compressed_items"] == 1
+
+    asyncio.run(main())
 
 
 @pytest.mark.parametrize("cut", [Cut.BEFORE, Cut.AFTER])

@@ -18,6 +18,7 @@ from holdfast.cli.examples import examples
 from holdfast.cli.failure import Failure, failures
 from holdfast.cli.output import Output, moment
 from holdfast.cli.repositories import on_repository
+from holdfast.cli.signals import interrupted
 from holdfast.cli.words import COUNT, DAYS, person, text
 from holdfast.model.dead_letter import FailedOperationStatus
 from holdfast.stores.dead_letters.repositories import RedisDLQRepository, SQLFailedOperationRepository
@@ -187,7 +188,7 @@ def replay(
     if not options["dry_run"] and len(ids) != 1:
         ask(f"Replay {len(ids) or 'all'} dead letters{' that fit' if not ids else ''}?", yes=yes)
     out = Output(as_json=as_json)
-    with failures(), quietly():
+    with failures(), quietly(), interrupted():
         app = find_application(*place)
         reports = _replayed(app, ids, {**options, "resolved_by_id": by_id})
     _show(out, reports, missing=[each for each, report in zip(ids, reports, strict=False) if not report.matched])

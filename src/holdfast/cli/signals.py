@@ -47,6 +47,27 @@ def keep_hang_ups() -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
 
 
+@contextmanager
+def interrupted() -> Iterator[None]:
+    """Take a SIGTERM for a Ctrl-C, so that what is under way is ended and not left; the exit code is its own."""
+    is_told = False
+
+    def interrupt(*_: object) -> None:
+        nonlocal is_told
+        is_told = True
+        signal.raise_signal(signal.SIGINT)
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not is_told:
+            raise
+        raise SystemExit(BY_SIGNAL + signal.SIGTERM) from None
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def because(event: signal.Signals | Restart) -> str:
     """Return *event* as a reason, for the log."""
     if isinstance(event, signal.Signals):
@@ -54,4 +75,4 @@ def because(event: signal.Signals | Restart) -> str:
     return "SIGHUP, to start anew" if event is Restart.HANGUP else "files have changed, to start anew"
 
 
-__all__ = ["BY_SIGNAL", "Restart", "because", "heard", "keep_hang_ups"]
+__all__ = ["BY_SIGNAL", "Restart", "because", "heard", "interrupted", "keep_hang_ups"]

@@ -111,8 +111,8 @@ class Contents:
 
         *elsewhere* says where the whole is to be found: then arguments that are too large are not kept.
         """
-        if elsewhere is not None and len(text) > self.most_bytes:
-            return {TRUNCATED: True, "bytes": len(text.encode()), "whole": dict(elsewhere)}
+        if elsewhere is not None and (size := len(text.encode())) > self.most_bytes:
+            return {TRUNCATED: True, "bytes": size, "whole": dict(elsewhere)}
         return self._masked_call(_format.deserialize(text), parameters)
 
     def masked(self, value: Any) -> Any:

@@ -43,6 +43,7 @@ _OURS = (ReplayRefused, SerializationError)  # why a letter cannot be replayed, 
 class _Held:
     """A letter that is being replayed."""
 
+    id: str
     token: str
     task: asyncio.Task[Any] | None
     lost: bool = False
@@ -85,7 +86,7 @@ class Replayer:
         self.find = find
         self._world = world
         self.lease = lease
-        self._held: dict[str, _Held] = {}
+        self._held: dict[str, _Held] = {}  # by token: a letter that was taken from one replay may be in another here
         self._beats: asyncio.Task[None] | None = None
         self.under_way: set[Bulk] = set()
 
@@ -101,7 +102,7 @@ class Replayer:
             raise ConfigurationError(
                 f"progress is a function of a number and an outcome, which does not wait, not {watch!r:.50}."
             )
-        if selection.id is None and not manner.dry_run:
+        if not manner.dry_run:
             await self._letters.release_stale_replaying()
         bulk = Bulk(self, self._letters, self._world, manner, progress)
         self.under_way.add(bulk)
@@ -113,13 +114,16 @@ class Replayer:
     def hold(self, letters: Sequence[FailedOperationData]) -> None:
         """Keep letters alive that were taken, until each was attempted or is let go."""
         for letter in letters:
-            assert letter.replay_token is not None  # noqa: S101 -- whoever acquires gets one
-            self._held[letter.id] = _Held(letter.replay_token, None)
+            self._hold(letter)
         self._keep_beating()
+
+    def _hold(self, letter: FailedOperationData) -> _Held:
+        assert letter.replay_token is not None  # noqa: S101 -- whoever acquires gets one
+        return self._held.setdefault(letter.replay_token, _Held(letter.id, letter.replay_token, None))
 
     def let_go(self, letter: FailedOperationData) -> None:
         """Keep a letter alive no longer."""
-        self._held.pop(letter.id, None)
+        self._held.pop(letter.replay_token or "", None)
 
     async def carry_out(self, letter: FailedOperationData, handle: Handle, trigger: ResolutionTrigger) -> ReplayOutcome:
         """Have *handle* replay a letter that is held under its token, in this task, and note what came of it."""
@@ -143,8 +147,7 @@ class Replayer:
         A cancelled replay counts as one that failed, and is returned like any other; unless its handler has ended all
         the same, as one on a thread does, or one that will not be stopped. So does whatever else the handler raises.
         """
-        assert letter.replay_token is not None  # noqa: S101 -- whoever acquires gets one
-        held = self._held.setdefault(letter.id, _Held(letter.replay_token, None))
+        held = self._hold(letter)
         held.task, before = asyncio.current_task(), cancels()
         self._keep_beating()
         replay = Replayed(letter.domain, self._letters, held.task)
@@ -159,7 +162,7 @@ class Replayer:
         finally:
             replayed.reset(mark)
             replay.is_over = True
-            self._held.pop(letter.id, None)
+            self.let_go(letter)
         if held.is_stopped and held.task is not None:
             held.task.uncancel()
         return _ended(letter, held, error, trigger, resolved_by_id, is_cancelled=cancels() > before)
@@ -172,17 +175,17 @@ class Replayer:
         """Say of everything that is held that it is alive, as long as anything is held."""
         while self._held:
             await self._world.sleep(self.lease / _BEATS)
-            await asyncio.gather(*(self._extend(id, held) for id, held in list(self._held.items())))  # noqa: A001
+            await asyncio.gather(*map(self._extend, list(self._held.values())))
 
-    async def _extend(self, id: str, held: _Held) -> None:  # noqa: A002 -- the documented word
+    async def _extend(self, held: _Held) -> None:
         try:
-            alive = await self._letters.extend_replay(id, lease=self.lease, token=held.token)
+            alive = await self._letters.extend_replay(held.id, lease=self.lease, token=held.token)
         except HoldfastError as error:
-            logger.warning("The replay of the dead letter %s could not be kept alive: %s", id, error)
+            logger.warning("The replay of the dead letter %s could not be kept alive: %s", held.id, error)
             return
-        if not alive and self._held.get(id) is held:
+        if not alive and held.token in self._held:
             held.lost = True
-            logger.warning("The dead letter %s was taken from its replay, which is stopped.", id)
+            logger.warning("The dead letter %s was taken from its replay, which is stopped.", held.id)
             if held.task is not None:
                 held.is_stopped = held.task.cancel()
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.numbers import count, number
+from holdfast.core.texts import demand_text
 from holdfast.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -26,8 +27,10 @@ class Selection:
 
     def check(self, *, force: bool) -> None:
         """Raise ``ConfigurationError`` for what makes no sense."""
-        if self.id is not None and any((self.domain, self.status, self.failure_type, self.limit)):
-            raise ConfigurationError("A dead letter is named by its id or by filters, not by both.")
+        if self.id is not None:
+            demand_text("The id of a dead letter", self.id)
+            if any(each is not None for each in (self.domain, self.status, self.failure_type, self.limit)):
+                raise ConfigurationError("A dead letter is named by its id or by filters, not by both.")
         if self.status not in {None, "pending"} and not (force and self.status == "requires_review"):
             raise ConfigurationError(
                 f"Letters in {self.status!r} are not replayed: pending ones are, and with force=True those that "

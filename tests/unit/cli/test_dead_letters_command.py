@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
 import sys
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from msgspec.structs import fields
 
 from holdfast.stores import SQLFailedOperationRepository
+from holdfast.testing.workers import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
+COMMAND = Path(sys.executable).with_name("holdfast")
 APPLICATION = """
+import asyncio
+from pathlib import Path
+
 from holdfast import {kind}
 
 app = {kind}()
+
+@app.replay_handler("slow")
+async def wait(letter):
+    Path(f"{{letter.id}}.begun").touch()
+    await asyncio.Event().wait()
 
 @app.replay_handler("mail")
 {function}def send(letter):
@@ -122,6 +134,24 @@ def test_letters_are_replayed_by_the_application(
     assert {each["id"]: each["result"] for each in report["outcomes"]} == {good: "replayed", bad: "failed"}
     told = shop.run("dead-letters", "replay", application, bad, "--force")
     assert (told.exit_code, "OSError: no way" in told.stdout) == (1, True)
+
+
+@pytest.mark.usefixtures("shop")
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_replay_that_is_told_to_stop_holds_no_letter_and_counts_what_was_begun(
+    letters: SQLFailedOperationRepository, application: str, number: signal.Signals, code: int, tmp_path: Path
+) -> None:
+    for _ in range(9):
+        letters.create("slow", "t")
+    words = [str(COMMAND), "dead-letters", "replay", application, "--yes", "--concurrency", "2"]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    until(lambda: len(list(tmp_path.glob("*.begun"))) == 2)
+    process.send_signal(number)
+    out, told = process.communicate(timeout=60)
+    assert (process.returncode, out, "Traceback" in told) == (code, "", False)
+    found = letters.find()
+    assert {each.status for each in found} == {"pending"}
+    assert sorted(each.retry_count for each in found) == [0] * 7 + [1] * 2
 
 
 def test_letters_that_nobody_has_asked_for_are_not_replayed(

@@ -21,6 +21,7 @@ from holdfast.resilience.replay_report import ReplayReport, ReplayResult
 from holdfast.resilience.sealing import Sealing
 from holdfast.serialize import Serialization
 from holdfast.stores import AsyncInMemoryFailedOperationRepository
+from holdfast.testing.contract.store_ground import elsewhere
 from holdfast.testing.world import VirtualWorld
 
 if TYPE_CHECKING:
@@ -61,6 +62,48 @@ def test_replay_begins_no_more_in_a_second_than_its_rate() -> None:
             await scene.world.advance(0.25)
         assert work.result().replayed == 6
         assert begun == [0.0, 0.5, 1.0, 1.5, 2.0, 2.5]
+
+    asyncio.run(main())
+
+
+def test_letter_whose_holder_died_long_ago_is_replayed_by_its_id() -> None:
+    async def main() -> None:
+        async def handle(_: FailedOperationData) -> None: ...
+
+        scene = Scene(handle)
+        [one] = await scene.fill(1)
+        await elsewhere(scene.letters.try_acquire_for_replay(one, 2))
+        await scene.world.advance(1800)
+        assert (await scene.replayer.replay(Selection(one), Manner())).skipped == 1  # it may still live
+        await scene.world.advance(1)
+        assert (await scene.replayer.replay(Selection(one), Manner(dry_run=True))).skipped == 1
+        assert (await scene.replayer.replay(Selection(one), Manner())).replayed == 1
+
+    asyncio.run(main())
+
+
+def test_letter_that_is_taken_from_one_replay_is_kept_by_the_next_when_the_first_ends() -> None:
+    async def main() -> None:
+        begun: list[asyncio.Event] = []
+
+        async def handle(_: FailedOperationData) -> None:
+            begun.append(asyncio.Event())
+            await begun[-1].wait()
+
+        scene = Scene(handle)
+        [one] = await scene.fill(1)
+        first = asyncio.create_task(scene.replay())
+        await scene.world.advance(0)
+        await elsewhere(scene.letters.update_status(one, "pending"))
+        second = asyncio.create_task(scene.replay())
+        await scene.world.advance(0)
+        begun[0].set()
+        assert (await first).lost == 1
+        for _ in range(20):
+            await scene.world.advance(100)
+        assert await scene.letters.release_stale_replaying() == 0
+        begun[1].set()
+        assert (await second).replayed == 1
 
     asyncio.run(main())
 

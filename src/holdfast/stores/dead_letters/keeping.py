@@ -42,7 +42,8 @@ class Keeping(Changing):
         if ids is not None and older_than_days is not None:
             raise ValueError("Purge by ids or by age, not by both: what is neither must be meant twice.")
         if ids is not None:
-            return len(await self._shelf.change_all(door.several(ids), _gone_if_archived))
+            in_order = sorted(door.several(ids), key=str)  # databases meet them so: all name the same one that is not
+            return len(await self._shelf.change_all(in_order, _gone_if_archived))
         if older_than_days is None:
             return 0
         age = _age(older_than_days) or None

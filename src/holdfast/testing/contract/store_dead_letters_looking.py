@@ -265,6 +265,12 @@ class DeadLetterCleaning:
             await letters.bulk_update_status([one.id, two.id], "archived")
             with pytest.raises(ValueError, match="not archived"):
                 await letters.purge_archived([one.id, other.id])
+            more = await made(letters, ground, "a", "a", "a")
+            first = min(ids([other, *more]))
+            with pytest.raises(ValueError, match=f"{first} is not archived"):
+                await letters.purge_archived(sorted(ids([other, *more]), reverse=True))
+            for each in more:
+                assert await letters.delete(each.id)
             with pytest.raises(ValueError, match="not by both"):
                 await letters.purge_archived([one.id], 3)
             assert await letters.count() == 3

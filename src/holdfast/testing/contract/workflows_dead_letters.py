@@ -110,6 +110,30 @@ class DeadLettersContract:
 
         Stage(venue).play(scene)
 
+    def test_run_of_a_version_that_nobody_has_keeps_no_replay_waiting(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            older, version = stage.app(), f"{stage.version}-new"
+            shop = Shop(older, dead_letter=f"d{version}")
+            async with older:
+                one, two = [await shop.checkout.start(f"o-{number}") for number in (1, 2)]
+                for handle in (one, two):
+                    await handle.error()
+            newer = stage.app(application_version=version)
+            Shop(newer).broken = False
+            async with newer:
+                report = await replay(newer, domain=f"d{version}")
+                assert report.failed == 2
+                assert all(f"version {stage.version}, which no living" in why for why in report.errors.values())
+                assert (await newer.retrieve(one.workflow_id).status()).status == "ERROR"
+                await newer.do("rewind_workflow", one.workflow_id, application_version=version)
+                assert (await replay(newer, f"run-{one.workflow_id}")).replayed == 1
+            taking = stage.app(application_version=version, compatible_versions=[stage.version])
+            Shop(taking).broken = False
+            async with taking:
+                assert (await replay(taking, f"run-{two.workflow_id}")).replayed == 1
+
+        Stage(venue).play(scene)
+
     def test_run_that_fails_is_no_letter_unless_it_is_asked_for(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:
             plain, asked = stage.app(), stage.app(dead_letters="errors")
@@ -185,6 +209,38 @@ class DeadLettersContract:
 
         Stage(venue).play(scene)
 
+    def test_letter_of_a_step_that_has_succeeded_since_does_nothing_again(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            app, broken, done = stage.app(), {"pay", "ship"}, []
+
+            def step(name: str, **options: Any) -> Any:
+                async def work() -> None:
+                    done.append(name)
+                    if name in broken:
+                        raise ConnectionError(name)
+
+                return app.step(work, name=name, **options)
+
+            pay, pack, ship = step("pay", dead_letter=True), step("pack"), step("ship")
+
+            async def checkout() -> None:
+                await pay()
+                await pack()
+                await ship()
+
+            workflow = app.workflow(checkout, dead_letter=True)
+            async with app:
+                handle = await workflow.start()
+                await handle.error()
+                of_run, of_step = await letters_of(app, handle.workflow_id)
+                broken.remove("pay")
+                assert (await replay(app, of_run.id)).failed == 1
+                broken.remove("ship")
+                assert (await replay(app, of_step.id)).replayed == 1
+                assert done == ["pay", "pay", "pack", "ship", "ship"]
+
+        Stage(venue).play(scene)
+
     def test_step_that_its_workflow_went_on_without_needs_a_handler(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:
             app = stage.app()
@@ -220,14 +276,19 @@ class DeadLettersContract:
 
     def test_large_arguments_are_left_to_the_run_and_encoded_ones_are_not_shown(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:
-            for settings, mark in (
-                ({"dead_letter_bytes": 100}, "_truncated"),
-                ({"serializer": Serialization(codecs=[Encryption(keys={"k1": b"1" * 32}, current="k1")])}, "_not_kept"),
+            for settings, mark, order in (
+                ({"dead_letter_bytes": 100}, "_truncated", "o" * 1000),
+                ({"dead_letter_bytes": 2500}, "_truncated", "ooo€" * 500),  # fewer characters, and more bytes
+                (
+                    {"serializer": Serialization(codecs=[Encryption(keys={"k1": b"1" * 32}, current="k1")])},
+                    "_not_kept",
+                    "o" * 1000,
+                ),
             ):
                 app = stage.app(**settings)
                 shop = Shop(app, dead_letter=True)
                 async with app:
-                    handle = await shop.checkout.start("o" * 1000)
+                    handle = await shop.checkout.start(order)
                     await handle.error()
                     [letter] = await letters_of(app, handle.workflow_id)
                     assert mark in letter.request_data

@@ -210,6 +210,8 @@ class ReplayHandlersContract:
             *({"resolved_by_id": each} for each in ("x", 1.5, 2**70, True)),
             *({"limit": each} for each in (-1, 1.5)),
             *({"concurrency": 1.5}, {"rate": "5"}, {"progress": 5}),
+            *({"id": each, "domain": None} for each in (5, ["x"])),
+            *({"id": "x", **each} for each in ({}, {"domain": ""}, {"domain": None, "limit": 0})),
         ],
     )
     def test_replay_that_makes_no_sense_is_refused_before_a_handler_is_called(
@@ -222,7 +224,7 @@ class ReplayHandlersContract:
             async with app:
                 letter = await app.value(app.raw.dead_letters.create(domain, "t"))
                 with pytest.raises((ValueError, ConfigurationError), match=next(iter(wrong)) + "|at once"):
-                    await replay(app, domain=domain, **wrong)
+                    await replay(app, **{"domain": domain, **wrong})
                 assert (await letter_of(stage, letter.id)).status == "pending"
             assert handled == []
 

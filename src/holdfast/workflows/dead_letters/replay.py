@@ -14,6 +14,7 @@ from holdfast.resilience.letters import SEALED
 from holdfast.resilience.replay_arguments import Arguments
 from holdfast.workflows.declaring.functions import AsyncWorkflow, Workflow
 from holdfast.workflows.declaring.steps import Step
+from holdfast.workflows.ownership.obstacles import version_gone
 from holdfast.workflows.running.ticket import Ticket, call_of
 
 if TYPE_CHECKING:
@@ -27,6 +28,14 @@ if TYPE_CHECKING:
     AnyWorkflow: TypeAlias = Workflow[Any, Any, Any] | AsyncWorkflow[Any, Any, Any]
 
 _ROUNDS = 5
+_TO_BE_CLAIMED = frozenset(
+    {
+        WorkflowStatus.ERROR,
+        WorkflowStatus.MAX_RECOVERY_ATTEMPTS_EXCEEDED,
+        WorkflowStatus.ENQUEUED,
+        WorkflowStatus.DELAYED,
+    }
+)
 
 
 class RunReplays:
@@ -59,7 +68,7 @@ class RunReplays:
             raise ReplayRefused(
                 f"The run {run_id} was cancelled after it had failed: resume it, or resolve its letter, {letter.id}."
             )
-        await self.go_on(run_id, letter.metadata.get("start_step"))
+        await self.go_on(run_id, letter)
         if letter.entity_type == "step":
             await self._check_done(letter, run_id)
 
@@ -72,10 +81,10 @@ class RunReplays:
                 f"of {letter.domain!r} to do the step by itself."
             )
 
-    async def go_on(self, run_id: str, start_step: int | None = None) -> None:
-        """Send a run on its way if it has ended badly, from *start_step* or else from what failed; wait for its end."""
+    async def go_on(self, run_id: str, letter: FailedOperationData | None = None) -> None:
+        """Send a run on its way if it has ended badly, from what failed, as *letter* may say; wait for its end."""
         for _ in range(_ROUNDS):
-            if await self._sent_on(run_id, start_step):
+            if await self._sent_on(run_id, letter):
                 break
         self._engine.work_released()
         await self.end_of(Ticket(run_id, self._engine.payloads.plain, None))
@@ -84,23 +93,46 @@ class RunReplays:
         """Wait for the end of a run; raises what it ends with."""
         (await self._engine.waiting.outcome(ticket)).get()
 
-    async def _sent_on(self, run_id: str, start_step: int | None) -> bool:
+    async def _sent_on(self, run_id: str, letter: FailedOperationData | None) -> bool:
         """Send the run on its way, if it has ended badly; False if it was changed at the same moment."""
         desk = self._engine.desk
         state = await desk.looking.get(run_id, load_input=False, load_output=False)
+        if state.status in _TO_BE_CLAIMED:
+            await self._check_version(run_id)
         if state.status is WorkflowStatus.MAX_RECOVERY_ATTEMPTS_EXCEEDED:
             return _is_changed(await desk.control.resume([run_id]), run_id)
         if state.status is not WorkflowStatus.ERROR:
             return True
+        start_step = None if letter is None else _start_step_of(letter, state.generation)
         if start_step is None:
             start_step = await self._failed_at(run_id)
         return _is_changed(await desk.control.rewind([run_id], start_step), run_id)
+
+    async def _check_version(self, run_id: str) -> None:
+        """Raise if nobody would claim the run: its letter would be held, and this replay wait, for ever."""
+        engine = self._engine
+        here = engine.executor.application_version, *engine.settings.compatible_versions
+        version = await version_gone(engine.manager, engine.queries, run_id, here)
+        if version is not None:
+            raise ReplayRefused(
+                f"The run {run_id} is of the application version {version}, which no living process has: name it in "
+                "compatible_versions, or rewind the run with another application_version; then replay its letter."
+            )
 
     async def _failed_at(self, run_id: str) -> int:
         """Return the first operation that failed; behind the last, if none did and its own code raised."""
         steps = await self._engine.desk.looking.steps(run_id)
         last = max((each.function_id for each in steps), default=0)
         return next((each.function_id for each in steps if each.error is not None), last + 1)
+
+
+def _start_step_of(letter: FailedOperationData, generation: int) -> int | None:
+    """Return what a letter of a run says of where it failed, if it has not run again since.
+
+    If it has, as after a replay of another of its letters, what failed then may have succeeded, and what follows it.
+    """
+    is_of_now = letter.metadata.get("generation") == generation
+    return letter.metadata.get("start_step") if is_of_now else None
 
 
 def _is_changed(changes: Changes, run_id: str) -> bool:

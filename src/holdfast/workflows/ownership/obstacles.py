@@ -60,10 +60,23 @@ def _waits_for(row: Row, versions: Collection[str], queues: Collection[str]) -> 
             return " now"
 
 
+async def version_gone(
+    manager: ConnectionManager, queries: Queries, workflow_id: str, versions: Collection[str]
+) -> str | None:
+    """Return the application version of a run if no living process has it; this one can run *versions*."""
+    row = await manager.fetchone(queries["run_standing"], id=workflow_id)
+    return None if row is None else _version_gone(row, versions)
+
+
+def _version_gone(row: Row, versions: Collection[str]) -> str | None:
+    version: str | None = row["application_version"]
+    return None if version in versions or row["has_executor"] else version
+
+
 def _lacking(row: Row, versions: Collection[str], queues: Collection[str]) -> str | None:
     """Return what a run waits for that is not there; None if nothing is known to be missing."""
-    version, queue = row["application_version"], row["queue_name"]
-    if version is not None and version not in versions and not row["has_executor"]:
+    version, queue = _version_gone(row, versions), row["queue_name"]
+    if version is not None:
         return (
             f" for the application version {version}, which no living process has: launch one that does, or that names "
             "it in compatible_versions, or fork the run with another application_version"
@@ -108,4 +121,4 @@ async def tell_left_behind(manager: ConnectionManager, queries: Queries, version
         )
 
 
-__all__ = ["not_ended", "tell_left_behind"]
+__all__ = ["not_ended", "tell_left_behind", "version_gone"]

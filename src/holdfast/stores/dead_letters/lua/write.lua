@@ -84,18 +84,23 @@ local function write(first, key, there)
     if before ~= after then move(id, before, after, ARGV[first + 5], there[2]) end
     for name in string.gmatch(ARGV[first + 6], '%S+') do redis.call('ZREM', base .. name, id) end
     for name, score in string.gmatch(ARGV[first + 7], '(%S+) (%S+)') do redis.call('ZADD', base .. name, score, id) end
-    if body == '' then
-        redis.call('DEL', key)
-    else
+    if body ~= '' then
         if over then body = string.sub(there[3], 1, -2) .. ',' .. string.sub(body, 2) end
         redis.call('HSET', key, 'b', body, 'k', ARGV[1])
     end
 end
 
+-- First what frees memory: otherwise a server that is full would refuse what was written before it.
+for i = 1, #records do
+    local first, key, _, fits = unpack(records[i])
+    fits = fits and (fits_all or each)
+    records[i][4] = fits
+    if fits and ARGV[first + 2] == '' then redis.call('DEL', key) end
+end
+
 local written, kept = '', {['']=true}
 for i = 1, #records do
     local first, key, there, fits = unpack(records[i])
-    fits = fits and (fits_all or each)
     written = written .. (fits and '1' or '0')
     if fits then
         local last = there[1]
