@@ -317,6 +317,11 @@ class TestSeveralProcesses:
             told = re.findall("Ready|Stopped", workers.log())
             assert told == ["Ready", "Ready", "Stopped", "Ready", "Stopped", "Ready"]
 
+    def test_a_program_that_a_step_starts_finds_nothing_to_read(self, url: str, client: Client) -> None:
+        with Served(url, "served:app", "--processes", "2") as workers:
+            workers.hear("Ready", times=2)
+            assert client.enqueue("piped", ["cat"], queue_name="mails").result(PATIENCE) == ""
+
     def test_that_none_can_begin_ends_all(self, url: str) -> None:
         with Served(url, "served:missing", "--processes", "2") as workers:
             assert workers.end() == 2

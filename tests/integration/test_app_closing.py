@@ -18,6 +18,35 @@ from holdfast.testing.workers import until
 
 FreshDatabase = Callable[[str], str]
 
+ENDING = """
+import asyncio, atexit, sys, threading
+from holdfast import Holdfast
+
+app = Holdfast(sys.argv[1], application_version="v1")
+ending = threading.Event()
+
+@app.step
+async def asked(within: bool) -> int:
+    return await asyncio.to_thread(int, 1) if within else 0
+
+@app.workflow
+async def asks(within: bool) -> int:
+    while "again" not in sys.argv and not ending.is_set():
+        await asyncio.sleep(0.01)
+    if not within:
+        await asyncio.to_thread(int, 1)
+    return await asked(within)
+
+app.launch()
+atexit.register(app.close, 20)
+atexit.register(ending.set)  # before the closing, and after threads are refused
+for within in (True, False):
+    run = asks.options(workflow_id=f"asks-{within}").start(within)
+    if "again" in sys.argv:
+        print(run.result(timeout=60))
+"""
+
+
 INTERRUPTED = """
 import os, signal, sys, threading, time
 from holdfast import Holdfast
@@ -439,3 +468,12 @@ def test_thread_that_waits_for_a_beat_is_let_go_by_the_close(kind: str, fresh_da
     thread.join(30)
     assert not thread.is_alive()
     assert "closed before" in str(told[0])
+
+
+def test_what_fails_because_its_program_ends_goes_on_in_another(fresh_database: FreshDatabase) -> None:
+    """Closed at exit, a drain comes after Python has begun to refuse threads, without which asyncio finds no host."""
+    command = [sys.executable, "-c", ENDING, fresh_database("sqlite")]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (ended.returncode, ended.stdout) == (0, ""), ended.stderr
+    again = subprocess.run([*command, "again"], capture_output=True, text=True, timeout=120, check=False)
+    assert (again.returncode, again.stdout) == (0, "1\n0\n"), again.stderr

@@ -5,18 +5,21 @@ from __future__ import annotations
 import asyncio
 import gc
 import secrets
+import sys
 import threading
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from holdfast import AsyncHoldfast, Holdfast
 from holdfast.db import DatabaseURL, SyncConnectionManager
-from holdfast.errors import MisuseError, Unavailable
+from holdfast.errors import ConfigurationError, MisuseError, Unavailable
 from holdfast.workflows.ownership.beats import Beats
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 
 def beats() -> list[str]:
@@ -139,6 +142,18 @@ _FEW = {
     ),
 }
 _NO_MORE = {"postgres": ("DROP OWNED BY {user}", "DROP ROLE {user}"), "mariadb": ("DROP USER {user}",)}
+
+
+def test_launch_among_greenlets_says_why_it_cannot_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    patched = SimpleNamespace(is_module_patched=lambda name: name == "threading")
+    app = Holdfast(tmp_path / "app.db")
+    with monkeypatch.context() as here:
+        here.setitem(sys.modules, "gevent.monkey", patched)
+        with pytest.raises(ConfigurationError, match="greenlets in the place of threads"):
+            app.launch()
+    assert beats() == []
+    with app:
+        assert app.list_workflows() == []
 
 
 @pytest.mark.parametrize("kind", list(_FEW))

@@ -341,6 +341,7 @@ def test_sqlite_path_that_cannot_be_opened_names_the_remedy(tmp_path: Any) -> No
     (tmp_path / "text").write_text("no database, but long enough to be read as the head of one. " * 20)
     assert "cannot be used as a SQLite database" in str(refusal_of(f"sqlite:///{tmp_path}/text"))
     assert "it is a folder, name a file in it" in str(refusal_of(f"sqlite:///{tmp_path}"))
+    assert "File name too long, so check its path" in str(refusal_of(f"sqlite:///{tmp_path}/{'x' * 300}"))
 
 
 @pytest.mark.parametrize(

@@ -74,8 +74,18 @@ async def _script(place: DatabaseURL, schema: str) -> str:
 
 def _only_if_there(place: DatabaseURL) -> str:
     """Return where to look. SQLite would create a missing file; an empty database in memory says the same."""
-    missing = place.dialect is DialectName.SQLITE and place.path is not None and not Path(place.path).exists()
+    missing = place.dialect is DialectName.SQLITE and place.path is not None and _is_missing(Path(place.path))
     return "sqlite://" if missing else place.secret_text()
+
+
+def _is_missing(file: Path) -> bool:
+    try:
+        file.stat()
+    except FileNotFoundError:
+        return True
+    except OSError:  # opening it will say why
+        return False
+    return False
 
 
 def _report(place: DatabaseURL, pending: Sequence[Migration]) -> None:

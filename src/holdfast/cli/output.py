@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 from datetime import UTC, datetime
+from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -26,6 +27,8 @@ class Output:
 
     def __init__(self, *, as_json: bool) -> None:
         self.as_json = as_json
+        if isinstance(sys.stdout, TextIOWrapper):
+            sys.stdout.reconfigure(errors="backslashreplace")  # as standard error: not every locale has every letter
         self._console = Console(markup=False, highlight=False, soft_wrap=True)
 
     def document(self, value: Any) -> None:

@@ -1,7 +1,7 @@
 """Several worker processes below one that does no work: told to stop together, and replaced when they die.
 
-Parent and child share a socket, which is the child's standard input. The child writes to it when it is ready; when it
-is closed the parent is gone.
+Parent and child share a socket, with which the child begins as its standard input. The child writes to it when it is
+ready; when it is closed the parent is gone.
 """
 
 from __future__ import annotations
@@ -29,18 +29,28 @@ _CHILD = "HOLDFAST_WORKER_CHILD"
 _BEFORE_ANOTHER = 1.0
 
 
-def is_child() -> bool:
-    """Whether this process was started by ``supervise``; asked once, since its own children must not think so."""
-    return os.environ.pop(_CHILD, None) is not None
+def line_to_parent() -> int | None:
+    """Return the socket that ``supervise`` has given this process, None if it did not start it; asked once.
+
+    Its own children must neither think that they have one, nor find the socket where they read: they would wait there
+    for ever. Standard input is empty from now on.
+    """
+    if os.environ.pop(_CHILD, None) is None:
+        return None
+    line = os.dup(0)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    return line
 
 
-def tell_parent(orphaned: Callable[[], None]) -> None:
+def tell_parent(line: int, orphaned: Callable[[], None]) -> None:
     """Tell the parent that this process is ready; call *orphaned*, from a thread, when the parent is gone."""
 
     def wait() -> None:
         with suppress(OSError):
-            os.write(0, b"!")
-            while os.read(0, 1):
+            os.write(line, b"!")
+            while os.read(line, 1):
                 pass
         logger.warning("The process that watches over this one is gone.")
         orphaned()
@@ -172,4 +182,4 @@ class _Children:
             self._told.signal(signal.SIGTERM)
 
 
-__all__ = ["is_child", "supervise", "tell_parent"]
+__all__ = ["line_to_parent", "supervise", "tell_parent"]

@@ -18,7 +18,7 @@ from holdfast.cli.application import application_place, find_application
 from holdfast.cli.examples import examples
 from holdfast.cli.failure import Failure, failures
 from holdfast.cli.output import complain
-from holdfast.cli.processes import is_child, supervise, tell_parent
+from holdfast.cli.processes import line_to_parent, supervise, tell_parent
 from holdfast.cli.reload import Watch, start_anew
 from holdfast.cli.signals import BY_SIGNAL, Restart, because, heard, keep_hang_ups
 from holdfast.cli.words import COUNT, duration
@@ -68,8 +68,8 @@ def command(
     or before it was ready.
     """
     names = None if queues is None else _names(queues)
-    child = is_child()
-    if processes > 1 and not child:
+    parent = line_to_parent()
+    if processes > 1 and parent is None:
         if reload:
             raise click.UsageError("--reload is for one process: leave out --processes.")
         logging.basicConfig(level=log_level.upper(), format=_FORMAT)
@@ -78,7 +78,7 @@ def command(
     with failures():
         app = _application(place, watch)
         logging.basicConfig(level=log_level.upper(), format=_FORMAT)  # does nothing if the module has set it up
-        _serve(Worker(app, names), drain.total_seconds(), watch, child=child)
+        _serve(Worker(app, names), drain.total_seconds(), watch, parent)
 
 
 def _names(word: str) -> list[str]:
@@ -105,14 +105,14 @@ def _start_after_a_change(watch: Watch) -> NoReturn:
     start_anew()
 
 
-def _serve(worker: Worker, drain: float, watch: Watch | None, *, child: bool) -> None:
+def _serve(worker: Worker, drain: float, watch: Watch | None, parent: int | None) -> None:
     """Launch, wait for somebody to say stop, stop; the main thread waits for events and does nothing else."""
     events: SimpleQueue[_Event] = SimpleQueue()
     hands = ThreadPoolExecutor(1, "holdfast-hands")
     with heard(events):
         _tell_ready(_launched(worker, events, hands))
-        if child:
-            tell_parent(partial(events.put, signal.SIGTERM))
+        if parent is not None:
+            tell_parent(parent, partial(events.put, signal.SIGTERM))
         if watch is not None:
             watch.tell(partial(events.put, Restart.CHANGED))
         reason = _order(events)
@@ -120,7 +120,7 @@ def _serve(worker: Worker, drain: float, watch: Watch | None, *, child: bool) ->
         stopped = _begin(events, hands, partial(worker.stop, drain))
         reason, code = _patient(worker, events, stopped, reason)
         farewell = stopped.result()
-        begins_again = isinstance(reason, Restart) and not child  # a child is started anew by its parent
+        begins_again = isinstance(reason, Restart) and parent is None  # a child is started anew by its parent
         if begins_again:
             keep_hang_ups()
     _tell_stopped(farewell)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
 import time
 from pathlib import Path
 
 from holdfast import AsyncHoldfast, Holdfast
+from holdfast.testing.workers import PATIENCE
 
 _LOOK_AGAIN = 0.02
 
@@ -34,6 +36,12 @@ def held(path: str) -> str:
 def double(number: int) -> int:
     """Do something quick."""
     return number * 2
+
+
+@app.workflow(name="piped")
+def piped(program: str) -> str:
+    """Have a program read all of its standard input, and return what it prints."""
+    return subprocess.run([program], check=True, stdout=subprocess.PIPE, text=True, timeout=PATIENCE).stdout
 
 
 def block(path: str) -> None:

@@ -207,6 +207,16 @@ def test_migrate_that_is_given_two_urls_is_refused(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    "words", [["migrate"], ["migrate", "--check"], ["workflow", "list"], ["breakers", "list"], ["dead-letters", "list"]]
+)
+def test_file_that_cannot_be_looked_at_is_one_line_and_an_exit_code(tmp_path: Path, words: list[str]) -> None:
+    """As in a folder of somebody else's; to a superuser that happens with names alone."""
+    done = holdfast(*words, "--url", str(tmp_path / ("x" * 300)))
+    assert done.exit_code == 2
+    assert "check its path and the permissions of its folders" in done.stderr
+
+
 @pytest.mark.parametrize("words", [["migrate"], ["workflow", "list"], ["workflow", "list", "--json"]])
 def test_output_that_cannot_be_written_is_one_line_and_an_exit_code(tmp_path: Path, words: list[str]) -> None:
     path = tmp_path / "app.db"

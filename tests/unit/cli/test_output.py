@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from datetime import UTC, datetime
+from io import BytesIO, TextIOWrapper
 
 import pytest
 
@@ -31,6 +33,16 @@ def test_table_in_a_pipe_is_a_line_a_row_with_nothing_cut(capsys: pytest.Capture
     long = "x" * 300
     Output(as_json=False).table(("id", "name"), [(long, "a\nb"), (2, None)])
     assert capsys.readouterr().out == f"id\tname\n{long}\ta\\nb\n2\t\n"
+
+
+def test_letters_that_a_locale_does_not_have_are_spelled_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = BytesIO()
+    with TextIOWrapper(written, "latin-1") as stdout, monkeypatch.context() as patched:
+        patched.setattr(sys, "stdout", stdout)
+        Output(as_json=False).table(("id",), [("ä-東",)])
+        Output(as_json=True).document("ä-東")
+        stdout.flush()
+        assert written.getvalue() == b"id\n\xe4-\\u6771\n" + '"ä-東"\n'.encode()
 
 
 def test_json_is_one_document_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:

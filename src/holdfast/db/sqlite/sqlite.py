@@ -15,6 +15,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
+from stat import S_ISDIR
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -316,9 +317,15 @@ def opener(
 
 def _why_not(file: Path) -> str:
     """Say what is wrong with a file that cannot be opened, and what to do."""
-    if file.is_dir():
-        return "it is a folder, name a file in it"
-    return "check its permissions" if file.parent.is_dir() else f"the folder {file.parent} does not exist, create it"
+    try:
+        if S_ISDIR(file.stat().st_mode):
+            return "it is a folder, name a file in it"
+    except (FileNotFoundError, NotADirectoryError):
+        if not file.parent.is_dir():
+            return f"the folder {file.parent} does not exist, create it"
+    except OSError as error:  # of one of its folders, or of the path itself
+        return f"{error.strerror}, so check its path and the permissions of its folders"
+    return "check its permissions"
 
 
 def _prepare(connection: SqliteConnection, settings: Settings) -> None:

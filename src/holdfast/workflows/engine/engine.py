@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from contextlib import suppress
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, TypeVar
@@ -136,6 +137,7 @@ class Engine(EngineNotices, EngineLetters):
 
     async def _launch(self) -> None:
         settings = self.settings
+        _refuse_greenlets()
         self.live_here()
         # Client timeouts are shorter than the lease, so that a conversation that hangs is given up while the executor
         # still owns its runs; and no pause of this process holds rows that its successor needs.
@@ -320,3 +322,12 @@ class Engine(EngineNotices, EngineLetters):
             self.guards.forget()
         self.forget_letters()
         self.settings.world.random.seed()
+
+
+def _refuse_greenlets() -> None:
+    monkey = sys.modules.get("gevent.monkey")
+    if monkey is not None and monkey.is_module_patched("threading"):
+        raise ConfigurationError(
+            "gevent has put greenlets in the place of threads in this process, and of several event loops on one "
+            "thread only one can run: launch the application in a process that gevent has not patched."
+        )

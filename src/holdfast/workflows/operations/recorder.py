@@ -15,6 +15,7 @@ from holdfast.errors import SerializationError, Superseded, WentBack, WorkflowEr
 from holdfast.workflows.facts import RecordSteps, StartChildren
 from holdfast.workflows.operations.agreement import compare, unfit
 from holdfast.workflows.operations.operation import OF_OTHERS, Kept, Operation
+from holdfast.workflows.operations.stopping import refuse_last_failure
 from holdfast.workflows.operations.voice import RecordWrites, tell_written
 
 if TYPE_CHECKING:
@@ -137,6 +138,7 @@ class Recorder:
         except Exception as error:
             if error is operation.run.flaw:
                 raise
+            refuse_last_failure(operation.run, error)
             faults.point("step.after_user_code")
             failed = await self.record_error(operation, error)
         if failed is not None:
@@ -180,6 +182,7 @@ class Recorder:
         except Exception as error:
             if error is operation.run.flaw:
                 raise
+            refuse_last_failure(operation.run, error)
             faults.point("step.after_user_code")
             failed = self.record_error_blocking(operation, error)
         if failed is not None:

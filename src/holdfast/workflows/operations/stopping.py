@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from concurrent.futures import thread as pools
 from typing import TYPE_CHECKING
 
 from holdfast.errors import Superseded
@@ -11,6 +12,27 @@ from holdfast.serialize.failure import decode_error, encode_error
 
 if TYPE_CHECKING:
     from holdfast.workflows.operations.place import WorkflowPlace
+    from holdfast.workflows.running.run import Run
+
+
+class ProgramEnds(Superseded):
+    """The program ends under the run, which goes on elsewhere."""
+
+
+def program_ends() -> bool:
+    """Whether Python gives code no threads any more, since the program ends, and asyncio therefore no addresses.
+
+    That comes before ``atexit``, so a drain of an application that is closed there is too late for such code.
+    """
+    return bool(getattr(pools, "_shutdown", False))
+
+
+def refuse_last_failure(run: Run, error: Exception) -> None:
+    """Raise instead of having *error* recorded if it may have come of the program's end; the run goes no further."""
+    if program_ends():
+        reason = ProgramEnds("the program ends")
+        run.stop(reason)
+        raise reason from error
 
 
 def was_cancelled(error: BaseException | None) -> bool:
@@ -44,4 +66,4 @@ def as_failure(place: WorkflowPlace, error: BaseException) -> Exception | None:
     return failed if isinstance(failed, Exception) else None
 
 
-__all__ = ["as_failure", "is_interrupt", "was_cancelled"]
+__all__ = ["as_failure", "is_interrupt", "program_ends", "refuse_last_failure", "was_cancelled"]

@@ -10,6 +10,7 @@ import sqlite3
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 from urllib.parse import quote
 
@@ -286,7 +287,13 @@ def refuse_foreign_file(url: DatabaseURL) -> None:
             "A SQLite database in memory has no runs: it belongs to one connection. Name a file: sqlite:///app.sqlite."
         )
     path = Path(url.path)
-    if not path.is_file():
+    try:
+        there = S_ISREG(path.stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        there = False
+    except OSError:  # it cannot be looked at: opening it will say why
+        return
+    if not there:
         raise NotOurDatabase(
             f"There is no file {path}, so there are no runs in it: check the URL. An application creates it at launch."
         )

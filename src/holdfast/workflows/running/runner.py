@@ -19,7 +19,7 @@ from holdfast.model.workflow import WorkflowStatus
 from holdfast.workflows.facts import FinishRuns, HandOverRuns, RetryRuns
 from holdfast.workflows.operations.agreement import check_whole
 from holdfast.workflows.operations.place import WorkflowPlace, here
-from holdfast.workflows.operations.stopping import is_interrupt, was_cancelled
+from holdfast.workflows.operations.stopping import is_interrupt, program_ends, was_cancelled
 from holdfast.workflows.running.run import Outcome, Run
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ class Runner:
         finally:
             here.reset(mark)
         cancelled = was_cancelled(error)
-        if run.stopped is not None or isinstance(error, PipelineClosed) or cancelled:
+        if _is_cut_off(run, error) or cancelled:
             self._lost(run)
             if cancelled and error is not None:
                 raise error  # a child that runs in its parent's task must not swallow what was meant for the parent
@@ -170,7 +170,7 @@ class Runner:
             error = raised  # the run's boundary: what it raised is its outcome
         finally:
             here.reset(mark)
-        if run.stopped is not None or isinstance(error, PipelineClosed):
+        if _is_cut_off(run, error):
             self._lost(run)
             return
         self._write_end_blocking(run, self._end(run, value, error))
@@ -385,3 +385,8 @@ class Runner:
     def _forget(self, run: Run) -> None:
         if self.running.get(run.id) is run:
             del self.running[run.id]
+
+
+def _is_cut_off(run: Run, error: BaseException | None) -> bool:
+    """Whether what *run* ended with here is not its outcome: it goes on elsewhere."""
+    return run.stopped is not None or isinstance(error, PipelineClosed) or (error is not None and program_ends())
