@@ -11,6 +11,7 @@ from holdfast.serialize.failure import decode_error, encode_error
 
 if TYPE_CHECKING:
     from holdfast.workflows.operations.place import WorkflowPlace
+    from holdfast.workflows.running.run import Run
 
 
 def was_cancelled(error: BaseException | None) -> bool:
@@ -24,6 +25,12 @@ def was_cancelled(error: BaseException | None) -> bool:
 def is_interrupt(error: BaseException) -> bool:
     """Whether somebody stops the program at its terminal: only the main thread is told, wherever it is just then."""
     return isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread()
+
+
+def stop_interrupted(run: Run, error: BaseException) -> None:
+    """Have *run* go no further if *error* stops the program: what its code does about that, a replay would not do."""
+    if is_interrupt(error):
+        run.stop(KeyboardInterrupt("the program is interrupted"))
 
 
 def as_failure(place: WorkflowPlace, error: BaseException) -> Exception | None:
@@ -44,4 +51,4 @@ def as_failure(place: WorkflowPlace, error: BaseException) -> Exception | None:
     return failed if isinstance(failed, Exception) else None
 
 
-__all__ = ["as_failure", "is_interrupt", "was_cancelled"]
+__all__ = ["as_failure", "is_interrupt", "stop_interrupted", "was_cancelled"]
