@@ -305,7 +305,8 @@ class Engine(EngineNotices, EngineLetters):
         """Be as before the first launch in a process that was forked: what its parent has open is not used here.
 
         Nor is it freed, which would close it: the two share every descriptor, and what their loops wait for. Locks that
-        a thread of the parent held are held for ever.
+        a thread of the parent held are held for ever. Code that is in one of its runs goes no further in it: two would
+        write with one token.
         """
         if self._pid == this_process.pid:
             return
@@ -313,6 +314,8 @@ class Engine(EngineNotices, EngineLetters):
         self._pid = this_process.pid
         self._launched, self._ending = False, None
         self.live_nowhere()
+        for run in self.runner.running.values() if "runner" in self.__dict__ else ():
+            run.disown()
         self._begin()
         self.hearers.clear()
         self.transactions.forget()

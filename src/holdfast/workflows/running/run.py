@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
 
+from holdfast.errors import MisuseError
 from holdfast.workflows.parking.waits import Waits
 from holdfast.workflows.running.commits import Commits
 
@@ -299,6 +300,13 @@ class Run:
             halts, self._halts = self._halts, []
         for tell in halts:
             tell()
+
+    def disown(self) -> None:
+        """Have this execution go no further in a forked child; without the lock, which a thread may have held then."""
+        self.stopped = MisuseError(
+            f"Run {self.id} goes on in the process that this one was forked from, and nothing is recorded for it here: "
+            "fork in a step of it, or before it."
+        )
 
     def on_halt(self, tell: Callable[[], object]) -> None:
         """Have *tell* called when this execution is to go no further, now if it is so; from any thread."""
