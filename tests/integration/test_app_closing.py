@@ -439,3 +439,30 @@ def test_thread_that_waits_for_a_beat_is_let_go_by_the_close(kind: str, fresh_da
     thread.join(30)
     assert not thread.is_alive()
     assert "closed before" in str(told[0])
+
+
+@pytest.mark.parametrize("asks", [Holdfast.now, Holdfast.list_executors, lambda app: app.patch("new")])
+def test_thread_of_a_closed_application_is_stopped_where_it_asks_next_and_told_of_no_error(
+    asks: Callable[[Holdfast], object], fresh_database: FreshDatabase
+) -> None:
+    app = Holdfast(fresh_database("sqlite"))
+    begun, closed, over = threading.Event(), threading.Event(), threading.Event()
+    told: list[Exception] = []
+
+    @app.workflow
+    def goes_on_whatever_happens() -> None:
+        begun.set()
+        closed.wait(60)
+        try:
+            asks(app)
+        except Exception as error:  # noqa: BLE001 -- this is what it must not come to
+            told.append(error)
+        finally:
+            over.set()
+
+    with app:
+        goes_on_whatever_happens.start()
+        assert begun.wait(60)
+    closed.set()
+    assert over.wait(60)
+    assert told == []

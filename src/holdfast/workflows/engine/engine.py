@@ -28,7 +28,7 @@ from holdfast.workflows.enqueueing.enqueues import Enqueues
 from holdfast.workflows.messaging.communication import Communication
 from holdfast.workflows.operations.durable import Durable
 from holdfast.workflows.operations.patches import Patches
-from holdfast.workflows.operations.place import here
+from holdfast.workflows.operations.place import WorkflowPlace, here
 from holdfast.workflows.operations.steps import Attempts
 from holdfast.workflows.outbox.premises import Premises
 from holdfast.workflows.ownership.executor import Executor
@@ -119,6 +119,9 @@ class Engine(EngineNotices, EngineLetters):
     def check_launched(self, otherwise: str = NOT_LAUNCHED) -> None:
         """Raise unless runs can be started or looked at here."""
         if not self._launched:
+            place = here.get()
+            if isinstance(place, WorkflowPlace) and place.run.engine is self:
+                place.check()  # the run was stopped with it, of which its code makes no outcome, nor another try
             raise NotInitialized(otherwise)
         if self._pid != this_process.pid:
             raise MisuseError("The application was launched before a fork, by the parent: launch() it in this process.")
