@@ -182,9 +182,7 @@ class _Workflow(Generic[P, R, C]):
                 return await engine.durable.result(place, ticket)
         self._check_launched()  # once more: what was called may be awaited later
         outcome = await engine.reach(engine.starts.start_and_wait(call))
-        if outcome.error is not None:
-            raise outcome.error
-        return outcome.value
+        return outcome.delivered()
 
     def _run_blocking(self, call: Call) -> Any:
         engine = self._engine
@@ -197,9 +195,7 @@ class _Workflow(Generic[P, R, C]):
                 "await its start() and the handle."
             )
         outcome = engine.waiting.outcome_blocking(engine.starts.start_blocking(call, here=True))
-        if outcome.error is not None:
-            raise outcome.error
-        return outcome.value
+        return outcome.delivered()
 
     async def _started(self, call: Call) -> Ticket:
         place = task_place(self._engine)

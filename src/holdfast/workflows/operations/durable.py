@@ -361,9 +361,7 @@ def _value_of(outcome: Outcome, operation: Operation) -> Any:
     """Return the value of another run, or raise its error; one that cannot be read here has not failed for that."""
     if outcome.unread and isinstance(outcome.error, SerializationError):
         raise unfit(operation, outcome.error)
-    if outcome.error is not None:
-        raise outcome.error
-    return outcome.value
+    return outcome.delivered()
 
 
 def _refuse_own(place: WorkflowPlace, tickets: Sequence[Ticket]) -> None:

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from holdfast.db.portal import Portal
     from holdfast.model.workflow import Duration, WorkflowState
     from holdfast.workflows.remote.remote import Remote
-    from holdfast.workflows.running.run import Outcome
 
 
 class ClientHandle:
@@ -28,7 +27,7 @@ class ClientHandle:
 
     def result(self, timeout: Duration | None = None) -> Any:
         """Wait for the run's value, or raise what it ended with; ``TimeoutError`` leaves it running."""
-        return _value(self._portal.call(self._remote.outcome(self._workflow_id, timeout)))
+        return self._portal.call(self._remote.outcome(self._workflow_id, timeout)).delivered()
 
     def status(self) -> WorkflowState:
         """Return where the run stands now, without its input and output."""
@@ -52,7 +51,7 @@ class AsyncClientHandle:
 
     async def result(self, timeout: Duration | None = None) -> Any:  # noqa: ASYNC109 -- the same name in both colours
         """Wait for the run's value, or raise what it ended with; ``TimeoutError`` leaves it running."""
-        return _value(await self._remote.outcome(self._workflow_id, timeout))
+        return (await self._remote.outcome(self._workflow_id, timeout)).delivered()
 
     async def status(self) -> WorkflowState:
         """Return where the run stands now, without its input and output."""
@@ -63,9 +62,3 @@ class AsyncClientHandle:
 
     def __repr__(self) -> str:
         return f"<AsyncClientHandle of run {self._workflow_id}>"
-
-
-def _value(outcome: Outcome) -> Any:
-    if outcome.error is not None:
-        raise outcome.error
-    return outcome.value

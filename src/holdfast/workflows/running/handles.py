@@ -45,7 +45,7 @@ class Handle(Generic[R_co]):
             if limit is None:
                 return cast("R_co", engine.durable.result_blocking(place, self._ticket))
             return cast("R_co", branches.within_blocking(engine.durable, place, limit, self.result, engine.threads))
-        return cast("R_co", _value(self._engine.waiting.outcome_blocking(self._ticket, limit)))
+        return cast("R_co", self._engine.waiting.outcome_blocking(self._ticket, limit).delivered())
 
     def status(self) -> WorkflowState:
         """Return where the run stands now, without its input and output; in a workflow a recorded operation."""
@@ -86,7 +86,7 @@ class AsyncHandle(Generic[R_co]):
             if limit is None or not scope.expired():
                 raise
             outcome = await engine.waiting.at_last(self._ticket, limit)
-        return cast("R_co", _value(outcome))
+        return cast("R_co", outcome.delivered())
 
     async def status(self) -> WorkflowState:
         """Return where the run stands now, without its input and output; in a workflow a recorded operation."""
@@ -123,10 +123,4 @@ def ticket_of(handle: Handle[Any] | AsyncHandle[Any]) -> Ticket:
 
 def values(outcomes: Sequence[Outcome]) -> list[Any]:
     """Return the values of several runs in order, or raise the error of the first that has one."""
-    return [_value(outcome) for outcome in outcomes]
-
-
-def _value(outcome: Outcome) -> Any:
-    if outcome.error is not None:
-        raise outcome.error
-    return outcome.value
+    return [outcome.delivered() for outcome in outcomes]

@@ -16,6 +16,7 @@ from holdfast.workflows.running.commits import Commits
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Sequence
+    from types import TracebackType
 
     from holdfast.errors import HoldfastError
     from holdfast.model.workflow import History
@@ -46,6 +47,16 @@ class Outcome(Struct, frozen=True):
     error: BaseException | None = None
     elsewhere: bool = False
     unread: bool = False
+    traceback: TracebackType | None = None
+
+    def delivered(self) -> Any:
+        """Return the value, or raise the error with the traceback it had at the end of the run.
+
+        Raised once more, it would keep the frames of everybody who has asked before.
+        """
+        if self.error is not None:
+            raise self.error.with_traceback(self.traceback)
+        return self.value
 
 
 class Undoing(Struct):
