@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -122,6 +124,57 @@ def test_interrupt_of_a_direct_call_leaves_the_run_to_be_recovered(
     with again:
         assert again.retrieve_workflow("mine").result(PATIENCE) == "first second"
     assert done == ["first", "second"]
+
+
+@KINDS
+@pytest.mark.parametrize("where", ["step", "child", "sleep", "gather"])
+def test_interrupted_workflow_that_goes_on_does_nothing_before_it_is_recovered(
+    fresh_database: Callable[[str], str], kind: str, where: str
+) -> None:
+    app = Holdfast(fresh_database(kind), lease=1, put_away_after=2 * PATIENCE)
+    done: list[str] = []
+    interrupted = threading.Event()
+
+    def interrupt_when_it_waits() -> None:
+        while (run := app._engine.runner.running.get("mine")) is None or run.waits().together() is None:
+            assert not interrupted.wait(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    @app.step
+    def note(text: str) -> None:
+        if text == "interrupted" and not interrupted.is_set():
+            interrupted.set()
+            raise KeyboardInterrupt
+        done.append(text)
+
+    @app.workflow
+    def child() -> None:
+        note("interrupted")
+
+    calls: dict[str, Callable[[], object]] = {
+        "step": lambda: note("interrupted"),
+        "child": child,
+        "sleep": lambda: app.sleep(PATIENCE),
+        "gather": lambda: app.gather(lambda: app.sleep(PATIENCE)),
+    }
+
+    @app.workflow
+    def working() -> None:
+        try:
+            calls[where]()
+        finally:
+            note("cleaned up")
+
+    waits = where in {"sleep", "gather"}
+    with app:
+        if waits:
+            threading.Thread(target=interrupt_when_it_waits).start()
+        with pytest.raises(KeyboardInterrupt):
+            working.options(workflow_id="mine")()
+        assert done == []
+        if not waits:
+            assert app.retrieve_workflow("mine").result(PATIENCE) is None
+            assert done == ["interrupted", "cleaned up"]
 
 
 def test_sync_application_refuses_a_blocking_call_on_its_own_loop(fresh_database: Callable[[str], str]) -> None:

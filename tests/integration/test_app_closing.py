@@ -477,3 +477,30 @@ def test_what_fails_because_its_program_ends_goes_on_in_another(fresh_database: 
     assert (ended.returncode, ended.stdout) == (0, ""), ended.stderr
     again = subprocess.run([*command, "again"], capture_output=True, text=True, timeout=120, check=False)
     assert (again.returncode, again.stdout) == (0, "1\n0\n"), again.stderr
+
+
+@pytest.mark.parametrize("asks", [Holdfast.now, Holdfast.list_executors, lambda app: app.patch("new")])
+def test_thread_of_a_closed_application_is_stopped_where_it_asks_next_and_told_of_no_error(
+    asks: Callable[[Holdfast], object], fresh_database: FreshDatabase
+) -> None:
+    app = Holdfast(fresh_database("sqlite"))
+    begun, closed, over = threading.Event(), threading.Event(), threading.Event()
+    told: list[Exception] = []
+
+    @app.workflow
+    def goes_on_whatever_happens() -> None:
+        begun.set()
+        closed.wait(60)
+        try:
+            asks(app)
+        except Exception as error:  # noqa: BLE001 -- this is what it must not come to
+            told.append(error)
+        finally:
+            over.set()
+
+    with app:
+        goes_on_whatever_happens.start()
+        assert begun.wait(60)
+    closed.set()
+    assert over.wait(60)
+    assert told == []

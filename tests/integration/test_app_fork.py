@@ -98,6 +98,47 @@ async def main():
 asyncio.run(main())
 """
 
+IN_A_RUN = """
+import os, sys
+from holdfast import Holdfast
+
+app = Holdfast(sys.argv[1])
+
+@app.step
+def note(text):
+    return text
+
+@app.workflow
+def forking(where):
+    if where == "step":
+        return app.run_step(fork, "other")
+    fork("mine")
+    return note("the parent's")
+
+@app.workflow
+def other():
+    return note("other")
+
+def fork(what):
+    child = os.fork()
+    if child == 0:
+        try:
+            with app:
+                print(note("the child's") if what == "mine" else other(), flush=True)
+        except Exception as error:
+            print(type(error).__name__, "|", error, flush=True)
+        os._exit(0)
+    os.waitpid(child, 0)
+    return what
+
+with app:
+    print(forking.options(workflow_id="mine")("workflow"))
+    print([(each.identity, each.output) for each in app.list_steps("mine")])
+    print(forking("step"))
+    [state] = app.list_workflows(name="other")
+    print(state.status.value, state.parent_workflow_id)
+"""
+
 SAID = [
     "MisuseError | The application was launched before a fork, by the parent: launch() it in this process.",
     "the child is well",
@@ -113,3 +154,19 @@ def test_forked_child_launches_anew_and_its_parent_goes_on(
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [*SAID, *SAID, "the parent is well"]
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres", "mariadb"])
+def test_i1_forked_child_writes_nothing_for_the_run_its_code_is_in(kind: str, fresh_database: FreshDatabase) -> None:
+    command = [sys.executable, "-c", IN_A_RUN, fresh_database(kind)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    refused, *rest = done.stdout.splitlines()
+    assert refused.startswith("MisuseError | Run mine goes on in the process that this one was forked from, and")
+    assert rest == [
+        "the parent's",
+        "[('0', \"the parent's\")]",
+        "other",
+        "other",
+        "SUCCESS None",
+    ]

@@ -67,6 +67,22 @@ class CallsContract:
 
         Stage(venue).play(scene)
 
+    def test_error_of_a_run_has_its_traceback_however_often_it_is_asked_for(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            app = stage.app()
+            flow = app.workflow(fail)
+            async with app:
+                handle = await flow.start("no luck")
+                lengths = []
+                for _ in range(3):
+                    with pytest.raises(ValueError, match=r"^no luck$") as caught:
+                        await handle.result()
+                    lengths.append(len(caught.traceback))
+                    assert caught.traceback[-1].name == "fail"
+                assert len(set(lengths)) == 1
+
+        Stage(venue).play(scene)
+
     def test_start_gives_a_handle_with_id_status_and_result(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:
             app, gate = stage.app(), stage.gate()

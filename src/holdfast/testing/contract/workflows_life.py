@@ -78,11 +78,18 @@ class ApplicationContract:
 
         Stage(venue).play(scene)
 
-    def test_close_lets_runs_end_within_the_drain_time_children_included(self, venue: Venue) -> None:
+    def test_close_lets_runs_end_within_the_drain_time_with_their_children_and_what_their_steps_start(
+        self, venue: Venue
+    ) -> None:
         async def scene(stage: Stage) -> None:
             app, gate = stage.app(), stage.gate()
             child = app.workflow(double)
-            step = app.step(double, name="step")
+
+            async def starting(number: int) -> int:
+                started: int = await (await child.start(number)).result()
+                return started
+
+            step = app.step(starting, name="step")
 
             async def slow(number: int) -> int:
                 await gate()

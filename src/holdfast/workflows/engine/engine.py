@@ -29,7 +29,7 @@ from holdfast.workflows.enqueueing.enqueues import Enqueues
 from holdfast.workflows.messaging.communication import Communication
 from holdfast.workflows.operations.durable import Durable
 from holdfast.workflows.operations.patches import Patches
-from holdfast.workflows.operations.place import here
+from holdfast.workflows.operations.place import WorkflowPlace, here
 from holdfast.workflows.operations.steps import Attempts
 from holdfast.workflows.outbox.premises import Premises
 from holdfast.workflows.ownership.executor import Executor
@@ -120,6 +120,9 @@ class Engine(EngineNotices, EngineLetters):
     def check_launched(self, otherwise: str = NOT_LAUNCHED) -> None:
         """Raise unless runs can be started or looked at here."""
         if not self._launched:
+            place = here.get()
+            if isinstance(place, WorkflowPlace) and place.run.engine is self:
+                place.check()  # the run was stopped with it, of which its code makes no outcome, nor another try
             raise NotInitialized(otherwise)
         if self._pid != this_process.pid:
             raise MisuseError("The application was launched before a fork, by the parent: launch() it in this process.")
@@ -307,7 +310,8 @@ class Engine(EngineNotices, EngineLetters):
         """Be as before the first launch in a process that was forked: what its parent has open is not used here.
 
         Nor is it freed, which would close it: the two share every descriptor, and what their loops wait for. Locks that
-        a thread of the parent held are held for ever.
+        a thread of the parent held are held for ever. Code that is in one of its runs goes no further in it: two would
+        write with one token.
         """
         if self._pid == this_process.pid:
             return
@@ -315,6 +319,8 @@ class Engine(EngineNotices, EngineLetters):
         self._pid = this_process.pid
         self._launched, self._ending = False, None
         self.live_nowhere()
+        for run in self.runner.running.values() if "runner" in self.__dict__ else ():
+            run.disown()
         self._begin()
         self.hearers.clear()
         self.transactions.forget()

@@ -18,6 +18,7 @@ from holdfast.model.workflow import WorkflowState
 from holdfast.workflows.facts import STARTED, Existing
 from holdfast.workflows.operations.agreement import unfit
 from holdfast.workflows.operations.away import answered
+from holdfast.workflows.operations.stopping import stop_interrupted
 from holdfast.workflows.parking import Wait
 from holdfast.workflows.running.ticket import Call, Ticket
 
@@ -153,7 +154,11 @@ class Durable:
         if outcome is not STARTED:
             return self._engine.starts.attach(run, row, outcome, call.options)
         if here and not call.definition.is_async:
-            self._engine.runner.execute_blocking(run)
+            try:
+                self._engine.runner.execute_blocking(run)
+            except KeyboardInterrupt as interrupt:
+                stop_interrupted(place.run, interrupt)
+                raise
         else:
             self._engine.on_loop(lambda: self._engine.runner.launch(run))
         return Ticket(run.id, run.codec, run)

@@ -186,6 +186,12 @@ def refuse_unawaited(engine: Engine, called: Definition | StepDefinition, remedy
         )
 
 
+def is_in_step(engine: Engine) -> bool:
+    """Whether the running code is in a step of a workflow of *engine*."""
+    place = here.get()
+    return isinstance(place, StepPlace) and place.run.engine is engine
+
+
 def refuse_closed_attempt() -> None:
     """Raise in a thread that a step's timeout has left behind: one attempt has one voice, and this one's is over."""
     place = here.get()

@@ -15,7 +15,7 @@ from holdfast.errors import SerializationError, Superseded, WentBack, WorkflowEr
 from holdfast.workflows.facts import RecordSteps, StartChildren
 from holdfast.workflows.operations.agreement import compare, unfit
 from holdfast.workflows.operations.operation import OF_OTHERS, Kept, Operation
-from holdfast.workflows.operations.stopping import refuse_last_failure
+from holdfast.workflows.operations.stopping import refuse_last_failure, stop_interrupted
 from holdfast.workflows.operations.voice import RecordWrites, tell_written
 
 if TYPE_CHECKING:
@@ -179,6 +179,9 @@ class Recorder:
         failed: BaseException | None = None
         try:
             value = produce(operation)
+        except KeyboardInterrupt as interrupt:
+            stop_interrupted(operation.run, interrupt)
+            raise
         except Exception as error:
             if error is operation.run.flaw:
                 raise
@@ -361,6 +364,9 @@ class Recorder:
             raise
         except WentBack as lost:
             raise operation.stands_on_nothing() from lost
+        except KeyboardInterrupt as interrupt:
+            stop_interrupted(operation.run, interrupt)
+            raise
         operation.run.suspect = False
         faults.point(point)
         return outcome

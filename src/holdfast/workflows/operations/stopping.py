@@ -48,6 +48,12 @@ def is_interrupt(error: BaseException) -> bool:
     return isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread()
 
 
+def stop_interrupted(run: Run, error: BaseException) -> None:
+    """Have *run* go no further if *error* stops the program: what its code does about that, a replay would not do."""
+    if is_interrupt(error):
+        run.stop(KeyboardInterrupt("the program is interrupted"))
+
+
 def as_failure(place: WorkflowPlace, error: BaseException) -> Exception | None:
     """Return the error with which code at *place* has failed: *error*, or a stand-in if it is no ``Exception``.
 
@@ -66,4 +72,11 @@ def as_failure(place: WorkflowPlace, error: BaseException) -> Exception | None:
     return failed if isinstance(failed, Exception) else None
 
 
-__all__ = ["as_failure", "is_interrupt", "program_ends", "refuse_last_failure", "was_cancelled"]
+__all__ = [
+    "as_failure",
+    "is_interrupt",
+    "program_ends",
+    "refuse_last_failure",
+    "stop_interrupted",
+    "was_cancelled",
+]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from holdfast import faults
 from holdfast.errors import DatabaseError, PipelineClosed, Superseded, WentBack
 from holdfast.model.workflow import WorkflowStatus
+from holdfast.workflows.operations.stopping import stop_interrupted
 from holdfast.workflows.ownership.trial import is_on_trial
 from holdfast.workflows.parking.facts import PutAwayRuns
 
@@ -86,6 +87,9 @@ class Parker:
         try:
             self._consider(place.run)
             yield
+        except KeyboardInterrupt as interrupt:
+            stop_interrupted(place.run, interrupt)
+            raise
         finally:
             waits.end(mark)
 

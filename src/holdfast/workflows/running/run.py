@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
 
+from holdfast.errors import MisuseError
 from holdfast.workflows.parking.waits import Waits
 from holdfast.workflows.running.commits import Commits
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Sequence
+    from types import TracebackType
 
     from holdfast.errors import HoldfastError
     from holdfast.model.workflow import History
@@ -45,11 +47,15 @@ class Outcome(Struct, frozen=True):
     error: BaseException | None = None
     elsewhere: bool = False
     unread: bool = False
+    traceback: TracebackType | None = None
 
     def get(self) -> Any:
-        """Return the value, or raise the error."""
+        """Return the value, or raise the error with the traceback it had at the end of the run.
+
+        Raised once more, it would keep the frames of everybody who has asked before.
+        """
         if self.error is not None:
-            raise self.error
+            raise self.error.with_traceback(self.traceback)
         return self.value
 
 
@@ -305,6 +311,13 @@ class Run:
             halts, self._halts = self._halts, []
         for tell in halts:
             tell()
+
+    def disown(self) -> None:
+        """Have this execution go no further in a forked child; without the lock, which a thread may have held then."""
+        self.stopped = MisuseError(
+            f"Run {self.id} goes on in the process that this one was forked from, and nothing is recorded for it here: "
+            "fork in a step of it, or before it."
+        )
 
     def on_halt(self, tell: Callable[[], object]) -> None:
         """Have *tell* called when this execution is to go no further, now if it is so; from any thread."""

@@ -325,7 +325,7 @@ class Runner:
         recorded = self.payloads.as_recorded(error, text, format_)
         if type(recorded) is not type(error):
             recorded.__cause__ = error  # whoever called the workflow here may see what the stand-in stands for
-        outcome = Outcome(error=recorded)
+        outcome = Outcome(error=recorded, traceback=recorded.__traceback__)
         domain = run.definition.dead_letter
         if domain is None:
             return _End(self._finish, row, outcome)

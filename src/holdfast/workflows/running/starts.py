@@ -11,7 +11,7 @@ from holdfast import faults
 from holdfast.core.durations import milliseconds
 from holdfast.errors import NotInitialized, WentBack, WorkflowConflict
 from holdfast.workflows.facts import STARTED, Existing
-from holdfast.workflows.operations.place import refuse_closed_attempt
+from holdfast.workflows.operations.place import is_in_step, refuse_closed_attempt
 from holdfast.workflows.running.ids import check_id
 from holdfast.workflows.running.run import Behalf, Run
 from holdfast.workflows.running.ticket import Call, Ticket
@@ -138,8 +138,8 @@ class Starts:
                 time.sleep(_LOOK_AGAIN)
 
     def _refuse_start(self) -> None:
-        """Refuse new runs when closing, but not the children of those that have time to end; and a closed attempt's."""
-        if self._engine.closing:
+        """Refuse new runs when closing, but not what belongs to those that have time to end; and a closed attempt's."""
+        if self._engine.closing and not is_in_step(self._engine):
             raise NotInitialized("The application is closing and starts no more runs; launch() it again.")
         refuse_closed_attempt()
 
