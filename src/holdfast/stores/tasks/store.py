@@ -146,7 +146,10 @@ class TaskQueue(Opened, ABC):
         return await self._failed(task_id, token, error_text(error), retry_ms, uncount=0)
 
     async def release(self, task_id: str, *, token: str | None = None) -> bool:
-        """Give a task back untried: it is ready again at once, and the attempt does not count."""
+        """Give a task back untried: it is ready again at once, and the attempt does not count.
+
+        One that nobody holds and that waits is ready at once; its attempts count as before.
+        """
         return await self._failed(task_id, token, None, 0, uncount=1)
 
     async def extend(self, task_id: str, seconds: Duration | None = None, *, token: str | None = None) -> bool:

@@ -280,6 +280,20 @@ class TaskQueueContract:
 
         store_venue.play(scene, empty=tables_of(store_venue))
 
+    def test_release_of_a_task_that_nobody_holds_uncounts_no_attempt(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            queue = await open_queue(ground)
+            task_id = await queue.enqueue("x", max_attempts=2, delay=100)
+            assert await queue.release(task_id)  # it need not wait any more, and that is all
+            assert (await queue.get(task_id)).attempts == 0
+            for number in (1, 2):
+                assert (await queue.dequeue()).attempts == number
+                assert await queue.fail(task_id, "broken")
+                assert await queue.release(task_id) is (number == 1)
+            assert (await queue.get(task_id)).status == TaskStatus.DEAD_LETTERED
+
+        store_venue.play(scene, empty=tables_of(store_venue))
+
     def test_stats_and_purge_tell_the_truth(self, store_venue: StoreVenue) -> None:
         async def scene(ground: Ground) -> None:
             queue = await open_queue(ground)
