@@ -7,7 +7,6 @@ import logging
 import os
 import signal
 import socket
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -25,6 +24,7 @@ from holdfast.stores.tasks.handlers import Handler, checked_handler, outcome
 from holdfast.stores.tasks.presence import Presence
 from holdfast.stores.tasks.store import MOST_AT_ONCE
 from holdfast.stores.tasks.task import Task, checked_count, checked_name
+from holdfast.stores.tasks.threads import HandlerThreads
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
@@ -85,7 +85,7 @@ class TaskWorker:
         self.worker_id = checked_name(named, "worker id")
         self._names = list(self._handlers)
         self._runs: dict[asyncio.Task[None], _Run] = {}
-        self._threads = ThreadPoolExecutor(concurrency, thread_name_prefix="holdfast-task")
+        self._threads = HandlerThreads()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._news = asyncio.Event()
         self._stopping = False
@@ -111,7 +111,7 @@ class TaskWorker:
                     await self._wind_up()
         finally:
             self._queue.listeners.remove(self._heard)
-            self._threads.shutdown(wait=False, cancel_futures=True)
+            self._threads.shutdown()
             presence.cancel()
             await asyncio.wait([presence])
 
