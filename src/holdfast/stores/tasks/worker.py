@@ -17,12 +17,13 @@ from holdfast.core.backoff import backoff
 from holdfast.core.durations import checked_seconds
 from holdfast.core.functions import makes_coroutine
 from holdfast.db.outlast import outlast
-from holdfast.errors import DatabaseError, FailureKind, HoldfastError, Unavailable
+from holdfast.errors import ConfigurationError, DatabaseError, FailureKind, HoldfastError, Unavailable
+from holdfast.stores.blocking import BlockingStore
 from holdfast.stores.cancels import PATIENCE, leave
 from holdfast.stores.on_thread import on_thread
 from holdfast.stores.tasks.handlers import Handler, checked_handler, outcome
 from holdfast.stores.tasks.presence import Presence
-from holdfast.stores.tasks.store import MOST_AT_ONCE
+from holdfast.stores.tasks.store import MOST_AT_ONCE, TaskQueue
 from holdfast.stores.tasks.task import Task, checked_count, checked_name
 from holdfast.stores.tasks.threads import HandlerThreads
 
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 
     from holdfast.model.workflow import Duration
-    from holdfast.stores.tasks.store import TaskQueue
 
 logger = logging.getLogger("holdfast.tasks")
 
@@ -72,6 +72,8 @@ class TaskWorker:
         grace: Duration = 30.0,
         worker_id: str | None = None,
     ) -> None:
+        if not isinstance(queue, TaskQueue):
+            raise _no_queue(queue)
         if not handlers:
             raise ValueError("A worker needs at least one handler: {'queue name': function}.")
         self._queue = queue
@@ -291,6 +293,11 @@ class TaskWorker:
             (ending if run.in_thread else run.work).cancel()
         if self._runs:
             await asyncio.wait(list(self._runs))
+
+
+def _no_queue(given: object) -> ConfigurationError:
+    hint = ": give it the queue's store, and SyncTaskWorker its portal." if isinstance(given, BlockingStore) else "."
+    return ConfigurationError(f"A TaskWorker works on a TaskQueue, not on a {type(given).__name__}{hint}")
 
 
 async def _done(task: asyncio.Future[Any], *, unless: asyncio.Event) -> bool:
