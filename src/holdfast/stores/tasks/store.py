@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast import faults
 from holdfast.core.durations import milliseconds
+from holdfast.errors import MisuseError
 from holdfast.model.world import RealWorld, World
 from holdfast.stores import tokens
 from holdfast.stores.opened import Opened
@@ -241,6 +242,8 @@ class TaskQueue(Opened, ABC):
         delay: Duration,
     ) -> list[NewTask]:
         """Make the tasks of one call; refuse what cannot be stored before anything is."""
+        if isinstance(payloads, dict | str | bytes):
+            raise MisuseError("enqueue_many() takes a list of payloads: pass [payload] for a single one.")
         lease = self._visibility_timeout
         if visibility_timeout is not None:
             lease = whole_seconds(visibility_timeout, "visibility_timeout")

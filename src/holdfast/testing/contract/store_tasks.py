@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from holdfast.errors import CannotSerialize, TaskConflict, TooLong
+from holdfast.errors import CannotSerialize, MisuseError, TaskConflict, TooLong
 from holdfast.stores import RedisTaskQueue, SQLTaskQueue, SyncTaskQueue, TaskStatus
 from holdfast.testing.contract.store_ground import elsewhere
 from holdfast.testing.contract.store_wrong_values import NO_NUMBERS, NO_TEXTS, Word
@@ -167,6 +167,9 @@ class TaskQueueContract:
                 await queue.enqueue(1, "")
             with pytest.raises(ValueError, match="different task ids"):
                 await queue.enqueue_many([1, 2], task_ids=["a", "a"])
+            for single in ({"to": "ann"}, "ann", b"ann"):  # not its keys, nor its letters
+                with pytest.raises(MisuseError, match=r"pass \[payload\]"):
+                    await queue.enqueue_many(single)
             assert (await queue.get_stats())["total"] == 0
 
         store_venue.play(scene, empty=tables_of(store_venue))
