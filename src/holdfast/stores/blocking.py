@@ -44,6 +44,16 @@ class BlockingStore(Blocking, Generic[S]):
         super().__init__(portal)
         self._store = store
 
+    @property
+    def store(self) -> S:
+        """The async store behind, which lives on the portal's loop."""
+        return self._store
+
+    @property
+    def portal(self) -> Portal:
+        """Where the loop of the store runs."""
+        return self._portal
+
     def initialize(self) -> None:
         """Make the storage ready; a second call changes nothing."""
         self._call(self._store.initialize())

@@ -221,7 +221,8 @@ class StoreFactory(Opened):
             return (await self._stores_at(url)).tasks
         from holdfast.stores.tasks.redis import RedisTaskQueue  # noqa: PLC0415 -- an extra
 
-        queue = RedisTaskQueue(await self._link(url), world=self._world)
+        letters = None if self.is_level0 else (await self._place()).dead_letters
+        queue = RedisTaskQueue(await self._link(url), dead_letters=letters, world=self._world)
         await queue.initialize()
         self._opened.push_async_callback(queue.close)
         return queue

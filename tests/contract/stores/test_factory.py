@@ -130,6 +130,40 @@ def test_level_1_is_one_database(kind: str, fresh_database: Callable[[str], str]
     assert not Path(".holdfast").exists()
 
 
+@EVERY_KIND
+def test_task_of_a_queue_in_redis_becomes_a_dead_letter_of_the_database(
+    fresh_database: Callable[[str], str], kind: str
+) -> None:
+    async def scene(url: str) -> None:
+        async with StoreFactory(url, queue_url=fresh_database("redis")) as factory:
+            queue, letters = await factory.create_task_queue(), await factory.create_dlq()
+            assert queue is not None
+            task_id = await queue.enqueue({"to": "ann"}, max_attempts=1)
+            await queue.dequeue()
+            assert await queue.fail(task_id, "no such address")
+            [letter] = await letters.dequeue_ready()
+            assert (letter["workflow_id"], letter["error"]) == (task_id, "no such address")
+            assert letter["payload"]["payload"] == {"to": "ann"}
+
+    asyncio.run(scene(fresh_database(kind)))
+
+
+def test_queue_in_redis_without_a_database_makes_no_letters_and_no_files(
+    fresh_database: Callable[[str], str], tmp_path: Path
+) -> None:
+    async def scene() -> None:
+        async with StoreFactory(queue_url=fresh_database("redis")) as factory:
+            queue = await factory.create_task_queue()
+            assert queue is not None
+            task_id = await queue.enqueue("x", max_attempts=1)
+            await queue.dequeue()
+            assert await queue.fail(task_id, "no")
+            assert await queue.purge() == 1
+
+    asyncio.run(scene())
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_level_2_has_its_queue_elsewhere(fresh_database: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -> None:
     async def scene() -> None:
         monkeypatch.setenv("HOLDFAST_QUEUE_URL", fresh_database("redis"))

@@ -67,15 +67,16 @@ def test_task_that_fails_twice_by_the_same_write_has_failed_once(store_venue: St
             "attempts, max_attempts, visibility_timeout, worker_id, error, priority, creation_key) "
             "VALUES ('t', 'q', '1', 'pending', 1, 1, 2, 3, 1, '', '', 0, 'c')"
         )
-        row = ("t", None, "write", "why", None, 0, 1)  # without a token, and the attempt does not count
-        for _ in range(2):
+        row = ("t", None, "write", "why", None, 0, 0)  # without a token
+        for said in ("why", "since"):
             await ground.on_loop(
                 manager.run(
                     lambda transaction: transaction.fetch_batch(fail, [row], base_ms=1000, cap_ms=5000, owed_ms=1)
                 )
             )
-        [task] = await ground.fetch("SELECT attempts, token FROM {holdfast_task_queue}")
-        assert (task["attempts"], task["token"]) == (1, "write")
+            [task] = await ground.fetch("SELECT error, token FROM {holdfast_task_queue}")
+            assert (task["error"], task["token"]) == (said, "write")
+            await ground.execute("UPDATE {holdfast_task_queue} SET error = 'since'")
 
     store_venue.play(scene, empty=("holdfast_task_queue",))
 

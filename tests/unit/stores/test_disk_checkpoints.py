@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from typing import TYPE_CHECKING
+from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
@@ -20,9 +20,6 @@ from holdfast.model.world import RealWorld
 from holdfast.stores import DiskStorage
 from holdfast.stores.checkpoints.disk import FOLDER, SUFFIX
 from holdfast.stores.files import file_name
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 KEYS = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0"), min_size=1, max_size=60)
 
@@ -152,6 +149,14 @@ def test_damaged_file_leaves_the_other_keys_in_the_list(tmp_path: Path, caplog: 
     damaged.write_bytes(b"x")
     assert asyncio.run(store.list_keys()) == ["good"]
     assert "left out of the list" in caplog.text
+
+
+@pytest.mark.parametrize("name", [b"%ff", b"\xff", b"k (copy)", b"K", b"%6b", b""])
+def test_file_that_has_no_keys_name_is_not_in_the_list(tmp_path: Path, name: bytes) -> None:
+    store = DiskStorage(tmp_path)
+    asyncio.run(store.save("k", b"value"))
+    Path(os.fsdecode(bytes(tmp_path) + b"/" + name + SUFFIX.encode())).write_bytes(b"")
+    assert asyncio.run(store.list_keys()) == ["k"]
 
 
 def test_save_that_is_cancelled_is_over_when_its_caller_hears_of_it(tmp_path: Path) -> None:

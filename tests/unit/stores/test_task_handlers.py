@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from holdfast import Holdfast
 from holdfast.db import ConnectionManager
 from holdfast.errors import ConfigurationError, StoreError, TooLong
-from holdfast.stores import SQLTaskQueue, Task, TaskWorker
+from holdfast.stores import SQLTaskQueue, SyncTaskWorker, Task, TaskWorker
 from holdfast.testing.contract.store_task_worker import until
 
 if TYPE_CHECKING:
@@ -81,3 +82,24 @@ def test_worker_id_that_no_table_keeps_is_refused_where_the_worker_is_made(tmp_p
     queue = SQLTaskQueue(ConnectionManager(tmp_path / "tasks.db"))
     with pytest.raises((StoreError, TooLong), match="worker id"):
         TaskWorker(queue, {"mail": print}, worker_id=name)
+
+
+def test_worker_of_an_application_for_threads_works_on_its_queue(tmp_path: Path) -> None:
+    with Holdfast(f"sqlite:///{tmp_path / 'app.db'}") as app:
+        tasks, seen = app.tasks, []
+
+        def handler(task: Task) -> None:
+            seen.append((task.payload, app.tasks.get_stats()["processing"]))  # a handler may use the application, too
+            worker.stop()
+
+        with pytest.raises(ConfigurationError, match="give it the queue's store, and SyncTaskWorker its portal"):
+            TaskWorker(tasks, {"default": handler})  # type: ignore[arg-type]
+        with pytest.raises(ConfigurationError, match=r"not on a str\.$"):
+            TaskWorker("tasks.db", {"default": handler})  # type: ignore[arg-type]
+        task_id = tasks.enqueue("x")
+        worker = TaskWorker(tasks.store, {"default": handler})
+        SyncTaskWorker(worker, tasks.portal).run()
+        assert seen == [("x", 1)]
+        found = tasks.get(task_id)
+        assert found is not None
+        assert found.status == "completed"

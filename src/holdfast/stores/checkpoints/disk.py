@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 from urllib.parse import unquote, unquote_to_bytes
 
+from holdfast.core.texts import fits
 from holdfast.errors import DamagedCheckpoint
 from holdfast.model.world import RealWorld
 from holdfast.stores.cancels import cancelled_after
@@ -30,6 +31,7 @@ from holdfast.stores.files import (
     sync_folder,
     write_whole,
 )
+from holdfast.stores.keys import LONGEST_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -178,7 +180,8 @@ async def _written(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T
 def _key_of(path: Path) -> str | None:
     name = path.name.removesuffix(SUFFIX)
     if not name.startswith(HASHED):
-        return unquote(name, errors="strict")
+        key = unquote(name)
+        return key if fits(key, LONGEST_KEY) and file_name(key, SUFFIX) == path.name else None  # somebody else's file
     try:
         return _decoded(path.read_bytes(), path)[0]
     except FileNotFoundError:  # deleted meanwhile

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from holdfast.core.durations import milliseconds
+from holdfast.core.numbers import MOST_BITS, count
 from holdfast.errors import TooLong
 from holdfast.stores.keys import checked_key
 from holdfast.stores.opened import Opened
@@ -32,8 +33,8 @@ class Limits:
     def of(cls, max_bytes: int | None, max_entries: int | None, max_age: Duration | None) -> Limits:
         """Return checked limits."""
         for name, value in (("max_bytes", max_bytes), ("max_entries", max_entries)):
-            if value is not None and value < 1:
-                raise ValueError(f"{name} is at least 1, not {value}.")
+            if value is not None:
+                count(value, name, least=1, most=MOST_BITS)
         return cls(max_bytes, max_entries, None if max_age is None else milliseconds(max_age, "max_age", least=0.001))
 
     @property

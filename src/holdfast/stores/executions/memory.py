@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from holdfast.core.numbers import MOST_BITS, count
 from holdfast.errors import StoreFull
 from holdfast.model.world import RealWorld
 from holdfast.stores.executions.store import ExecutionStatus, ExecutionStore, not_pending, taken
@@ -28,9 +29,7 @@ class InMemoryExecutionStore(ExecutionStore):
 
     def __init__(self, max_entries: int = MOST, *, world: World | None = None) -> None:
         super().__init__()
-        if max_entries < 1:
-            raise ValueError(f"max_entries is at least 1, not {max_entries}.")
-        self._most = max_entries
+        self._most = count(max_entries, "max_entries", least=1, most=MOST_BITS)
         self._world = world or RealWorld()
         self._rows: dict[str, dict[str, Any]] = {}  # in the order of their starts
         self._ended: dict[str, None] = {}  # in the order of their ends

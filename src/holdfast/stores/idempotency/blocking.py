@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping
     from datetime import datetime
 
-    from holdfast.db.portal import Portal
     from holdfast.model.workflow import Duration
     from holdfast.stores.idempotency.entry import Claim, IdempotencyEntry
 
@@ -21,16 +20,6 @@ T = TypeVar("T")
 
 class SyncIdempotencyStore(BlockingStore[IdempotencyStore]):
     """Any idempotency store, called from threads; its loop is *portal*'s, and one in memory needs none."""
-
-    @property
-    def store(self) -> IdempotencyStore:
-        """The async store behind, which lives on the portal's loop."""
-        return self._store
-
-    @property
-    def portal(self) -> Portal:
-        """Where the loop of the store runs."""
-        return self._portal
 
     def _call(self, work: Coroutine[Any, Any, T]) -> T:
         return run_sync(work) if self._store.at_once else super()._call(work)

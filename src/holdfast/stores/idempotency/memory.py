@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from holdfast.core import numbers
 from holdfast.core.durations import checked_seconds
 from holdfast.db.process import this_process
 from holdfast.stores.idempotency.entry import IN_PROGRESS
@@ -205,11 +206,10 @@ class InMemoryIdempotencyStore(IdempotencyStore):
         lease_seconds: Duration = DEFAULT_LEASE,
         world: World | None = None,
     ) -> None:
-        if max_entries < 1:
-            raise ValueError(f"max_entries is at least 1, not {max_entries}.")
         place = f"memory {next(_numbers)}"
         super().__init__(place, ttl_seconds=ttl_seconds, lease_seconds=lease_seconds, world=world)
-        self._memory = Memory(max_entries, self._world)
+        most = numbers.count(max_entries, "max_entries", least=1, most=numbers.MOST_BITS)
+        self._memory = Memory(most, self._world)
 
     def __len__(self) -> int:
         return len(self._memory)

@@ -249,7 +249,8 @@ def claims_of(
     if not isinstance(store, IdempotencyStore):
         raise ConfigurationError(
             f"Keys are kept by an idempotency store, not by {type(store).__name__}. A StoreFactory has none without a "
-            "database: name one, or make an InMemoryIdempotencyStore() for this process alone."
+            "database: name one, or make an InMemoryIdempotencyStore() for this process alone. One for threads has its "
+            "async store as .store."
         )
     return Claims(
         store.verbs,

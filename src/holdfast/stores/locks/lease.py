@@ -20,6 +20,13 @@ class Lease:
     expires_at: datetime
 
 
+def checked_lease(lease: Lease) -> Lease:
+    """Return *lease*; raise ``TypeError`` for its key, or the None of a lock that was not acquired."""
+    if not isinstance(lease, Lease):
+        raise TypeError(f"A lock is given back by the Lease that acquire() has returned, not by {lease!r:.50}.")
+    return lease
+
+
 @dataclass(frozen=True, slots=True)
 class Held:
     """A lock is somebody else's, for so many seconds more unless it is extended."""
@@ -32,4 +39,4 @@ def lease_of(key: str, owner: str, token: int, expires_at_ms: float) -> Lease:
     return Lease(key, owner, token, datetime.fromtimestamp(expires_at_ms / 1000, UTC))
 
 
-__all__ = ["Held", "Lease"]
+__all__ = ["Held", "Lease", "checked_lease", "lease_of"]

@@ -20,7 +20,7 @@ from holdfast.model.world import RealWorld, World
 from holdfast.stores.cancels import PATIENCE, cancels, leave, to_the_end
 from holdfast.stores.keys import checked_key
 from holdfast.stores.locks.keeper import Keeper
-from holdfast.stores.locks.lease import Held, Lease
+from holdfast.stores.locks.lease import Held, Lease, checked_lease
 from holdfast.stores.opened import Opened
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class DistributedLock(Opened, ABC):
 
     async def release(self, lease: Lease) -> bool:
         """Give a lock back; False if it is somebody else's by now, or was given back before."""
-        done = await self._release(lease, self._world.new_id())
+        done = await self._release(checked_lease(lease), self._world.new_id())
         faults.point("lock.released")
         for woken in self._waiting.get(lease.key, ()):
             if not woken.done():
@@ -96,7 +96,7 @@ class DistributedLock(Opened, ABC):
 
     async def extend(self, lease: Lease, ttl: Duration = TTL) -> bool:
         """Have a lease end *ttl* seconds from now; False if it is over, which cannot be undone."""
-        return await self._extend(lease, milliseconds(ttl, "The ttl of a lock", least=0.001))
+        return await self._extend(checked_lease(lease), milliseconds(ttl, "The ttl of a lock", least=0.001))
 
     @abstractmethod
     async def get(self, key: str) -> Lease | None:

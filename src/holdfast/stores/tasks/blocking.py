@@ -98,7 +98,10 @@ class SyncTaskQueue(BlockingStore[TaskQueue]):
         return self._call(self._store.fail(task_id, error, token=token, retry_in=retry_in))
 
     def release(self, task_id: str, *, token: str | None = None) -> bool:
-        """Give a task back untried: it is ready again at once, and the attempt does not count."""
+        """Give a task back untried: it is ready again at once, and the attempt does not count.
+
+        One that nobody holds and that waits is ready at once; its attempts count as before.
+        """
         return self._call(self._store.release(task_id, token=token))
 
     def extend(self, task_id: str, seconds: Duration | None = None, *, token: str | None = None) -> bool:

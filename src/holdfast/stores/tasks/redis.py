@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.core.durations import milliseconds
 from holdfast.errors import TaskConflict
-from holdfast.stores.cancels import cancels, to_the_end
+from holdfast.stores.cancels import PATIENCE, cancels, to_the_end
 from holdfast.stores.redis import tagged, unmoved
 from holdfast.stores.tasks.facts import LOST, MOST_DUE
 from holdfast.stores.tasks.letters import Letters
@@ -66,6 +66,7 @@ class RedisTaskQueue(TaskQueue):
         self._base = tagged(prefix)
         self._keys = [self._base, unmoved(self._base)]
         self._letters = Letters(dead_letters, None)
+        self._making: dict[str, asyncio.Task[None]] = {}
         self._owed_ms = _text(self._letters.owed_ms)
         self._waits = (
             milliseconds(retry_interval, "retry_interval", least=0.001),
@@ -74,6 +75,10 @@ class RedisTaskQueue(TaskQueue):
 
     async def initialize(self) -> None:
         await self._link.initialize()
+
+    async def close(self) -> None:
+        if self._making:
+            await asyncio.wait(list(self._making.values()), timeout=PATIENCE)
 
     async def _requeue(self, queue_name: str | None) -> int:
         count = 0
@@ -122,13 +127,28 @@ class RedisTaskQueue(TaskQueue):
         return bool(await self._run("extend", task_id, held, for_ms))
 
     async def _make_letters(self, dead: Sequence[Any]) -> None:
-        """Make the letters that are owed; one that fails is made by a later look."""
-        for row in map(_row, dead):
-            try:
-                if await self._letters.make(row):
-                    await self._run("letter_made", row["queue_name"], row["task_id"])
-            except Exception:  # the sink is somebody else's code, and the task's end is already told
-                logger.exception("The dead letter of task %s could not be made and is tried again.", row["task_id"])
+        """Make the letters that are owed; one that fails is made by a later look.
+
+        They may be kept elsewhere than the tasks. While that is away, nobody waits for them longer than ``PATIENCE``.
+        """
+        making = [self._letter_under_way(_row(flat)) for flat in dead]
+        if making:
+            await asyncio.wait(making, timeout=PATIENCE)
+
+    def _letter_under_way(self, row: Row) -> asyncio.Task[None]:
+        """Return the task that makes a letter: the one that is at it already, if there is one."""
+        task_id = row["task_id"]
+        if task_id not in self._making:
+            making = self._making[task_id] = asyncio.create_task(self._make_letter(row))
+            making.add_done_callback(lambda _: self._making.pop(task_id))
+        return self._making[task_id]
+
+    async def _make_letter(self, row: Row) -> None:
+        try:
+            if await self._letters.make(row):
+                await self._run("letter_made", row["queue_name"], row["task_id"])
+        except Exception:  # the sink is somebody else's code, and the task's end is already told
+            logger.exception("The dead letter of task %s could not be made and is tried again.", row["task_id"])
 
     async def _counts(self, queue_name: str | None) -> dict[str, int]:
         counts = dict.fromkeys(TaskStatus, 0)

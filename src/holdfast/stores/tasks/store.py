@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast import faults
 from holdfast.core.durations import milliseconds
 from holdfast.core.numbers import count
+from holdfast.errors import MisuseError
 from holdfast.model.world import RealWorld, World
 from holdfast.stores import tokens
 from holdfast.stores.opened import Opened
@@ -146,7 +147,10 @@ class TaskQueue(Opened, ABC):
         return await self._failed(task_id, token, error_text(error), retry_ms, uncount=0)
 
     async def release(self, task_id: str, *, token: str | None = None) -> bool:
-        """Give a task back untried: it is ready again at once, and the attempt does not count."""
+        """Give a task back untried: it is ready again at once, and the attempt does not count.
+
+        One that nobody holds and that waits is ready at once; its attempts count as before.
+        """
         return await self._failed(task_id, token, None, 0, uncount=1)
 
     async def extend(self, task_id: str, seconds: Duration | None = None, *, token: str | None = None) -> bool:
@@ -238,6 +242,8 @@ class TaskQueue(Opened, ABC):
         delay: Duration,
     ) -> list[NewTask]:
         """Make the tasks of one call; refuse what cannot be stored before anything is."""
+        if isinstance(payloads, dict | str | bytes):
+            raise MisuseError("enqueue_many() takes a list of payloads: pass [payload] for a single one.")
         lease = self._visibility_timeout
         if visibility_timeout is not None:
             lease = whole_seconds(visibility_timeout, "visibility_timeout")

@@ -7,7 +7,6 @@ import logging
 import os
 import signal
 import socket
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,19 +18,20 @@ from holdfast.core.backoff import backoff
 from holdfast.core.durations import checked_seconds
 from holdfast.core.functions import makes_coroutine
 from holdfast.db.outlast import first_of, outlast
-from holdfast.errors import DatabaseError, FailureKind, HoldfastError, Unavailable
+from holdfast.errors import ConfigurationError, DatabaseError, FailureKind, HoldfastError, Unavailable
+from holdfast.stores.blocking import BlockingStore
 from holdfast.stores.cancels import PATIENCE, leave
 from holdfast.stores.on_thread import on_thread
 from holdfast.stores.tasks.handlers import Handler, checked_handler, outcome
 from holdfast.stores.tasks.presence import Presence
-from holdfast.stores.tasks.store import MOST_AT_ONCE
+from holdfast.stores.tasks.store import MOST_AT_ONCE, TaskQueue
 from holdfast.stores.tasks.task import Task, checked_name
+from holdfast.stores.tasks.threads import HandlerThreads
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping
 
     from holdfast.model.workflow import Duration
-    from holdfast.stores.tasks.store import TaskQueue
 
 logger = logging.getLogger("holdfast.tasks")
 
@@ -73,6 +73,8 @@ class TaskWorker:
         grace: Duration = 30.0,
         worker_id: str | None = None,
     ) -> None:
+        if not isinstance(queue, TaskQueue):
+            raise _no_queue(queue)
         if not handlers:
             raise ValueError("A worker needs at least one handler: {'queue name': function}.")
         self._queue = queue
@@ -86,7 +88,7 @@ class TaskWorker:
         self.worker_id = checked_name(named, "worker id")
         self._names = list(self._handlers)
         self._runs: dict[asyncio.Task[None], _Run] = {}
-        self._threads = ThreadPoolExecutor(concurrency, thread_name_prefix="holdfast-task")
+        self._threads = HandlerThreads()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._news = asyncio.Event()
         self._stopping = False
@@ -112,7 +114,7 @@ class TaskWorker:
                     await self._wind_up()
         finally:
             self._queue.listeners.remove(self._heard)
-            self._threads.shutdown(wait=False, cancel_futures=True)
+            self._threads.shutdown()
             presence.cancel()
             await asyncio.wait([presence])
 
@@ -292,6 +294,11 @@ class TaskWorker:
             (ending if run.in_thread else run.work).cancel()
         if self._runs:
             await asyncio.wait(list(self._runs))
+
+
+def _no_queue(given: object) -> ConfigurationError:
+    hint = ": give it the queue's store, and SyncTaskWorker its portal." if isinstance(given, BlockingStore) else "."
+    return ConfigurationError(f"A TaskWorker works on a TaskQueue, not on a {type(given).__name__}{hint}")
 
 
 async def _done(task: asyncio.Future[Any], *, unless: asyncio.Event) -> bool:

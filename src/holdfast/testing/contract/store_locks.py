@@ -307,6 +307,10 @@ class LockContract:
                 await locks.acquire("x" * 513)
             with pytest.raises(ValueError, match="ttl"):
                 await locks.acquire("k", ttl=0)
+            for wrong in (None, "k", 1):
+                for call in (locks.release, locks.extend):
+                    with pytest.raises(TypeError, match="the Lease that acquire"):
+                        await call(wrong)
             long = await locks.acquire("ü" * 512, "me '%s' ?")
             assert (await locks.get("ü" * 512)) == long
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from holdfast.errors import CannotSerialize, TaskConflict, TooLong
+from holdfast.errors import CannotSerialize, MisuseError, TaskConflict, TooLong
 from holdfast.stores import RedisTaskQueue, SQLTaskQueue, SyncTaskQueue, TaskStatus
 from holdfast.testing.contract.store_ground import elsewhere
 from holdfast.testing.contract.store_wrong_values import NO_NUMBERS, NO_TEXTS, Word
@@ -167,6 +167,9 @@ class TaskQueueContract:
                 await queue.enqueue(1, "")
             with pytest.raises(ValueError, match="different task ids"):
                 await queue.enqueue_many([1, 2], task_ids=["a", "a"])
+            for single in ({"to": "ann"}, "ann", b"ann"):  # not its keys, nor its letters
+                with pytest.raises(MisuseError, match=r"pass \[payload\]"):
+                    await queue.enqueue_many(single)
             assert (await queue.get_stats())["total"] == 0
 
         store_venue.play(scene, empty=tables_of(store_venue))
@@ -277,6 +280,20 @@ class TaskQueueContract:
                 assert await queue.release(task_id)
             assert (await queue.get(task_id)).attempts == 0
             assert (await queue.dequeue()).task_id == task_id
+
+        store_venue.play(scene, empty=tables_of(store_venue))
+
+    def test_release_of_a_task_that_nobody_holds_uncounts_no_attempt(self, store_venue: StoreVenue) -> None:
+        async def scene(ground: Ground) -> None:
+            queue = await open_queue(ground)
+            task_id = await queue.enqueue("x", max_attempts=2, delay=100)
+            assert await queue.release(task_id)  # it need not wait any more, and that is all
+            assert (await queue.get(task_id)).attempts == 0
+            for number in (1, 2):
+                assert (await queue.dequeue()).attempts == number
+                assert await queue.fail(task_id, "broken")
+                assert await queue.release(task_id) is (number == 1)
+            assert (await queue.get(task_id)).status == TaskStatus.DEAD_LETTERED
 
         store_venue.play(scene, empty=tables_of(store_venue))
 

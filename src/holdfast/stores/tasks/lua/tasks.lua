@@ -217,7 +217,8 @@ function verbs.fail(argv)
   if argv[5] ~= '' then wait = tonumber(argv[5]) end
   local due = ''
   if wait > 0 then due = string.format('%.0f', now + wait) end
-  change(task, {status = 'pending', due_at_ms = due, attempts = attempts - uncount, error = said, worker_id = ''})
+  if is_mine then attempts = attempts - uncount end
+  change(task, {status = 'pending', due_at_ms = due, attempts = attempts, error = said, worker_id = ''})
   return {due == '' and 2 or 1, dead, task.queue_name}
 end
 

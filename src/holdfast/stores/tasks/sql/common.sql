@@ -135,14 +135,14 @@ WHERE t.task_id = r.id
 -- rows: id text, held text, key text, said text, retry_ms bigint, draw int, uncount int
 -- processing -> pending by its holder, or dead_lettered after the last attempt; without a token, a task that nobody holds.
 -- The wait doubles with each attempt; draw, of a thousand, is where in its second half it ends. With uncount = 1 the
--- attempt does not count, and never kills.
+-- attempt of its holder does not count, and never kills.
 UPDATE {tasks} AS t
 SET status = CASE WHEN r.uncount = 0 AND t.attempts >= t.max_attempts THEN 'dead_lettered' ELSE 'pending' END,
     due_at_ms = CASE WHEN r.uncount = 0 AND t.attempts >= t.max_attempts THEN {now_ms} + CAST(:owed_ms AS bigint)
                      WHEN r.retry_ms = 0 THEN NULL
                      ELSE {now_ms} + COALESCE(r.retry_ms, {wait_ms} * (500 + r.draw / 2) / 1000) END,
-    attempts = t.attempts - r.uncount, error = COALESCE(r.said, t.error), token = r.key, worker_id = '',
-    updated_at = {now_ms} / 1000.0
+    attempts = t.attempts - CASE WHEN r.held IS NULL THEN 0 ELSE r.uncount END, error = COALESCE(r.said, t.error),
+    token = r.key, worker_id = '', updated_at = {now_ms} / 1000.0
 FROM {rows} AS r
 WHERE t.task_id = r.id
   AND (t.status = 'processing' AND t.token = r.held

@@ -59,8 +59,8 @@ SET t.status = CASE WHEN r.uncount = 0 AND t.attempts >= t.max_attempts THEN 'de
     t.due_at_ms = CASE WHEN r.uncount = 0 AND t.attempts >= t.max_attempts THEN {now_ms} + :owed_ms
                        WHEN r.retry_ms = 0 THEN NULL
                        ELSE {now_ms} + COALESCE(r.retry_ms, {wait_ms} * (500 + r.draw DIV 2) DIV 1000) END,
-    t.attempts = t.attempts - r.uncount, t.error = COALESCE(r.said, t.error), t.token = r.key, t.worker_id = '',
-    t.updated_at = {now_ms} / 1000.0
+    t.attempts = t.attempts - CASE WHEN r.held IS NULL THEN 0 ELSE r.uncount END, t.error = COALESCE(r.said, t.error),
+    t.token = r.key, t.worker_id = '', t.updated_at = {now_ms} / 1000.0
 WHERE t.status = 'processing' AND t.token = r.held
    OR t.status = 'pending' AND r.held IS NULL AND COALESCE(t.token, '') <> r.key;
 SELECT t.task_id, t.status, t.token, t.queue_name, t.payload, t.error, t.attempts, t.max_attempts, t.due_at_ms
