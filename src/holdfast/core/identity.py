@@ -42,6 +42,11 @@ class Branch:
         """Whether the time of this branch, or of one above it, is over."""
         return self._closed or (self._parent is not None and self._parent.is_closed)
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the time of this very branch is over, and not only that of one above it."""
+        return self._closed
+
     def close(self) -> None:
         """End this branch and all below it: what still runs there must not do anything more."""
         self._closed = True

@@ -85,6 +85,7 @@ def test_run_that_begins_to_wait_while_the_watch_ends_is_watched() -> None:
             now=lambda: 0.0,
             on_loop=begin,
             have_come=nothing,
+            left=nothing,
             after=1.0,
         )
         late = threading.Thread(target=parker._consider, args=(WaitingRun(),), daemon=True)
@@ -120,6 +121,7 @@ def test_run_that_could_not_be_put_away_while_the_database_was_away_is_put_away_
             now=lambda: 0.0,
             on_loop=lambda _: True,
             have_come=away,
+            left=nothing,
             after=1.0,
         )
         run: Any = WaitingRun()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from holdfast import faults
+from holdfast.errors import Retryable
 from holdfast.testing.contract.workflows_queue_stage import LONG, Line, results
 from holdfast.testing.contract.workflows_stage import Handle, Stage
 
@@ -46,6 +48,46 @@ class QueueLimitsContract:
                 assert sorted(owners.count(each) for each in set(owners)) == [2, 2]
                 gate.open()
                 assert await results(handles) == list(range(9))
+
+        Stage(venue).play(scene)
+
+    def test_run_has_its_place_in_a_process_until_it_is_written_that_it_is_put_away(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            gate, line = stage.gate(), Line(stage, put_away_after=0.2)
+            refused: list[int] = []
+            pending: list[int] = []
+
+            async def child(number: int) -> int:
+                await gate()
+                return number
+
+            started = line.app.workflow(child, name=f"child-{stage.version}")
+
+            async def patient(number: int) -> int:
+                pending.append(len(line.rows("PENDING")))
+                return number or await (await started.start(number)).result()
+
+            def refuse() -> None:
+                refused.append(1)
+                if len(refused) < 6:
+                    faults.arm("pipeline.before_commit", refuse)
+                raise Retryable("the database is busy")
+
+            line.flow = line.app.workflow(patient, name=f"patient-{stage.version}")
+            async with line.app:
+                await line.register(worker_concurrency=1)
+                [first] = await line.enqueue(0)
+                await gate.reached()
+                [second] = await line.enqueue(1)
+                faults.arm("pipeline.before_commit", refuse)
+                try:
+                    assert await second.result() == 1
+                finally:
+                    faults.disarm()
+                gate.open()
+                assert await first.result() == 0
+            assert refused
+            assert set(pending) == {1}
 
         Stage(venue).play(scene)
 

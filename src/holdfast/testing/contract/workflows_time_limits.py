@@ -93,6 +93,32 @@ class TimeLimitsContract:
         stage = Stage(venue)
         stage.play(scene)
 
+    def test_time_that_is_over_waits_for_no_longer_limit_within(self, venue: Venue) -> None:
+        async def scene(stage: Stage) -> None:
+            app, gate = stage.app(), stage.gate()
+
+            async def part() -> str:
+                found: str = await app.timeout(3600, gate)
+                return found
+
+            async def limited() -> str:
+                try:
+                    found: str = await app.timeout(0.02, part)
+                except TimeoutError:
+                    found = "late"
+                return found
+
+            flow = app.workflow(limited)
+            async with app:
+                handle = await flow.start()
+                try:
+                    await stage.until(lambda: stage.run(handle.workflow_id)["status"] == "SUCCESS")
+                finally:
+                    gate.open()
+                assert await handle.result() == "late"
+
+        Stage(venue).play(scene)
+
     def test_part_whose_time_is_over_records_nothing_more(self, venue: Venue) -> None:
         async def scene(stage: Stage) -> None:
             app, gate, after = stage.app(), stage.gate(), list[str]()

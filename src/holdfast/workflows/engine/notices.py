@@ -118,6 +118,10 @@ class EngineNotices(EngineLoop):
             self.forgotten()
         self._beats.begin_anew(self._written_for)
 
+    def left_queue(self, queue_name: str | None) -> None:
+        """Take notice that a run was put away, and has left its place in its queue; on the loop."""
+        self.dispatch.left(queue_name)
+
     def work_released(self, queue_name: str | None = None) -> None:
         self.on_loop(partial(self._wake, queue_name))
 

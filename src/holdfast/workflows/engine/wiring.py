@@ -104,6 +104,7 @@ def parker(engine: Engine, queries: Queries) -> Parker:
         now=engine.now,
         on_loop=engine.on_loop,
         have_come=engine.communication.bells.have_come,
+        left=engine.left_queue,
         after=engine.settings.put_away_after,
     )
 

@@ -11,6 +11,7 @@ import logging
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from holdfast.core.outage import Outage
 from holdfast.db.outlast import first_of
 from holdfast.errors import DatabaseError, NotInitialized
 from holdfast.workflows.parking import Awaited
@@ -80,6 +81,7 @@ class Bells:
         self._bells: dict[Awaited, list[Bell]] = {}
         self._stirred = asyncio.Event()
         self._wait = _FIRST_LOOK
+        self._outage = Outage()
         self._task: asyncio.Task[None] | None = None
         self._stopped = False
 
@@ -136,8 +138,10 @@ class Bells:
             try:
                 for thing in await self._there(list(self._bells)):
                     self.ring([thing])
+                self._outage.is_over()
             except DatabaseError as error:  # the database is away: whoever waits has a deadline of their own
-                logger.warning("Looking for messages and events failed and is tried again: %s", error)
+                if self._outage.is_told(self._world.monotonic()):
+                    logger.warning("Looking for messages and events fails and is tried again: %s", error)
 
     async def _pause(self) -> None:
         self._stirred.clear()

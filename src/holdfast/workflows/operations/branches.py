@@ -95,7 +95,7 @@ async def within(durable: Durable, place: WorkflowPlace | None, duration: Durati
             await asyncio.wait([task], timeout=None if known is not None else durable.seconds_until(end))
         late = not task.done() and not await _brought_a_message(inner, task)
     except asyncio.CancelledError:
-        if not branch.is_closed:  # else it was cancelled when its time was over, and is told once
+        if not branch.is_over:  # else it was cancelled when its time was over, and is told once
             task.cancel()
         await asyncio.wait([task])  # as gather does: nothing of the part goes on beside what comes after it
         raise

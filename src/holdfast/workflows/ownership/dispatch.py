@@ -288,7 +288,10 @@ class Dispatch:
         }
 
     def _over(self, queue_name: str | None, _: Outcome) -> None:
-        """Note that a run has ended here; from any thread."""
+        self.left(queue_name)
+
+    def left(self, queue_name: str | None) -> None:
+        """Note that a run has ended here, or is put away: there is room for another; from any thread."""
         if self._hunger.is_fed_by(queue_name):
             self._wake_from_anywhere(queue_name)
         queue = self._outlook.queues.get(queue_name or "")

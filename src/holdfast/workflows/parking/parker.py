@@ -60,6 +60,7 @@ class Parker:
         now: Callable[[], float],
         on_loop: Callable[[Callable[[], None]], bool],
         have_come: Callable[[Sequence[Awaited]], Awaitable[bool]],
+        left: Callable[[str | None], None],
         after: float,
     ) -> None:
         self._pipeline = pipeline
@@ -70,6 +71,7 @@ class Parker:
         self._now = now
         self._on_loop = on_loop
         self._have_come = have_come
+        self._left_queue = left
         self._wakes = wakes
         self._after = after
         self._patient: dict[Run, tuple[int, float]] = {}
@@ -185,7 +187,14 @@ class Parker:
         if waits.changes != changes or run.stopped is not None or run.ended or self._stopped:
             return
         logger.debug("Run %s is put away; it waits for a %s.", run.id, whole.kind)
-        self._runner.stop(run, PutAway("it waits for long, and was put away"))
+        self._runner.put_away(run, PutAway("it waits for long, and was put away"))
+        try:
+            await self._write(run, whole)
+        finally:  # what it has left may be claimed from now on, and not before
+            self._runner.let_go(run)
+            self._left_queue(run.queue_name)
+
+    async def _write(self, run: Run, whole: Wait) -> None:
         row = (run.id, run.token, whole.until_ms, whole.kind, whole)
         try:
             await self._pipeline.write(self._kind, row)

@@ -87,6 +87,7 @@ class Runner:
         self._hand_over = HandOverRuns(queries)
         self.running: dict[str, Run] = {}
         self._gives_back = False
+        self._leaving: set[Run] = set()
         self._late: set[asyncio.Task[None]] = set()
 
     def launch(self, run: Run, *, called: bool = False) -> None:
@@ -304,6 +305,16 @@ class Runner:
             run.task.cancel()
         run.settle(Outcome(elsewhere=True))
 
+    def put_away(self, run: Run, reason: BaseException) -> None:
+        """Stop a run that is about to be put away. Until ``let_go`` it is PENDING, and has its place here."""
+        self._leaving.add(run)
+        self.stop(run, reason)
+
+    def let_go(self, run: Run) -> None:
+        """Give up the place of a run that is put away now, or will not be."""
+        self._leaving.discard(run)
+        self._forget(run)
+
     def _end(self, run: Run, value: Any, error: BaseException | None) -> _End:
         """Return what is to be written at the end of an execution: the outcome, or that the run is tried again."""
         error = run.flaw or error
@@ -383,7 +394,7 @@ class Runner:
             self._deadlines.watch(run, run.deadline_ms)
 
     def _forget(self, run: Run) -> None:
-        if self.running.get(run.id) is run:
+        if self.running.get(run.id) is run and run not in self._leaving:
             del self.running[run.id]
 
 

@@ -11,6 +11,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from holdfast.core.outage import Outage
 from holdfast.db.outlast import first_of
 from holdfast.errors import DatabaseError, NotInitialized, QueryFailed, WorkflowNotFound
 from holdfast.model.workflow import WorkflowStatus
@@ -97,6 +98,7 @@ class Feed:
         self._look_at_all = False
         self._stirred = asyncio.Event()
         self._pause = _FIRST_WAIT
+        self._outage = Outage()
         self._poll: asyncio.Task[None] | None = None
         self._stopped = False
 
@@ -167,10 +169,12 @@ class Feed:
             some = [each for each in self._waits if everybody or (each.workflow_id, each.stream) in news]
             try:
                 await self._look(some)
+                self._outage.is_over()
             except QueryFailed as error:  # whoever asks for what no database can answer must not blind the others
                 _tell_all(some, error)
             except DatabaseError as error:  # the database is away: whoever waits has a patience of their own
-                logger.warning("Looking for entries of streams failed and is tried again: %s", error)
+                if self._outage.is_told(self._world.monotonic()):
+                    logger.warning("Looking for entries of streams fails and is tried again: %s", error)
             for wait in some:
                 wait.looked_at()
             if self._waits and not self._stopped:
