@@ -64,7 +64,7 @@ class BlockingStore(Blocking, Generic[S]):
 
     def _write(self, work: Callable[[S], Coroutine[Any, Any, T]]) -> T:
         """Do *work*, a verb that is a single write: on this thread, which waits for it anyway, if the store can."""
-        near = self._store.near() if self._portal.is_running else None
+        near = self._store._near() if self._portal.is_running else None  # noqa: SLF001 -- the other colour
         return self._call(work(self._store)) if near is None else run_sync(work(near))
 
     def __enter__(self) -> Self:

@@ -22,7 +22,7 @@ class Near(Opened):
     _commits: Commits | ThreadCommits
     _nearby: tuple[ThreadCommits, Self] | None = None
 
-    def near(self) -> Self | None:
+    def _near(self) -> Self | None:
         commits = self._commits.near()
         if commits is None:
             return None

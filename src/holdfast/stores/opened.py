@@ -31,7 +31,7 @@ class Opened:
     async def close(self) -> None:
         """Finish what is being written. What was given to the store stays open."""
 
-    def near(self) -> Self | None:
+    def _near(self) -> Self | None:
         """Return this store for threads that drive its coroutines themselves; None where they cannot, or not yet.
 
         Only verbs that are a single write may be asked of it: they block, and wait for no loop.

@@ -31,7 +31,7 @@ def _methods(kind: type) -> dict[str, str]:
 
 def test_both_colours_have_the_same_calls() -> None:
     ours, theirs = _methods(DeadLetters), _methods(AsyncDeadLetters)
-    only_async = {"enqueue_in", "within", "for_threads", "near"}  # inside of a transaction; what the other stands on
+    only_async = {"enqueue_in", "within", "for_threads"}  # inside of an async transaction; and what the other stands on
     assert ours == {name: text for name, text in theirs.items() if name not in only_async}
 
 

@@ -61,8 +61,8 @@ class DBCheckpointStore(CheckpointStore, Near):
         """Finish what is being written. The connection manager stays open."""
         await self._commits.close()
 
-    def near(self) -> Self | None:
-        return None if self._limits.any else super().near()  # with limits a save is more than a single write
+    def _near(self) -> Self | None:
+        return None if self._limits.any else super()._near()  # with limits a save is more than a single write
 
     @cached_property
     def _saves(self) -> SaveCheckpoints:

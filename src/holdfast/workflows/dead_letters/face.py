@@ -94,6 +94,9 @@ class AsyncDeadLetters(DBDeadLetterQueue, AsyncSQLFailedOperationRepository):
         await self.replayer.close()
         await super().close()
 
+    def _near(self) -> None:
+        """Leave threads to the loop, where the application hears of letters that are due by themselves."""
+
     async def due_in(self, domains: Sequence[str]) -> dict[str, float]:
         """Return in how many seconds the next letter of each domain is due by itself; 0 if it is due now.
 
