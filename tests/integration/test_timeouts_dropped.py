@@ -95,7 +95,7 @@ def test_parts_of_a_run_whose_application_closes_are_dropped(fresh_database: Cal
         begun.set()
         try:
             await asyncio.Event().wait()
-        finally:  # what is called from here finds no engine any more
+        finally:  # what is called from here goes no further: the run has been stopped with its application
             try:
                 await app.timeout(60, app.gather(effect(), effect()))
             except BaseException as error:
@@ -113,5 +113,5 @@ def test_parts_of_a_run_whose_application_closes_are_dropped(fresh_database: Cal
         warnings.simplefilter("always")
         asyncio.run(main())
         gc.collect()
-    assert heard == ["NotInitialized"]
+    assert heard == ["Closing"]
     assert [str(each.message) for each in told if "never awaited" in str(each.message)] == []

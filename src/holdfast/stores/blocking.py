@@ -64,8 +64,8 @@ class BlockingStore(Blocking, Generic[S]):
 
     def _write(self, work: Callable[[S], Coroutine[Any, Any, T]]) -> T:
         """Do *work*, a verb that is a single write: on this thread, which waits for it anyway, if the store can."""
-        near = self._store._near() if self._portal.is_running else None  # noqa: SLF001 -- the other colour
-        return self._call(work(self._store)) if near is None else run_sync(work(near))
+        near = self._store._near()  # noqa: SLF001 -- the other colour
+        return self._call(work(self._store)) if near is None or not self._portal.is_running else run_sync(work(near))
 
     def __enter__(self) -> Self:
         self.initialize()

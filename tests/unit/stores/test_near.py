@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -148,10 +149,14 @@ FIRST: dict[str, Callable[[Any], Any]] = {
 def test_single_write_of_a_thread_waits_for_no_loop(place: Place, call: str) -> None:
     name, before, verb = CALLS[call]
     store = place.store(name)
-    FIRST[name](store)
-    prepared = before(store)
-    with place.held_up():
-        assert verb(store, prepared)
+
+    def calling() -> None:
+        FIRST[name](store)
+        prepared = before(store)
+        with place.held_up():
+            assert verb(store, prepared)
+
+    copy_context().run(calling)  # which takes the tokens it is left with along
 
 
 def test_who_follows_on_the_loop_hears_of_what_a_thread_appends(place: Place) -> None:

@@ -37,7 +37,8 @@ SELECT r.id, r.stream, r.place, r.value, r.position, r.serialization, r.attempt,
 SELECT r.id, r.identity, o.function_id AS recorded
 FROM {rows} AS r
 JOIN @workflow_status AS w ON w.workflow_uuid = r.id AND CASE WHEN w.status = 'PENDING' THEN w.owner_xid END = r.token
-LEFT JOIN @operation_outputs AS o ON o.workflow_uuid = r.id AND o.function_id = r.position
+LEFT JOIN @operation_outputs AS o
+    ON o.workflow_uuid = r.id AND o.function_id = r.position AND o.identity = r.identity
 WHERE true
 {share_runs};
 

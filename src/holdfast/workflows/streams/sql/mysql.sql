@@ -6,7 +6,7 @@ SELECT r.id, r.identity, o.function_id AS recorded
 FROM {rows} AS r
 STRAIGHT_JOIN @workflow_status AS w FORCE INDEX (PRIMARY) ON w.workflow_uuid = r.id AND w.owner_xid = r.token
 LEFT JOIN @operation_outputs AS o FORCE INDEX (PRIMARY)
-    ON o.workflow_uuid = r.id AND o.function_id = r.position
+    ON o.workflow_uuid = r.id AND o.function_id = r.position AND o.identity = r.identity
 WHERE w.status = 'PENDING'
 ORDER BY w.workflow_uuid
 LOCK IN SHARE MODE;
