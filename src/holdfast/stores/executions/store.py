@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypedDict
 
 from holdfast.core.numbers import MOST_BITS, count
 from holdfast.errors import CannotDeserialize, ExecutionConflict, ExecutionNotFound
@@ -23,6 +23,10 @@ class ExecutionStatus(StrEnum):
     PENDING = "pending"
     COMPLETED = "completed"
     FAILED = "failed"
+
+    @classmethod
+    def _missing_(cls, value: object) -> NoReturn:
+        raise ValueError(f"There is no status {value!r:.50}; there are {', '.join(cls)}.")
 
 
 class Execution(TypedDict):
@@ -123,7 +127,7 @@ class ExecutionStore(Opened, ABC):
         *after* is the run id of the last one of the page before: the list goes on behind it. ``ExecutionNotFound`` if
         there is no such run.
         """
-        wanted = None if status is None else _checked_status(status)
+        wanted = None if status is None else ExecutionStatus(status)
         of = None if workflow_id is None else checked_key(workflow_id, "workflow id")
         behind = None if after is None else checked_key(after, "run id")
         rows = await self._list(wanted, of, count(limit, "limit", most=MOST_BITS), behind)
@@ -190,13 +194,6 @@ def not_pending(run_id: str, status: str | None, outcome: ExecutionStatus) -> Ex
     return ExecutionConflict(
         f"The execution of run {run_id!r} is {status} and does not change any more; it was not made {outcome}."
     )
-
-
-def _checked_status(status: str) -> ExecutionStatus:
-    try:
-        return ExecutionStatus(status)
-    except ValueError:
-        raise ValueError(f"There is no status {status!r}; there are {', '.join(ExecutionStatus)}.") from None
 
 
 def _storable(error: str) -> str:

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from holdfast.core.durations import checked_seconds
 from holdfast.core.numbers import count
@@ -34,6 +34,10 @@ class TaskStatus(StrEnum):
     COMPLETED = "completed"
     FAILED = "failed"
     DEAD_LETTERED = "dead_lettered"
+
+    @classmethod
+    def _missing_(cls, value: object) -> NoReturn:
+        raise ValueError(f"There is no status {value!r:.50}; there are {', '.join(cls)}.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
